@@ -40,7 +40,7 @@ from slurm_lab import USERS, Lab
 
 from batchcast.errors import BatchcastError
 from batchcast.formats.slurm.sbatch import parse_submit_line
-from batchcast.service.answers.start import MARGIN_S, MARGIN_SHARE, own_queue
+from batchcast.service.answers.latest import starts_in_order, with_margin
 from batchcast.store.reader import Reader
 from batchcast.units import parse_duration
 
@@ -92,11 +92,14 @@ class Queue:
         before = sorted(self.waiting.values())
         if job is not None:
             before = [one for one in before if one < self.waiting[job]]
-        size = PROCS[partition]
-        idle = max(size - sum(of for _, of in self.running), 0.0)
-        held = [(end, min(of, size)) for end, of in (*self.running, (self.at, idle))]
+        size = free = PROCS[partition]
+        held = []
+        for end, of in sorted(self.running, reverse=True):  # those that end last have the partition's processors
+            held.append((end, min(of, free)))
+            free -= held[-1][1]
         ahead = [(limit, min(of, size)) for _, limit, of in before]
-        return float(own_queue(held, ahead, min(procs, size), self.at))
+        *_, start = starts_in_order([*held, (self.at, free)], [*ahead, (0.0, min(procs, size))], self.at)
+        return start
 
 
 class Load:
@@ -394,20 +397,26 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
 
     `beyond` counts 90 % times later than what limits imply, `beyond_margin` those later than that and the product's
     margin; `furthest_min` is by how much the worst is later than what limits imply (negative: none is).
+    `started_later` counts jobs that started later than limits imply, and `started_later_margin` than with the margin:
+    since drained nodes, reservations, whole nodes and later jobs of higher priority are not in `Queue.latest`.
     """
     errors, worst = [], (0.0, "")
     held: list[bool] = []
     due: list[bool] = []
     beyond: list[float] = []
-    too_far = 0
+    too_far, later = 0, [0, 0]
     for one in told:
         job = jobs.get(one.job_id)
         if one.by_90 == one.by_90 and one.latest == one.latest:
             beyond.append((one.by_90 - one.latest) / 60)
-            too_far += one.by_90 > one.latest + MARGIN_SHARE * max(one.latest - one.at, 0.0) + MARGIN_S
+            too_far += one.by_90 > with_margin(one.latest, one.at) + 1
         if job is None or job["state"].startswith("CANCELLED") or (job["eligible"] or 0) > (job["submit"] or 0) + 60:
             continue
         start = job["start"] if job["start"] is None or job["start"] >= one.at - 60 else math.nan
+        if one.latest == one.latest and start == start:
+            begun = now if start is None else start  # a job that waits has not started until now
+            for k, by in enumerate((one.latest, with_margin(one.latest, one.at))):
+                later[k] += begun > by + 60
         if start != start or one.likely != one.likely:
             continue
         if start is not None:
@@ -425,7 +434,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
         "median_error_min": statistics.median(errors) / 60 if errors else None,
         "worst_error_min": worst[0] / 60, "worst_job": worst[1],
         "compared": len(beyond), "beyond": sum(by > 0 for by in beyond), "beyond_margin": too_far,
-        "furthest_min": max(beyond, default=None),
+        "furthest_min": max(beyond, default=None), "started_later": later[0], "started_later_margin": later[1],
     }  # fmt: skip
 
 
@@ -497,12 +506,14 @@ def show(day: Mapping[str, Any]) -> str:
     planning = day["planning"]
     lines += [
         "",
-        "| 90 % times | compared | later than limits imply | and than the margin | furthest, min |",
-        "|---|---|---|---|---|",
+        "| 90 % times | compared | later than limits imply | and than the margin | furthest, min | jobs that started "
+        "later than limits imply (and than the margin) |",
+        "|---|---|---|---|---|---|",
     ]
     for row in day["answers"]:
         if row["compared"]:
             cells = row["answers"], row["compared"], row["beyond"], row["beyond_margin"], f"{row['furthest_min']:.0f}"
+            cells = *cells, f"{row['started_later']} ({row['started_later_margin']})"
             lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += [
         "",

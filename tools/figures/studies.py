@@ -700,7 +700,7 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
         line for line in lines if line.startswith("|") and "log_uniform" not in line and "jobs of start" not in line
     ]
     found = Figures({"day": lines[0]}, {"answers": [line for line in tables if line.count("|") == 8]})
-    found.blocks["limits"] = [line for line in tables if line.count("|") == 6]
+    found.blocks["limits"] = [line for line in tables if line.count("|") == 7]
     found.blocks["planning"] = [line for line in tables if line.count("|") == 3]
     for line in found.blocks["answers"][2:]:
         kind, judged, kept, due, due_kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
@@ -708,7 +708,7 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
         found.values |= {f"{kind}.due": int(due), f"{kind}.due_kept_90": due_kept}
         found.values[f"{kind}.worst_min"] = worst
     for line in found.blocks["limits"][2:]:
-        kind, compared, _, beyond, furthest = (cell.strip() for cell in line.strip("|").split("|"))
+        kind, compared, _, beyond, furthest, _ = (cell.strip() for cell in line.strip("|").split("|"))
         found.values |= {f"{kind}.compared": int(compared), f"{kind}.beyond_margin": int(beyond)}
         found.values[f"{kind}.furthest_min"] = int(furthest)
     for line in found.blocks["planning"][2:]:

@@ -32,6 +32,7 @@ from ...store.place import is_open
 from ...store.reader import Reader
 from ...store.rows import NOTHING
 from ..settings import Settings, is_private
+from .latest import CUT
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -214,7 +215,7 @@ def basis_of(wait: Prediction, more: str = "") -> OfOthers:
     >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
     'a model of how long such jobs waited here'
     """
-    instead = _RESTS_ON.get(wait.grounds, "what is known of the queue")
+    instead = _RESTS_ON.get(wait.grounds, "what is known of the queue") + CUT * wait.basis.endswith(CUT)
     return OfOthers(wait.basis + more, instead + more)
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -33,6 +34,7 @@ from ..settings import Settings
 from .advice import as_request, default_partition, of_partition
 from .answer import INPUTS, Answer, parse_when, staleness
 from .disclosure import Site, Viewer, basis_of, open_site, start_settings
+from .latest import capped, latest_start
 
 NO_PRIORITIES = (
     "no machine is known here: priorities, fair-share, QOS, reservations, --constraint and --exclusive are not "
@@ -45,17 +47,21 @@ MOST_REPLAYED = 5000
 class Forecaster(NamedTuple):
     """The answering methods of one clock at one instant.
 
-    All answers share the future that is simulated once for this state.
+    All answers share the future that is simulated once for this state. No wait exceeds what limits imply by what the
+    store keeps of the queue (`memory`), with a margin (`latest`).
     """
 
     clock: LiveClock
     keys: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    memory: Mapping[str, Any] = MappingProxyType({})
 
     def wait(self, job: JobRequest) -> Prediction:
         """Predict how long the job would wait if it were submitted now."""
+        now = self.clock.state.now
         answer: Prediction = self.clock.predictors[self.keys["wait"]].predict(job, self.clock.state)
-        return answer
+        asked = {"row": job.row, "partition_id": job.partition_id, "req_procs": job.procs, "expected_start": None}
+        return capped(answer, latest_start(asked, self.memory, now) - now)
 
     def run(self, job: JobRequest) -> Prediction | None:
         """Predict how long the job would run; None if run times are not predicted."""
@@ -125,7 +131,7 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     clock.state.usage = used(site.memory)
     nodes = site.memory.get("nodes") or {}
     clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
-    ask = Forecaster(clock, keys)
+    ask = Forecaster(clock, keys, memory=site.memory)
     return ask._replace(notes=(*notes, NO_PRIORITIES) if "wait" in keys and ask.machine is None else notes)
 
 
@@ -446,7 +452,7 @@ def _clock(site: Site, old_s: float) -> Forecaster:
     still = max(old_s, SHARE * _held.took) if _held is not None else 0.0
     if _held is not None and (_held.of == of or (_held.of[:2] == of[:2] and begun - _held.at < still)):
         _held.ask.clock.state.now = site.now
-        return _held.ask
+        return _held.ask._replace(memory=site.memory)
     ask = forecaster(site, ("wait",))
     _held = _Held(of, ask, begun, 0.0 if _held is None else time.monotonic() - begun)
     return ask

@@ -35,7 +35,8 @@ from .disclosure import (
 )
 from .fair_share import pass_fields
 from .hints import Hints, Like, QueueSnapshot, needs_store
-from .start import Release, latest_start, release, start_answer
+from .latest import latest_start
+from .start import Release, release, start_answer
 from .track_record import RecordKey, TrackRecord
 
 NOT_YET = Sentence("the accuracy of such predictions is being computed: ask again in a minute")
@@ -203,8 +204,11 @@ def hint(
     like = like._replace(partition=partition)
     if viewer.sees_all or viewer.name == like.user:
         hints.others.wrote(like)
-    found = disclosed([hints.about(like, now, of_partition(memory, partition))], hidden)
-    return Answer({"cluster": cluster}, {"like": like._asdict()}, [], found)
+    found = hints.about(like, now, of_partition(memory, partition))
+    asked = {"partition_id": partition, "req_procs": like.procs, "expected_start": None}
+    latest = latest_start(asked, memory, now)
+    found |= {name: min(found[name], latest) for name in ("likely_start_s", "by_90_start_s")}
+    return Answer({"cluster": cluster}, {"like": like._asdict()}, [], disclosed([found], hidden))
 
 
 def accuracy(

@@ -31,7 +31,7 @@ from .answer import Answer, staleness
 from .asked import keep_asked
 from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
 from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, request_of
-from .start import latest_start, start_answer
+from .start import start_answer
 from .walltime import advise_script
 
 
@@ -63,7 +63,7 @@ def answer_options(
             "method": method,
             "as_of": now,
         }
-        answer = start_answer(row, now, latest=latest_start(row, site.memory, now))
+        answer = start_answer(row, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
         notes = [*staleness(site.memory, now), *clock.notes]
@@ -167,6 +167,8 @@ def answer_where(
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         ahead = _count_as_waiting(site, ask, sent)
+        if ahead:  # the latest starts do not count these jobs
+            ask = ask._replace(memory={})
         results = site.disclosed(placements(site, options, ask, by, any_size, spread))
         if not results:
             asked = request_of(options, site, viewer.name or "")

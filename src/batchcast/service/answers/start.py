@@ -9,7 +9,6 @@ bounded by their time limits. The module also explains in a sentence why a predi
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 import time
@@ -24,6 +23,7 @@ from ...store.rows import NOTHING, as_prediction, newest
 from ...units import format_duration, span
 from .answer import Sentence
 from .disclosure import OfOthers, basis_of
+from .latest import queue_place, starts_in_order, time_limit, with_cut
 
 SOONER, LATER = "sooner", "later"
 ONE = {
@@ -193,7 +193,7 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
     running = [job for job in jobs if job["start_time"] is not None]
     ahead = sorted(
         (job for job in jobs if job["start_time"] is None and job["row"] != row["row"] and _goes_before(job, row)),
-        key=_place,
+        key=queue_place,
     )
     if not ahead:
         return found
@@ -209,15 +209,9 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
     return Release(times[0], max(times), found.until, basis)
 
 
-def _place(job: Mapping[str, Any]) -> tuple[float, float, int]:
-    """Return the key of a waiting job in the queue: priority, then submission."""
-    priority = job.get("priority")
-    return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
-
-
 def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
     """Return whether a waiting job of the partition precedes this job; jobs held by a limit or their owner do not."""
-    return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and _place(job) < _place(row)
+    return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
 def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
@@ -255,16 +249,7 @@ def own_queue(
     >>> own_queue([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 1.0, 0.0)
     180.0
     """
-    ends = list(holders)
-    heapq.heapify(ends)
-    free, at = 0.0, now
-    for length, wanted in (*ahead, (math.inf, amount)):
-        while free < wanted and ends:
-            end, given_back = heapq.heappop(ends)
-            free, at = free + given_back, max(at, end)
-        free -= min(wanted, free)
-        heapq.heappush(ends, (at + length, wanted))
-    return at
+    return list(starts_in_order(holders, [*ahead, (math.inf, amount)], now))[-1]
 
 
 def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
@@ -301,8 +286,7 @@ def _amount(job: Mapping[str, Any], unit: str) -> float:
 
 def _length(job: Mapping[str, Any], at_most: bool) -> float:
     """Return how long a job runs: as predicted, or at most."""
-    limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
-    longest = math.inf if limit is None else float(limit)
+    longest = time_limit(job)
     return longest if at_most or job["run_point_s"] is None else min(float(job["run_point_s"]), longest)
 
 
@@ -315,49 +299,6 @@ def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
     return (now + latest) / 2 if math.isfinite(latest) else now
 
 
-MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
-"""An answer exceeds the wait that limits imply by at most this share of it and this time."""
-
-
-def work_ahead(state: Any) -> dict[str, float] | None:
-    """Return processor-seconds of running and waiting jobs by their limits, and the longest rest of a running job.
-
-    None if a job has no limit. `state` is a clock's state.
-    """
-    rests = [(held.job, held.job.req_time - (state.now - held.start_time)) for held in state.running.values()]
-    waits = [(job, job.req_time) for job in state.queued.values()]
-    work = sum(job.procs * max(seconds, 0.0) for job, seconds in (*rests, *waits))
-    longest = max((seconds for _, seconds in rests), default=0.0)
-    if not (math.isfinite(work) and math.isfinite(longest)):
-        return None
-    return {"at": state.now, "procs_s": work, "longest_s": max(longest, 0.0)}
-
-
-def latest_start(row: Row, memory: Mapping[str, Any], now: float) -> float:
-    """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
-
-    It is Slurm's own estimate, which uses limits, or when all running and waiting jobs would have run to their limits
-    on the job's partition: the earlier of these that is known. `MARGIN_SHARE` and `MARGIN_S` are added for jobs that
-    arrive later and start earlier.
-
-    >>> row = {"expected_start": 1000.0, "partition_id": "main"}
-    >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
-    (5100.0, inf)
-    >>> known = {"work_ahead": {"at": 0.0, "procs_s": 8000.0, "longest_s": 600.0}, "total_procs": 8.0}
-    >>> latest_start({**row, "expected_start": None}, known, 0.0)
-    6000.0
-    """
-    by = row.get("expected_start")
-    by = math.inf if by is None or by <= now else float(by)
-    ahead = memory.get("work_ahead")
-    partitions = (memory.get("site") or {}).get("partitions") or {}
-    procs = partitions.get(row["partition_id"] or "", {}).get("procs") or memory.get("total_procs")
-    if ahead and procs:
-        by = min(by, ahead["at"] + ahead["procs_s"] / procs + ahead["longest_s"])
-    wait = max(by - now, 0.0)
-    return now + wait + MARGIN_SHARE * wait + MARGIN_S
-
-
 def start_answer(
     row: Row,
     now: float,
@@ -368,12 +309,12 @@ def start_answer(
     """Return when one waiting job starts, by its newest prediction, given how long it has waited.
 
     Times are epoch seconds. The reason of the wait decides (formats.reasons.Rule). A job that waits for the machine has
-    its prediction, at most `latest` (see `latest_start`). A job held by a reservation or a limit starts when that ends
-    (`held`). If the owner, a time or another job holds it, the wait counts from the instant in `counts_from`; if that
-    instant is unknown, only waits are given. A job that only an administrator can release, or that can never start, has
-    no start. `why_it_moved` is given only for jobs that wait for the machine. `maintenance` gives the limit with which
-    the job could start before one of the `reservations`. Values that count other users' jobs are `OfOthers`, for
-    `disclosed`.
+    its prediction, at most `latest` (see `latest.latest_start`). A job held by a reservation or a limit starts when
+    that ends (`held`). If the owner, a time or another job holds it, the wait counts from the instant in `counts_from`;
+    if that instant is unknown, only waits are given. A job that only an administrator can release, or that can never
+    start, has no start. `why_it_moved` is given only for jobs that wait for the machine. `maintenance` gives the limit
+    with which the job could start before one of the `reservations`. Values that count other users' jobs are
+    `OfOthers`, for `disclosed`.
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
@@ -427,14 +368,11 @@ def start_answer(
     }
 
 
-CUT = "; cut to what Slurm's limits imply, half as much again and an hour"
-
-
 def _cut(basis: Any) -> Any:
     """Return the basis of a bounded answer, and the text to show in its place."""
     if not isinstance(basis, OfOthers):
-        return f"{basis}{CUT}"
-    return OfOthers(f"{basis.whole}{CUT}", basis.instead and f"{basis.instead}{CUT}")
+        return with_cut(str(basis))
+    return OfOthers(with_cut(basis.whole), basis.instead and with_cut(basis.instead))
 
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:

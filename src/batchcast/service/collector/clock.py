@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,8 +31,8 @@ from ..answers import model_store as files
 from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from ..answers.asked import SUBMITTED_WITHIN_S, take_asked
+from ..answers.latest import capped, with_margin
 from ..answers.model_store import SavedClock, Unusable, resume, use_machine
-from ..answers.start import work_ahead
 from ..collector import moves
 
 ASKED = "asked"
@@ -39,7 +40,7 @@ ASKED = "asked"
 NEXT = "next"
 """The moment of a suggestion for the next job: one per kind of job, never scored."""
 SHARE = 0.05
-"""Renewals take at most this share of the time, so a very long queue is renewed less often."""
+"""Renewals, and latest starts, take at most this share of the time each; a very long queue has them less often."""
 
 
 class Renewal:
@@ -48,9 +49,18 @@ class Renewal:
     def __init__(self) -> None:
         self.last = self.next = -math.inf
 
-    def renew(self, connection: Connection, cluster: str, clock: LiveClock, until: float, now: float) -> int:
+    def renew(
+        self,
+        connection: Connection,
+        cluster: str,
+        clock: LiveClock,
+        until: float,
+        now: float,
+        latest: Mapping[int, float] = MappingProxyType({}),
+    ) -> int:
         """Renew the predictions of waiting jobs as of `until`, by each method that can; return their number.
 
+        No start is later than the job's latest start by limits, with a margin (`answers.latest`).
         The clock learns nothing from this and is unchanged. If no method can renew, older renewals are deleted.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
@@ -63,15 +73,16 @@ class Renewal:
         why: dict[int, str | None] = {}
         with _as_of(clock.state, until) as as_of:
             for number, (key, predictor) in enumerate(able.items()):
-                predictions = predictor.of_waiting(clock.state)
+                predictions = [
+                    (row, _capped(of, clock.state.queued[row], latest.get(row, math.inf), as_of))
+                    for row, of in predictor.of_waiting(clock.state)
+                ]
                 if number == 0:  # the first such method is the method that answers, unless its bound failed
                     queued = clock.state.queued
                     answers = (moves.start_times(row, queued[row].submit_time, of, as_of) for row, of in predictions)
                     why = moves.remember(connection, cluster, answers, as_of)
                 shared = {"method": json.loads(key)[1], "as_of": as_of}
                 rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in predictions]
-            ahead = work_ahead(clock.state)
-        clock_jobs.write_meta(connection, cluster, work_ahead=ahead)
         clock_jobs.renew(connection, cluster, rows)
         self._keep_some(connection, cluster, until, now)
         self.last, self.next = now, now + (time.process_time() - began) / SHARE
@@ -90,6 +101,11 @@ class Renewal:
                 if old is not None:
                     issue.append({**shared, "method": row["method"] + BEFORE, "prediction": old})
         clock_jobs.issue(connection, issue)
+
+
+def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Prediction:
+    """Return a waiting job's prediction with a start of at most `by` and the margin."""
+    return capped(said, with_margin(by, now) - job.submit_time)
 
 
 @contextmanager
@@ -138,7 +154,8 @@ class Step:
 class StoredClock:
     """The live clock of one cluster. Its state is in the store, so nothing is lost with the process.
 
-    What it has learned is also saved in the file `place`, if given, from which a new process continues.
+    What it has learned is also saved in the file `place`, if given, from which a new process continues. `latest` has
+    the latest starts of waiting jobs by row (`answers.latest`), which each cycle sets anew.
     """
 
     def __init__(
@@ -157,6 +174,7 @@ class StoredClock:
         self._renewal = Renewal()
         self._asked = AskedBefore(place.with_suffix(".asked.jsonl")) if place is not None else None
         self._next: dict[tuple[object, ...], int] = {}
+        self.latest: Mapping[int, float] = {}
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
         """Continue from the saved state, else replay the events of jobs that ended after `since` (linear)."""
@@ -263,7 +281,7 @@ class StoredClock:
         ended |= self._hear_memory(connection)
         clock_jobs.issue(connection, issue)
         self._advise_the_next(connection, ended.values(), memory, issued_at)
-        step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at)
+        step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at, self.latest)
         if self._asked is not None:
             self._asked.find(connection, self.cluster, issued_at)
         clock_jobs.mark_told(connection, events)

@@ -8,6 +8,7 @@ loses nor doubles anything. It only reads; with the setting `plan` it also chang
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.history import remove_some
 from ...store.place import clock_path
-from ...store.reader import Reader
+from ...store.reader import Reader, Row
 from ..answers import track_record
 from ..answers.advice import rules_of
 from ..answers.fair_share import passes_of
@@ -31,12 +32,14 @@ from ..answers.model_store import fit_trouble, make_predictors, used
 from ..batch_system import BatchSystem
 from ..collector import moves
 from ..settings import Settings, own_name
-from .clock import Step, StoredClock, compare_with_slurm
+from .clock import SHARE, Step, StoredClock, compare_with_slurm
 from .inputs import InputReader, roots_of
+from .latest_starts import latest_starts
 from .machine import MachineWatch
 from .sight import Sight, follow_privacy
 
 if TYPE_CHECKING:
+    from ...machines.machine import Machine
     from ..planning.agent import Planner
 
 
@@ -85,6 +88,7 @@ class Collector:
         self._memory_by = ""
         self._history_at = -math.inf
         self._judged_at = self._kept_at = self._nodes_at = -math.inf
+        self._latest_at = self._latest_next = -math.inf
         self._ticks: tuple[float, float] | None = None
         self._saved_at = -math.inf
         self._shown: frozenset[tuple[str, float]] = frozenset()
@@ -183,13 +187,28 @@ class Collector:
             self._clock.use_machine(watch.machine)
             self._learn_site(snapshot.asked_at)
         known = watch.known(self.scheduler, snapshot.asked_at)
+        with Reader(self.settings["store"]) as reader:
+            jobs = reader.ask("open_with", cluster=self.cluster)
         if "shares" in known:
-            with Reader(self.settings["store"]) as reader:
-                jobs = reader.ask("open_with", cluster=self.cluster)
             passes = passes_of(jobs, watch.machine, used(known), snapshot.asked_at)
             known["passes"] = None if passes is None else {"at": snapshot.asked_at, "jobs": passes}
         with self.store.begin() as connection:
             clock_jobs.write_meta(connection, self.cluster, **known)
+        self._learn_latest_starts(jobs, watch.machine, snapshot.asked_at)
+
+    def _learn_latest_starts(self, jobs: Sequence[Row], machine: Machine | None, now: float) -> None:
+        """Store the latest starts that limits imply. A very long queue has them less often, for its share of time."""
+        if self._latest_at <= now < self._latest_next:
+            return
+        assert self.site is not None
+        assert self._clock is not None
+        began = time.process_time()
+        with self.store.begin() as connection:
+            away = moves.nodes_away(connection, self.cluster)
+            latest = latest_starts(jobs, self.site._asdict(), machine, away, now)
+            clock_jobs.write_meta(connection, self.cluster, latest=latest.stored(now))
+        self._clock.latest = latest.jobs
+        self._latest_at, self._latest_next = now, now + (time.process_time() - began) / SHARE
 
     def _learn_reservations(self, snapshot: Snapshot) -> None:
         """Read begin and end of reservations if a job waits for one."""

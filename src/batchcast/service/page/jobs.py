@@ -25,9 +25,10 @@ from ..answers.answer import Sentence, age_of, staleness
 from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, open_site, used
 from ..answers.fair_share import pass_fields
 from ..answers.forecaster import NEVER, begin_condition, forecaster, never_starts, request_of
+from ..answers.latest import latest_start
 from ..answers.questions import NOT_YET
 from ..answers.script import placements, script_advice
-from ..answers.start import latest_start, release, start_answer
+from ..answers.start import release, start_answer
 from ..answers.track_record import RecordKey, TrackRecord
 from ..answers.usage import advise_requests, summary
 from ..settings import Settings

@@ -23,7 +23,8 @@ from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...store.reader import Reader
-from ..answers.start import latest_start, start_answer
+from ..answers.latest import latest_start
+from ..answers.start import start_answer
 from ..answers.track_record import answering_method
 from ..settings import Settings, own_name
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from batchcast.events.event import Start, Submit
-from batchcast.events.state import SystemState
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm.reasons import Rule, rule
-from batchcast.job import JobRequest
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.disclosure import disclosed
-from batchcast.service.answers.start import latest_start, own_queue, release, start_answer, work_ahead
+from batchcast.service.answers.latest import latest_start
+from batchcast.service.answers.start import own_queue, release, start_answer
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
@@ -92,42 +90,45 @@ def job(job_id: str, reason: str = "", started: float = math.nan, **more: Any) -
 def waiting_row(**more: object) -> dict[str, object]:
     """A job that waits for the machine, by a forecast of a class whose jobs waited for weeks."""
     said = Prediction(40 * 86400.0, (0.1, 0.5, 0.9), (86400.0, 40 * 86400.0, 90 * 86400.0), "recent waits")
-    asked = {"job_id": "201", "partition_id": "main", "job_name": "x", "submit_time": 0.0, "eligible_time": 0.0}
+    asked = {
+        "row": 7,
+        "req_procs": 1.0,
+        "job_id": "201",
+        "partition_id": "main",
+        "job_name": "x",
+        "submit_time": 0.0,
+        "eligible_time": 0.0,
+    }
     shown = {"reason": "Priority", "expected_start": None, "method": "forecast", "as_of": 0.0}
     return {**asked, **shown, **as_values(said), **more}
 
 
+BOUND = {"latest": {"at": 0.0, "jobs": {"7": 5000}, "new": {"main": [80_000.0, 8.0]}}}
+"""Limits imply that job 7 starts by 5000, and a job submitted now by 80,000."""
+
+
 @pytest.mark.parametrize(
-    ("expected", "memory", "latest"),
+    ("row", "memory", "latest"),
     [
-        (7200.0, {}, 600.0 + 1.5 * 6600.0 + 3600.0),
-        (None, {"work_ahead": {"at": 600.0, "procs_s": 80_000.0, "longest_s": 2000.0}, "total_procs": 8.0}, 22_200.0),
-        (
-            90_000.0,
-            {"work_ahead": {"at": 600.0, "procs_s": 80_000.0, "longest_s": 2000.0}, "total_procs": 8.0},
-            22_200.0,
-        ),
-        (None, {}, math.inf),
+        ({"expected_start": 7200.0}, {}, 600.0 + 1.5 * 6600.0 + 3600.0),
+        ({}, BOUND, 600.0 + 1.5 * 4400.0 + 3600.0),
+        ({"expected_start": 90_000.0}, BOUND, 600.0 + 1.5 * 4400.0 + 3600.0),
+        ({"expected_start": 2000.0}, BOUND, 600.0 + 1.5 * 1400.0 + 3600.0),
+        ({"row": 8}, BOUND, 600.0 + 1.5 * 79_400.0 + 3600.0),  # the collector saw it after that: all are in front
+        ({"row": 8, "req_procs": 9.0}, BOUND, math.inf),  # it waits for a drained node too
+        ({}, {"latest": {**BOUND["latest"], "at": -4000.0}}, math.inf),  # of a collector that was stopped since
+        ({}, {}, math.inf),
     ],
 )
 def test_no_answer_is_later_than_limits_imply_and_a_margin(
-    expected: float | None, memory: dict[str, object], latest: float
+    row: dict[str, object], memory: dict[str, object], latest: float
 ) -> None:
     """A job that started in seconds was told 6 January, since such jobs had once waited for weeks."""
-    row = waiting_row(expected_start=expected)
+    row = waiting_row(**row)
     answer = disclosed(start_answer(row, 600.0, latest=latest_start(row, memory, 600.0)), hidden=False)
-    assert max(answer["likely_start_s"], answer["by_90_start_s"]) <= latest
+    told = max(answer["likely_start_s"], answer["by_90_start_s"])
+    assert told == pytest.approx(latest) if latest < math.inf else told > 80 * 86400.0
     assert ("cut to what Slurm's limits imply" in answer["basis"]) == (latest < math.inf)
-
-
-def test_the_work_ahead_is_what_runs_and_waits_by_its_limits() -> None:
-    state = SystemState(8.0)
-    runs, waits = (JobRequest(k, str(k), 0.0, 4.0, 600.0, math.nan) for k in (1, 2))
-    for event in (Submit(0.0, runs), Start(0.0, runs, 0.0), Submit(100.0, waits)):
-        state.apply(event)
-    assert work_ahead(state) == {"at": 100.0, "procs_s": 4 * 500.0 + 4 * 600.0, "longest_s": 500.0}
-    state.apply(Submit(100.0, JobRequest(3, "3", 100.0, 1.0, math.inf, math.nan)))
-    assert work_ahead(state) is None
 
 
 def test_what_only_an_administrator_ends_has_no_answer(ask: Ask) -> None:

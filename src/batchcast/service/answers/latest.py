@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The latest start that Slurm's limits imply for each waiting job, and for a job that is submitted now.
+
+The collector computes it for all jobs at once (`collector.latest_starts`) and stores it. Every answer is cut to it,
+with a stated margin: answers about waiting jobs by `latest_start`, renewed ones and those about new jobs by `capped`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...predict.protocol import Prediction
+
+Job = Mapping[str, Any]
+
+MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
+"""An answer exceeds the wait that limits imply by at most this share of it and this time."""
+OLD_S = 3600.0
+"""Bounds of a queue that the collector read longer ago are not used."""
+CUT = "; cut to what Slurm's limits imply, half as much again and an hour"
+
+
+def starts_in_order(
+    holders: Iterable[tuple[float, float]], jobs: Iterable[tuple[float, float]], now: float
+) -> Iterator[float]:
+    """Yield when each job starts, if jobs start in this order, each as soon as its amount is free.
+
+    `holders` are (end, amount), `jobs` (length, amount); times are seconds. O(log n) per job.
+
+    >>> list(starts_in_order([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 0.0))
+    [100.0, 150.0]
+    """
+    ends = list(holders)
+    heapq.heapify(ends)
+    free, at = 0.0, now
+    for length, wanted in jobs:
+        while free < wanted and ends:
+            end, given_back = heapq.heappop(ends)
+            free, at = free + given_back, max(at, end)
+        free -= min(wanted, free)
+        heapq.heappush(ends, (at + length, wanted))
+        yield at
+
+
+def queue_place(job: Job) -> tuple[float, float, int]:
+    """Return the key of a waiting job in the queue: priority, then submission."""
+    priority = job.get("priority")
+    return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
+
+
+def time_limit(job: Job) -> float:
+    """Return a job's time limit in seconds; infinity if it has none."""
+    limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
+    return math.inf if limit is None else float(limit)
+
+
+def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
+    """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
+
+    It is Slurm's own estimate, which uses limits, or the start after all running jobs and all jobs in front have run to
+    their limits (`collector.latest_starts`): the earlier of these that is known. A job that is not submitted is last.
+    `MARGIN_SHARE` and `MARGIN_S` are added for jobs that arrive later and start earlier.
+
+    >>> row = {"row": 7, "expected_start": 1000.0, "partition_id": "main", "req_procs": 1.0}
+    >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
+    (5100.0, inf)
+    >>> latest_start(row, {"latest": {"at": 0.0, "jobs": {"7": 600}, "new": {"main": [2000.0, 8.0]}}}, 0.0)
+    4500.0
+    """
+    by = row.get("expected_start")
+    by = math.inf if by is None or by <= now else float(by)
+    known = memory.get("latest") or {}
+    if known and now - known["at"] <= OLD_S:
+        last, procs = known["new"].get(str(row["partition_id"] or ""), known["new"].get("", (math.inf, math.inf)))
+        last = last if float(row.get("req_procs") or 1.0) <= procs else math.inf
+        by = min(by, float(known["jobs"].get(str(row.get("row")), last)))
+    return with_margin(by, now)
+
+
+def with_margin(by: float, now: float) -> float:
+    """Return an instant with the margin of the wait until it.
+
+    >>> with_margin(1000.0, 0.0)
+    5100.0
+    """
+    wait = max(by - now, 0.0)
+    return now + wait + MARGIN_SHARE * wait + MARGIN_S
+
+
+def capped(said: Prediction, wait_s: float) -> Prediction:
+    """Return a predicted wait of at most `wait_s` seconds; its basis says so if it is changed.
+
+    >>> said = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
+    >>> capped(said, 300.0).quantiles, capped(said, 300.0).basis == "recent waits" + CUT, capped(said, 900.0) is said
+    ((10.0, 300.0), True, True)
+    """
+    if max((said.point, *said.quantiles)) <= wait_s:
+        return said
+    most = max(wait_s, 1.0)
+    quantiles = tuple(min(one, most) for one in said.quantiles)
+    return replace(said, point=min(said.point, most), quantiles=quantiles, basis=with_cut(said.basis))
+
+
+def with_cut(basis: str) -> str:
+    """Return the basis of an answer that was cut, which says so once."""
+    return basis if basis.endswith(CUT) else f"{basis}{CUT}"
