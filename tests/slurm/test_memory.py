@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from follow import Follower, stored
+from guide import Shell, lines_of
 from slurm_lab import Lab
 from snakemake_lab import CONF
 
+from batchcast.machines.machine import homogeneous
+from batchcast.trace.machine_files import toml_of
 from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
@@ -95,3 +99,23 @@ def said_to_users(follower: Follower) -> None:
     doctor = follower.run("doctor")
     assert doctor.count("jobacct_gather/linux: every 1 s") == 1
     assert "of 10 of 11 jobs that ran in the last 30 days; 1 ended before a sample; 2 ran out" in doctor
+
+
+@pytest.mark.slow
+def test_each_line_of_the_guide_of_memory_answers(lab: Lab, tmp_path: Path) -> None:
+    for size in range(100, 160, 10):
+        plain = ("-D", "/tmp", "-o", "/dev/null", "-t", "5", "-n1", "-J", "grows", "--mem=1000M")
+        lab.run("sbatch", *plain, "--wrap", f"{HOLD} {size} 3")
+    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 120)
+    follower = Follower(lab, str(tmp_path / "guide.db"), HISTORY_DAYS="0.02", RUNTIME="recent_mean")
+    shared = homogeneous(4, 16, 64 * 1024, SelectType="select/cons_tres", SelectTypeParameters="CR_Core_Memory")
+    (tmp_path / "machine.toml").write_text(toml_of(shared))
+    shell = Shell(follower, tmp_path, {"LOG": "mem.parquet"})
+    lab.wait(lambda: shell.run("batchcast collect --once") and "--mem=" in _walltime(shell), "a measured peak", 120)
+    said = [shell.run(line) for line in lines_of("memory.md")]
+    wanted = ("mem.parquet", "90 %", "advice at the risk", "least_waste", "#SBATCH --mem=")
+    assert [word in text for word, text in zip(wanted, said, strict=True)] == [True] * 5, said
+
+
+def _walltime(shell: Shell) -> str:
+    return shell.run("batchcast walltime --name grows", (0, 3))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from follow import Follower
 
-GUIDES = Path(__file__).parents[3] / "docs" / "guides"
+ROOT = Path(__file__).parents[3]
+GUIDES = ROOT / "docs" / "guides"
 PROGRAMS = r"batchcast|BATCHCAST_\w+=|sacctmgr|scontrol|/usr/bin/python3"
 
 
@@ -18,7 +19,7 @@ def lines_of(guide: str, of: str = PROGRAMS) -> list[str]:
     """Return the command lines of a guide in order: indented or in a fence of sh, not the output below them."""
     found, fence = [], ""
     for line in (GUIDES / guide).read_text(encoding="utf-8").splitlines():
-        text = line.strip()
+        text = line.strip().removeprefix("$ ")
         if text.startswith("```"):
             fence = "" if fence else text[3:] or "output"
         elif (fence == "sh" or (not fence and line.startswith("    "))) and re.match(rf"({of})", text):
@@ -53,11 +54,23 @@ class Shell:
         self.env = {**follower.env, "PATH": f"{program.parent}:{follower.env['PATH']}"}
         self.done: list[str] = []
 
+    def here(self, line: str) -> str:
+        """Return a line of the guide with the lab's names."""
+        for name, here in self.words.items():
+            line = line.replace(name, here)
+        return line
+
+    def follow(self, lines: Sequence[str]) -> dict[str, str]:
+        """Run lines in one shell, whose variables and folder last; return what each printed. Each must succeed."""
+        said = self.run("set -e\n" + "\n".join(f"echo '@{k}@'\n{line}" for k, line in enumerate(lines)))
+        parts = re.split(r"^@\d+@\n", said, flags=re.MULTILINE)[1:]
+        self.done += lines
+        return dict(zip(lines, parts, strict=True))
+
     def run(self, line: str, codes: Sequence[int] = (0,)) -> str:
         """Run a line of the guide and return what it printed; fail if its exit code is not among `codes`."""
         self.done.append(line)
-        for name, here in self.words.items():
-            line = line.replace(name, here)
+        line = self.here(line)
         done = subprocess.run(
             ["/bin/sh", "-c", line], env=self.env, cwd=self.place, input="y\ny\n", capture_output=True, text=True,
             timeout=300, check=False,

@@ -186,7 +186,8 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
     if found.until != RESERVED_UNTIL:
         return found
     partitions = (memory.get("site") or {}).get("partitions") or {}
-    procs = partitions.get(row["partition_id"] or "", {}).get("procs") or memory.get("total_procs")
+    partition = partitions.get(row["partition_id"] or "", {})
+    procs, node_procs = partition.get("procs") or memory.get("total_procs"), partition.get("node_procs") or 1.0
     if not procs or not row["partition_id"]:
         return found
     jobs = reader.ask("open_with", cluster=cluster, partition=row["partition_id"])
@@ -199,11 +200,11 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
         return found
     times = []
     for at_most, end in ((False, found.likely), (True, found.latest)):
-        held = [(_end(job, now, at_most), _amount(job, "procs")) for job in running]
+        held = [(_end(job, now, at_most), _held(job, node_procs)) for job in running]
         back = max(float(procs) - sum(amount for when, amount in held if when > end), 0.0)
         holders = [(end, back), *((when, amount) for when, amount in held if when > end)]
-        lengths = [(_length(job, at_most), min(_amount(job, "procs"), float(procs))) for job in ahead]
-        times.append(own_queue(holders, lengths, min(_amount(row, "procs"), float(procs)), end))
+        lengths = [(_length(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
+        times.append(own_queue(holders, lengths, min(_held(row, node_procs), float(procs)), end))
     whole = f"{found.basis}, and {len(ahead)} waiting jobs of {row['partition_id']} that go first"
     basis = OfOthers(whole, f"{found.basis}, and waiting jobs of {row['partition_id']} that go first")
     return Release(times[0], max(times), found.until, basis)
@@ -282,6 +283,12 @@ def _amount(job: Mapping[str, Any], unit: str) -> float:
         count = str(job["licenses"] or "").split(",")[0].partition(":")[2]
         return float(count) if count.isdigit() else 1.0
     return 1.0 if unit == "jobs" else float(job[columns[unit]] or 1.0)
+
+
+def _held(job: Mapping[str, Any], node_procs: float) -> float:
+    """Return the processors that a job holds while it runs: those of its whole nodes, if it shares them with no job."""
+    alone = (job["exclusive"] or 0.0) > 0
+    return max(_amount(job, "procs"), alone * _amount(job, "nodes") * node_procs)
 
 
 def _length(job: Mapping[str, Any], at_most: bool) -> float:

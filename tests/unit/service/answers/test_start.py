@@ -220,6 +220,14 @@ def test_the_queue_behind_a_maintenance_counts(ask: Ask) -> None:
     assert "4 waiting jobs of main that go first" in disclosed(answer, hidden=False)["basis"]
 
 
+def test_behind_a_maintenance_a_job_that_shares_no_node_holds_all_its_processors(ask: Ask) -> None:
+    """squeue shows one processor for `-N1 --exclusive`, so that seven of them seemed to fit on four nodes at once."""
+    reserved, part = "ReqNodeNotAvail, Reserved for maintenance", {"partition_id": "main", "req_procs": 1.0}
+    jobs = [job(str(k), reserved, **part, req_nodes=1.0, exclusive=1.0) for k in range(1, 6)]
+    site = {"partitions": {"main": {"procs": 8.0, "node_procs": 4.0}}}
+    assert ask(*jobs, reservations=RESERVED, site=site)["likely_start_s"] == NOW + 9000 + 2 * 600
+
+
 def test_the_queue_behind_a_maintenance_is_in_order_of_priority(ask: Ask) -> None:
     """A later job of higher priority goes first, and an earlier one of lower priority does not."""
     reserved, part = "ReqNodeNotAvail, Reserved for maintenance", {"partition_id": "main", "req_procs": 8.0}
