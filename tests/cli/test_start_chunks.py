@@ -60,9 +60,11 @@ def test_where_long_jobs_wait_much_longer_short_chunks_are_first(
     assert sum(row["chance_first"] for row in rows) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("spans", ["3d", "10m,3d", "0,0"])
+@pytest.mark.parametrize("spans", ["3d", "10m,3d", "0,0", "3d,600"])
 def test_chunks_that_cannot_be_read_say_what_is_accepted(store: str, script: str, spans: str) -> None:
-    assert "accepted: " in str(run("start", "--test", script, "--chunks", spans, store=store, code=2).exception)
+    refused = str(run("start", "--test", script, "--chunks", spans, store=store, code=2).exception)
+    assert "--chunks: " in refused
+    assert "accepted: " in refused
 
 
 def test_work_and_checkpoints_of_all_chunks_reach_the_total() -> None:

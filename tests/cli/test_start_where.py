@@ -21,6 +21,8 @@ from batchcast.cli.users.start_text import came_of, sentence
 from batchcast.formats.slurm.sbatch import gpus, parse_script
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import _ordered, chance_done, run_times
+from batchcast.store.clock_jobs import write_meta
+from batchcast.store.database import Store
 
 from .test_live import ME, _store, measured
 
@@ -90,7 +92,7 @@ def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_f
     *_, rule, best = text.stdout.splitlines()
     assert best == f"best: sbatch {results[0]['flags']} {script}"
     assert "earliest BY 90%" in rule
-    assert "half the nodes run twice as long" in text.stderr, "what was assumed is said"
+    assert "half the nodes or GPUs run twice as long" in text.stderr, "what was assumed is said"
 
 
 WAYS = {  # likely and 90 % start, likely run, core-hours: the case of the newcomer's note, item 9
@@ -143,6 +145,63 @@ def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) ->
         assert low <= max(chances) <= high
         assert chances[0] >= max(chances) - 0.02
     assert "IN TIME" in run("start", "--test", script, "--where", "--done-by", "now+30minutes", store=store).stdout
+
+
+@pytest.fixture(scope="module")
+def cards(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The store of the other tests with a second partition, whose jobs requested a100 or v100 in turn."""
+    path = _store(str(tmp_path_factory.mktemp("cards") / "s.db"), False, time.time())
+    part = {"default_time_s": 3600.0, "max_time_s": 86400.0, "procs": 64.0}
+    site = {"private": False, "partitions": {"main": {**part, "is_default": 1.0}, "long": part}, "version": "22.05"}
+    with Store(path).begin() as connection:
+        write_meta(connection, "c", site=site)
+    with sqlite3.connect(path) as database:
+        types = "CASE WHEN row % 4 THEN 'a100' ELSE 'v100' END"
+        database.execute(f"UPDATE jobs SET partition_id = 'long', req_gpus = 2, gpu_type = {types} WHERE row % 2 = 0")
+        assert database.total_changes > 3
+    return path
+
+
+def of_gpus(tmp_path: Path, options: str) -> str:
+    path = tmp_path / "gpu.sh"
+    path.write_text(f"#!/bin/sh\n#SBATCH -J relax -t 2:00:00 -n 1 -c 4 {options}\nsrun x\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "switches"),
+    [
+        ("--gres=gpu:a100:2", {"--gres=gpu:v100:2", "--gres=gpu:a100:1", "--gres=gpu:a100:4"}),
+        ("--gpus=a100:1", {"--gpus=v100:1", "--gpus=a100:2"}),
+        ("--gpus-per-node=2", {"--gpus-per-node=1", "--gpus-per-node=4"}),
+    ],
+)
+def test_where_ranges_over_types_and_numbers_of_gpus_and_says_what_a_switch_costs(
+    cards: str, tmp_path: Path, options: str, switches: set[str]
+) -> None:
+    script = of_gpus(tmp_path, options)
+    ways = where(cards, script)
+    assert {way["partition"] for way in ways} == {"long"}, "no job of main ever had GPUs"
+    assert {re.search(r"--gres\S*|--gpus\S*", way["flags"])[0] for way in ways} == {options, *switches}  # type: ignore[index]
+    asked = next(way for way in ways if way["what"] == "as requested")
+    for way in ways:
+        assert way["gpu_hours"] == pytest.approx(way["gpus"] * way["likely_run_s"] / 3600)
+        assert way["core_hours"] == pytest.approx(way["procs"] * way["likely_run_s"] / 3600)
+    assert asked["gpus"] == gpus(parse_script(Path(script).read_text()))
+    assert {way["procs"] for way in ways if way["what"] == "half the GPUs"} <= {asked["procs"]}
+    text = run("start", "--test", script, "--where", store=cards).stdout
+    assert "GPU H" in text.splitlines()[0]
+    assert len(re.findall(r"^(?:with v100|half the GPUs|twice the size): 90 % start ", text, re.M)) == len(switches)
+
+
+def test_gpus_that_no_job_had_are_not_taken_for_known(cards: str, store: str, tmp_path: Path) -> None:
+    script = of_gpus(tmp_path, "--gres=gpu:a100:2")
+    on_main = run("start", "--test", script, "-p", "main", store=cards).stderr
+    assert "no job on main requested GPUs of the type a100 in 90 days" in on_main
+    assert "jobs on long did" in on_main
+    assert "requested GPUs" not in run("start", "--test", script, "-p", "long", store=cards).stderr
+    for words in ((), ("--where",)):
+        assert "no job on main requested GPUs" in run("start", "--test", script, "-p", "main", *words, store=store).stderr
 
 
 SCRIPTS = {  # lines of a script: processors, GPUs

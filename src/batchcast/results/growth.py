@@ -67,15 +67,20 @@ def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]
     """Find for each reaction of users the variant with the fewest processors that keeps the 90 % wait below a target.
 
     The 90 % wait of all jobs must be below the target (s) in every replicate. A reaction without such a variant has "".
+    A variant without more processors, such as the present machine, gives users nothing to react to: it counts for
+    every reaction.
 
     >>> row = {"partition": "all", "variant": "now", "reaction": "none", "procs": 4, "wait_90_s_high": 90.0}
-    >>> smallest([row], 100.0), smallest([row], 60.0)
-    ({'none': 'now'}, {'none': ''})
+    >>> more = [{**row, "variant": "add=1xn1", "procs": 8, "reaction": word} for word in ("none", "full")]
+    >>> smallest([row, *more], 100.0), smallest([row, *more], 60.0)
+    ({'none': 'now', 'full': 'now'}, {'none': '', 'full': ''})
     """
     found = {str(row["reaction"]): "" for row in rows}
+    reacting = {row["variant"] for row in rows if row["reaction"] != "none"}
     for row in sorted(rows, key=lambda row: -float(row["procs"])):
         if row["partition"] == EVERYTHING and row["wait_90_s_high"] < target:
-            found[str(row["reaction"])] = str(row["variant"])
+            words = [str(row["reaction"])] if row["variant"] in reacting else found
+            found |= dict.fromkeys(words, str(row["variant"]))
     return found
 
 

@@ -118,6 +118,9 @@ TEXTS: dict[str, str] = {
     "qos_of": f"""SELECT DISTINCT jobs.partition_id, jobs.qos FROM jobs
         WHERE {_HERE} AND jobs.user_id = :user AND jobs.submit_time + 0 >= :since AND jobs.qos IS NOT NULL
         ORDER BY jobs.partition_id, jobs.qos""",
+    "gpu_types_of": f"""SELECT DISTINCT jobs.partition_id, jobs.gpu_type FROM jobs
+        WHERE {_HERE} AND jobs.submit_time >= :since AND jobs.req_gpus > 0
+        ORDER BY jobs.partition_id, jobs.gpu_type""",
     "own_runs": f"""SELECT jobs.job_name, jobs.start_time, jobs.end_time FROM jobs
         WHERE {_HERE} AND jobs.user_id = :user AND jobs.end_time >= :since AND jobs.start_time IS NOT NULL
         AND jobs.job_name IS NOT NULL AND jobs.status = 'completed' ORDER BY jobs.end_time DESC LIMIT 2000""",

@@ -105,8 +105,9 @@ def test_the_command_prints_a_row_for_each_reaction(log: Trace, tmp_path: Path) 
     every = max(r["wait_90_s_high"] for r in rows)
     words[-3] = f"+20%,target={every + 60:.0f}s"
     said = CliRunner().invoke(cli, words).stdout
-    assert "users react none: now keeps 90 % of waits below" in said, "no purchase is needed"
-    assert "users react full: add=1xn1 keeps 90 % of waits below" in said
+    for word in ("none", "half", "full"):
+        said_of = f"users react {word}: the present machine keeps 90 % of waits below"
+        assert said_of in said, "no purchase is needed, so users have nothing to react to"
     words[-3] = "+20%,target=1s"
     assert "users react half: no variant keeps 90 % of waits below 1 s" in CliRunner().invoke(cli, words).stdout
     refused = CliRunner().invoke(cli, [*words[:-3], "20"])

@@ -161,7 +161,8 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     show_tables([table], given["details"])
     if target == target:
         for word, name in smallest(found.rows, target).items():
-            echo(f"users react {word}: {name or 'no variant'} keeps 90 % of waits below {span(target)}")
+            which = "the present machine" if name == NOW else name or "no variant"
+            echo(f"users react {word}: {which} keeps 90 % of waits below {span(target)}")
 
 
 def _reserve(given: dict[str, Any]) -> None:

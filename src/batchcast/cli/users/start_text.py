@@ -24,18 +24,20 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
 
     asks = any(_known(r["memory_kib"]) for r in results)
     several = len({r["qos"] for r in results}) > 1
+    gpus = any(r["gpus"] for r in results)
     titles = [
         "PARTITION",
         *(["QOS"] if several else []),
         "WHAT",
         "CPUS",
+        *(["GPUS"] if gpus else []),
         "LIMIT",
         *(["MEMORY"] if asks else []),
         "STARTS",
         "BY 90%",
         "DONE",
     ]
-    lines = [[*titles, *(["IN TIME"] if deadline else []), "CPU H"]]
+    lines = [[*titles, *(["IN TIME"] if deadline else []), "CPU H", *(["GPU H"] if gpus else [])]]
     for r in results:
         chance = r["chance_done_by"]
         in_time = ["-" if chance is None or chance != chance else f"{chance:.0%}"] if deadline else []
@@ -45,16 +47,51 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
                 *([str(r["qos"] or "-")] if several else []),
                 r["what"],
                 f"{r['procs']:g}",
+                *([f"{r['gpus']:g} {r['gpu_type']}".strip()] if gpus else []),
                 "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else span(r["limit_s"]),
                 *([format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"] if asks else []),
                 *(clock(r[name], now) for name in ("likely_start_s", "by_90_start_s", "likely_end_s")),
                 *in_time,
                 f"{r['core_hours']:.1f}",
+                *([f"{r['gpu_hours']:.1f}"] if gpus else []),
             ]
         )
     print_columns(lines, left=2)
+    for line in gpu_switches(results):
+        echo(line)
     if results:
         echo(best_words(results, deadline, any_size, script))
+
+
+AS_REQUESTED = "as requested"  # as `answers.script` says it, which starts slower
+
+
+def gpu_switches(ways: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what other GPUs than the script's would save or cost: the best way with each, against the script's best.
+
+    >>> way = {"what": "as requested", "gpus": 2.0, "gpu_type": "a100", "by_90_start_s": 9000.0, "likely_end_s": 9900.0,
+    ...        "gpu_hours": 2.0}
+    >>> gpu_switches([way, {**way, "what": "with v100", "gpu_type": "v100", "by_90_start_s": 1800.0}])
+    ['with v100: 90 % start 2 h sooner, likely end the same, GPU-hours the same']
+    """
+    asked = next((way for way in ways if way["what"] == AS_REQUESTED), None)
+    lines: dict[str, str] = {}
+    for way in ways if asked is not None else ():
+        if (way["gpus"], way["gpu_type"]) != (asked["gpus"], asked["gpu_type"]) and way["what"] not in lines:
+            start, end = (_moved(way[key] - asked[key]) for key in ("by_90_start_s", "likely_end_s"))
+            hours = way["gpu_hours"] - asked["gpu_hours"]
+            cost = "the same" if not abs(hours) >= 0.05 else f"{abs(hours):.1f} {'more' if hours > 0 else 'fewer'}"
+            lines[way["what"]] = f"{way['what']}: 90 % start {start}, likely end {end}, GPU-hours {cost}"
+    return list(lines.values())
+
+
+def _moved(seconds: float) -> str:
+    """Return a change of an instant in words."""
+    from ...units import span
+
+    if seconds != seconds:
+        return NOT_KNOWN
+    return "the same" if abs(seconds) < 60 else f"{span(abs(seconds))} {'later' if seconds > 0 else 'sooner'}"
 
 
 def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:

@@ -295,6 +295,39 @@ def with_gpu_type(options: Mapping[str, str], name: str) -> dict[str, str]:
     return changed
 
 
+def with_gpu_share(options: Mapping[str, str], share: float, *, per_node: bool) -> dict[str, str]:
+    """Return the changed GPU options of a script with a share of its GPUs; empty if a number would not be whole.
+
+    GPUs per node change only with `per_node`, and GPUs per task never: they follow the number of nodes or tasks.
+
+    Examples
+    --------
+    >>> with_gpu_share({"gpus": "a100:4", "gres": "gpu:2,tmp:9G"}, 0.5, per_node=True)
+    {'gpus': 'a100:2', 'gres': 'gpu:1,tmp:9G'}
+    >>> with_gpu_share({"gpus": "4", "gres": "gpu:2"}, 2.0, per_node=False)
+    {'gpus': '8'}
+    >>> with_gpu_share({"gpus": "3"}, 0.5, per_node=True)
+    {}
+    """
+    changed = {}
+    for key in ("gpus", "gpus-per-node", "gres") if per_node else ("gpus",):
+        items = options[key].split(",") if key in options else []
+        scaled = [_with_share(each, share) if key != "gres" or gres_gpus(each) else each for each in items]
+        if None in scaled:
+            return {}
+        if scaled and scaled != items:
+            changed[key] = ",".join(filter(None, scaled))
+    return changed
+
+
+def _with_share(item: str, share: float) -> str | None:
+    """Returns `a100:4` or `4` with a share of the number, which is 1 if there is none; None if it is not whole."""
+    kind, _, number = item.rpartition(":")
+    kind, number = (kind, number) if number.isdigit() else (item, "1")
+    count = int(number) * share
+    return None if count % 1 else f"{kind}:{count:g}" if kind else f"{count:g}"
+
+
 def _gpus_of_job(options: Mapping[str, str]) -> float:
     """Returns the GPUs that are requested for the job or per node."""
     nodes = count_of(options.get("nodes", "1"))

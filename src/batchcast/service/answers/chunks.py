@@ -37,7 +37,10 @@ def parse_chunks(text: str) -> tuple[float, float]:
     total, comma, cost = text.partition(",")
     if not comma:
         raise UsageError(f"--chunks: {text!r} (accepted: TOTAL,CHECKPOINT_COST such as 5d,10m)")
-    spans = parse_span(total), 0.0 if cost.strip() == "0" else parse_span(cost)
+    try:
+        spans = parse_span(total), 0.0 if cost.strip() == "0" else parse_span(cost)
+    except UsageError as error:
+        raise UsageError(f"--chunks: {error.message}") from None
     if not (0 < spans[0] < math.inf and 0 <= spans[1] < spans[0]):
         raise UsageError(f"--chunks: {text!r} (accepted: a total above 0, and a shorter time for a checkpoint)")
     return spans

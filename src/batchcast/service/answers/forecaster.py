@@ -330,9 +330,7 @@ def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machin
     known = sorted(qos.name for qos in machine.qos)
     if known and "qos" in options and options["qos"] not in known:
         raise UsageError(f"no QOS {options['qos']!r} (accepted: {', '.join(known)})")
-    lacks = _lacks_feature(machine, options.get("constraint", ""), job) or _lacks_gpu(
-        machine, gpu_type_of(options), job
-    )
+    lacks = _lacks_feature(machine, options.get("constraint", ""), job) or _lacks_gpu(machine, options, job)
     return too_large(site, options, job) or lacks
 
 
@@ -352,16 +350,31 @@ def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
     return ""
 
 
-def _lacks_gpu(machine: Machine, wanted: str, job: JobRequest) -> str:
-    """Return why no node of the job's partition has GPUs of the requested type; empty if one has or none is named."""
+def _lacks_gpu(machine: Machine, options: Mapping[str, str], job: JobRequest) -> str:
+    """Return why the job's partition never has the requested GPUs; empty if it has them, or if none are requested."""
+    wanted, number = gpu_type_of(options), gpus(options)
+    if not wanted and not number:
+        return ""
     part = machine.partition(str(job.partition_id or ""))
     names = set(part.nodes) if part is not None else set(machine.node_names())
-    groups = [group for group in machine.nodes if names.intersection(group.names)]
-    types = {kind.partition(":")[2] for group in groups for kind in group.gres if kind.startswith("gpu:")}
-    if not wanted or wanted in {name.lower() for name in types}:
-        return ""
-    there = ", ".join(sorted(types)) or "none"
-    return f"no node of {job.partition_id} has GPUs of the type {wanted!r} (there are: {there})"
+    found = [  # type, GPUs per node, nodes
+        (kind.partition(":")[2], each, len(names.intersection(group.names)))
+        for group in machine.nodes
+        for kind, each in group.gres.items()
+        if kind.partition(":")[0] == "gpu" and names.intersection(group.names)
+    ]
+    there = ", ".join(sorted({kind or "gpu" for kind, _, _ in found})) or "none"
+    found = [one for one in found if wanted in ("", one[0].lower())]
+    if wanted and not found:
+        return f"no node of {job.partition_id} has GPUs of the type {wanted!r} (there are: {there})"
+    if not found:
+        return f"no node of {job.partition_id} has GPUs"
+    if number > (most := sum(each * nodes for _, each, nodes in found)):
+        return f"more GPUs than {job.partition_id} has (the most: {most})"
+    per_node = number / max(job.req_nodes, 1.0) if {"gpus-per-node", "gres"} & options.keys() else 0.0
+    if per_node > (most := max(each for _, each, _ in found)):
+        return f"no node of {job.partition_id} has {per_node:g} GPUs (the most: {most})"
+    return ""
 
 
 NEVER = "change the request; sinfo -o '%P %l %s %c %m %f' shows what each partition has"

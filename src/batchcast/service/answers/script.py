@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
 from ...events.event import Submit
-from ...formats.slurm.sbatch import GPU_OPTIONS, count_of, gpu_type_of, processors, with_gpu_type
+from ...formats.slurm.sbatch import GPU_OPTIONS, count_of, gpu_type_of, gpus, processors, with_gpu_share, with_gpu_type
 from ...job import JobRequest
 from ...machines.machine import Machine
 from ...predict.conditional import chance_to_start, given_waited
@@ -66,7 +66,7 @@ def answer_options(
         answer = start_answer(row, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
-        notes = [*staleness(site.memory, now), *clock.notes]
+        notes = [*staleness(site.memory, now), *clock.notes, *gpu_notes(site, clock, job)]
         notes.append(
             f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
             f"{options.get('time', 'the partition default')}"
@@ -175,14 +175,16 @@ def answer_where(
             never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"
             raise NoAnswer(f"it would never start: {never}", hint=NEVER)
         notes = [*staleness(site.memory, now), *ask.notes]
+        if gpus(options) and not any(gpu_type_of(options) in types for types in gpu_types(site, ask).values()):
+            notes += gpu_notes(site, ask, request_of(options, site, viewer.name or ""))
         if ahead:
             notes.append(
                 f"counted as waiting ahead: {counted(ahead, 'job')} that you submitted since the collector last read "
                 "the queue"
             )
         notes.append(
-            f"{ASSUMED}another type of GPU is as fast; half the nodes run twice as long and use twice the memory each, "
-            "twice the nodes half as long and half the memory; you may use every partition shown, and the QOS "
+            f"{ASSUMED}another type of GPU is as fast; half the nodes or GPUs run twice as long, twice as many half as "
+            "long, and the memory in all stays; you may use every partition shown, and the QOS "
             "that your jobs had there in 90 days"
         )
         notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its place and its age")
@@ -261,27 +263,23 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     if advised := _advised(site, options, clock):
         what = "with the suggested limit and memory" if "mem" in advised else "with the suggested limit"
         sizes.append(Placement(what, {**options, **advised}))
-    procs, nodes = processors(options)
-    rest = {k: v for k, v in options.items() if k not in ("nodes", "ntasks")}
-    tasks = int(count_of(options["ntasks"])) if options.get("ntasks") else 0
-    for share, what in ((0.5, "half the size"), (2.0, "twice the size")):
-        if procs * share < 1 or (nodes > 1 and nodes * share % 1) or "-" in options.get("nodes", ""):
-            continue
-        size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
-        if tasks:
-            size["ntasks"] = str(max(round(tasks * share), 1))
+    nodes = processors(options)[1]
+    for share, word in ((0.5, "half"), (2.0, "twice")):
+        size = _resized(options, nodes, share)
         limit = {"time": format_duration(request.req_time * 2)} if share < 1 and math.isfinite(request.req_time) else {}
         if size:
+            what = f"{word} the {'size' if {'nodes', 'ntasks'} & size.keys() else 'GPUs'}"
             memory = _memory_of_size(options, nodes, size)
-            sizes.append(Placement(what, {**rest, **size, **limit, **memory}, 1.0 / share, False))
-    for other in _other_gpus(options, clock):
+            sizes.append(Placement(what, {**options, **size, **limit, **memory}, 1.0 / share, False))
+    there = gpu_types(site, clock) if gpus(options) else None
+    for other in _other_gpus(options, there):
         sizes.append(Placement(f"with {other}", with_gpu_type(options, other), 1.0, False))
     partitions = site.partitions or {str(request.partition_id): {}}
     used = _qos_used(site, user)
     choices = []
     for one in sizes:
         for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
-            if qos == str(request.qos or "") and qos:
+            if (qos == str(request.qos or "") and qos) or (there and not _has_gpus(there, name, one.options)):
                 continue
             place = one._replace(options={**one.options, "partition": name, **({"qos": qos} if qos else {})})
             if not never_starts(site, place.options, request_of(place.options, site, user), clock.machine):
@@ -289,13 +287,65 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
     return choices
 
 
-def _other_gpus(options: Mapping[str, str], clock: Forecaster) -> list[str]:
-    """Return the types of GPU that the machine has beside the requested one; none if the script names no type."""
+def _resized(options: Mapping[str, str], nodes: float, share: float) -> dict[str, str]:
+    """Return nodes, tasks and GPUs of the same job at a share of its size; empty if it has no such size.
+
+    >>> _resized({"nodes": "2", "ntasks": "8", "gpus": "4"}, 2.0, 0.5)
+    {'nodes': '1', 'ntasks': '4', 'gpus': '2'}
+    >>> _resized({"ntasks": "1", "gres": "gpu:a100:2"}, 1.0, 0.5), _resized({"ntasks": "1"}, 1.0, 0.5)
+    ({'gres': 'gpu:a100:1'}, {})
+    """
+    if nodes * share % 1 and nodes > 1 or "-" in options.get("nodes", ""):
+        return {}
+    size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
+    tasks = count_of(options["ntasks"]) if options.get("ntasks") else 0.0
+    if tasks * share >= 1:
+        size["ntasks"] = str(round(tasks * share))
+    return size | with_gpu_share(options, share, per_node="nodes" not in size)
+
+
+def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
+    """Return the types of GPU by partition, in lower case: those of the machine, else those that jobs requested.
+
+    "" stands for GPUs whose type is not named. A partition without GPUs is missing.
+    """
+    found: dict[str, set[str]] = {}
+    if clock.machine is not None:
+        for part in clock.machine.partitions:
+            names = set(part.nodes)
+            kinds = {kind for group in clock.machine.nodes if names.intersection(group.names) for kind in group.gres}
+            types = {kind.partition(":")[2].lower() for kind in kinds if kind.partition(":")[0] == "gpu"}
+            found |= {part.name: types | {""}} if types else {}
+        return found
+    for row in site.reader.ask("gpu_types_of", cluster=site.cluster, since=site.now - QOS_SINCE_S):
+        found.setdefault(row["partition_id"] or "", {""}).add((row["gpu_type"] or "").lower())
+    return found
+
+
+def _other_gpus(options: Mapping[str, str], there: Mapping[str, set[str]] | None) -> list[str]:
+    """Return the types of GPU beside the requested one; none if the script names no type, which takes any."""
     asked = gpu_type_of(options)
-    if not asked or clock.machine is None:
+    return sorted(set().union(*there.values()) - {asked, ""}) if asked and there else []
+
+
+def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Mapping[str, str]) -> bool:
+    """Return whether a partition has GPUs of the type that the options name, or no partition is known to have them."""
+    wanted = gpu_type_of(options)
+    able = {name for name, types in there.items() if wanted in types or types == {""}}
+    return not able or partition in able
+
+
+def gpu_notes(site: Site, clock: Forecaster, job: JobRequest) -> list[str]:
+    """Return what is not known of the GPUs that a job requests, if no machine is known and no job had such GPUs."""
+    if not job.req_gpus > 0 or clock.machine is not None:
         return []
-    kinds = {kind for group in clock.machine.nodes for kind in group.gres if kind.startswith("gpu:")}
-    return sorted(name for kind in kinds if (name := kind.partition(":")[2]).lower() != asked)
+    there, wanted = gpu_types(site, clock), str(job.extra.get("gpu_type") or "")
+    if wanted in there.get(str(job.partition_id), ()):
+        return []
+    kind = f"GPUs of the type {wanted}" if wanted else "GPUs"
+    others = [name for name, types in there.items() if wanted in types]
+    more = f"; jobs on {', '.join(others)} did" if others else ""
+    return [f"no job on {job.partition_id} requested {kind} in 90 days, so this prediction does not know them{more}"]
 
 
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
@@ -347,6 +397,8 @@ def _result(
         "procs": job.procs,
         "limit_s": job.req_time,
         "memory_kib": job.req_mem_kib / max(job.req_nodes, 1.0),
+        "gpus": job.req_gpus,
+        "gpu_type": gpu_type_of(choice.options),
         "by_10_start_s": begin + early,
         "likely_start_s": begin + given.point,
         "by_90_start_s": begin + late,
@@ -354,6 +406,7 @@ def _result(
         "likely_end_s": begin + given.point + typical,
         "chance_done_by": done,
         "core_hours": job.procs * typical / 3600.0,
+        "gpu_hours": job.req_gpus * typical / 3600.0,
         "basis": basis_of(wait),
         "grounds": wait.grounds,
     }

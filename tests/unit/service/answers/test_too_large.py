@@ -89,9 +89,19 @@ def test_an_unknown_qos_is_refused_with_those_that_exist() -> None:
     ({"gres": "gpu:A100:1"}, ""),
     ({"gpus-per-node": "2"}, ""),
     ({"gpus": "h100"}, "no node of cards has GPUs of the type 'h100' (there are: a100, v100)"),
+    ({"gpus": "6"}, ""),
+    ({"gpus": "7"}, "more GPUs than cards has (the most: 6)"),
+    ({"gpus": "v100:3"}, "more GPUs than cards has (the most: 2)"),
+    ({"gres": "gpu:5"}, "no node of cards has 5 GPUs (the most: 4)"),
+    ({"gpus": "1", "partition": "plain"}, "no node of plain has GPUs"),
 ])  # fmt: skip
 def test_a_type_of_gpu_that_no_node_has_never_lets_a_job_start(options: dict[str, str], why: str) -> None:
-    nodes = (NodeGroup(("g1",), 4, gres={"gpu:a100": 4}), NodeGroup(("g2",), 4, gres={"gpu:v100": 2}))
-    machine = Machine(nodes, (Partition("cards", ("g1", "g2")),))
-    job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, "partition_id": "cards"}, procs=1.0)
+    nodes = (
+        NodeGroup(("g1",), 4, gres={"gpu:a100": 4}),
+        NodeGroup(("g2",), 4, gres={"gpu:v100": 2}),
+        NodeGroup(("n1",), 4),
+    )
+    machine = Machine(nodes, (Partition("cards", ("g1", "g2")), Partition("plain", ("n1",))))
+    asked = {"partition_id": options.get("partition", "cards"), "req_nodes": 1.0}
+    job = as_submitted(-1, {"job_id": "1", "submit_time": 0.0, **asked}, procs=1.0)
     assert never_starts(cast(Site, SimpleNamespace(memory={})), options, job, machine) == why
