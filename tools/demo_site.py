@@ -36,7 +36,12 @@ NODE = {"procs": 1024.0, "node_mem_kib": 256.0 * GIB}
 PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
     "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
+    "gpu": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE, "procs": 384.0},
 }
+GPUS = {"a100": 32, "v100": 16}
+"""Number of GPUs of each type in the partition `gpu`; the jobs have eight processors for each GPU."""
+GPU_JOBS, GPU_STRETCH, GPU_PROCS = 240, 4.0, 8.0
+TOTAL_PROCS = 1024.0 + GPU_PROCS * sum(GPUS.values())
 FORECAST = "forecast:window=1000,first=500,every=500,step=50"
 LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
 GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
@@ -93,6 +98,54 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
     return seen
 
 
+def gpu_sightings(now: float, seed: int) -> list[Sighting]:
+    """Return the jobs of the GPU partition: a synthetic log for each type of GPU, four times as slow as one of cores."""
+    seen = []
+    for number, (kind, count) in enumerate(GPUS.items(), 1):
+        log = make_log(
+            np.random.default_rng([seed, number]), replace(Recipe(), jobs=GPU_JOBS, procs=count, load=0.8, users=9)
+        )
+        submit, wait, run, limit = (
+            GPU_STRETCH * log.number(name) for name in ("submit_time", "wait_time", "run_time", "req_time")
+        )
+        shift = now - float(np.quantile(submit, 0.75))
+        gpus, users = log.number("req_procs"), [hash_of(name) for name in log["user_id"]]
+        for k in np.flatnonzero(submit + shift <= now).tolist():
+            at = round(float(submit[k]) + shift)
+            start, end = at + float(wait[k]), at + float(wait[k]) + float(run[k])
+            state = "PENDING" if start > now else "RUNNING" if end > now else "COMPLETED"
+            procs = GPU_PROCS * float(gpus[k])
+            asked: dict[str, float | str | None] = {
+                "user_id": PEOPLE[users[k] % len(PEOPLE)],
+                "account": f"group{users[k] % 4}",
+                "partition_id": "gpu",
+                "req_time": min(float(limit[k]), 604800.0),
+                "req_procs": procs,
+                "req_nodes": math.ceil(procs / 64),
+                "req_mem_kib": float(gpus[k]) * 32 * GIB,
+                "req_gpus": float(gpus[k]),
+                "gpu_type": kind,
+                "job_name": ("train", "infer")[users[k] % 2],
+            }
+            waits = state == "PENDING"
+            job_id = str(10_000 + 10_000 * number + k)
+            seen.append(
+                Sighting(
+                    job_id,
+                    job_id,
+                    at,
+                    state,
+                    start_time=math.nan if waits else start,
+                    end_time=end if state in OVER else math.nan,
+                    expected_start=start + 3600.0 if waits else math.nan,
+                    reason="Resources" if waits else "",
+                    asked=asked,
+                    held={} if waits else _held(state, procs, 16 * GIB),
+                )
+            )
+    return seen
+
+
 def _held(state: str, procs: float, node_kib: float) -> dict[str, Field]:
     """Return the resources of a job; for an ended job also its peak memory."""
     nodes = float(math.ceil(procs / 64))
@@ -129,7 +182,7 @@ def build(
     """Write the store; the last three weeks have predictions; with `looks` they were renewed in the last days."""
     now = last_monday(time.time()) if steady else time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
-    seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
+    seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed) + gpu_sightings(now, seed)
     wait = f"{FORECAST},recent_wait,qbets"
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
@@ -141,7 +194,7 @@ def build(
     with store.begin() as connection:
         history.take_in(connection, "demo", seen, now)
         clock_jobs.write_meta(
-            connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
+            connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=TOTAL_PROCS,
             collected_by="batchcast", runtime_methods=[settings["runtime"]],
             memory_methods=settings["memory"].split(","),
             limit_methods=settings["limits"].split(","),

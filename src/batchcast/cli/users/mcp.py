@@ -39,8 +39,8 @@ REASONS = (
     "basis",
     "likely_start",
     "by_90_start",
-)  # Fields of `why` about a job.
-"""What `why` tells of a job."""
+)
+"""Fields of the tool `why` about a job."""
 SHARES = ("share", "chance", "came_true", "coverage", "risk")
 
 
@@ -134,7 +134,7 @@ async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, 
     stdout belongs to the assistant here.
     """
     if len(text) > MOST_TEXT:
-        return {"answer": NOT_KNOWN, "why": f"the script has more than {MOST_TEXT:,} characters"}
+        return {"answer": NOT_KNOWN, "why": [f"the script has more than {MOST_TEXT:,} characters"]}
     call = [sys.executable, "-m", "batchcast", verb, "--json", *arguments]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*call, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -145,11 +145,11 @@ async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, 
         await process.wait()
         if isinstance(error, asyncio.CancelledError):
             raise
-        return {"answer": NOT_KNOWN, "why": f"no answer came within {LONGEST_S:.0f} s"}
+        return {"answer": NOT_KNOWN, "why": [f"no answer came within {LONGEST_S:.0f} s"]}
     try:
         return in_words(json.loads(out))
     except json.JSONDecodeError:
-        return {"answer": NOT_KNOWN, "why": f"batchcast {verb} ended with exit code {process.returncode}"}
+        return {"answer": NOT_KNOWN, "why": [f"batchcast {verb} ended with exit code {process.returncode}"]}
 
 
 def in_words(document: Mapping[str, Any], now: float | None = None) -> dict[str, Any]:

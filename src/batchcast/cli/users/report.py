@@ -46,6 +46,7 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
     help="Compare months, by user, account or partition.",
 )
 @click.option("--digest", is_flag=True, help="Print one page for mail: the last two months, and what to change.")
+@click.option("--map", "column_map", metavar="FILE.toml|NAME", help="With FILE: column map of a CSV, as for `info`.")
 @click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
@@ -70,6 +71,7 @@ def command(
     """
     parsable2, as_json = flags.pop("parsable2"), flags.pop("as_json")
     each, tasks, months, digest = (flags.pop(name) for name in ("each", "tasks", "months", "digest"))
+    column_map = flags.pop("column_map")
     if jobs or each or months or digest:
         asked_of = {"jobs": jobs, "user": user, "account": account, "partition": partition, "each": each}
         asked_of |= {
@@ -79,6 +81,7 @@ def command(
             "tasks": tasks,
             "months": months,
             "digest": digest,
+            "map": column_map,
         }
         _from_accounting(flags, asked_of, parsable2, as_json)
         return
@@ -116,7 +119,7 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     starttime = of["starttime"] or usual
     since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(of["endtime"]) if of["endtime"] else math.inf
-    files = _files(of["jobs"])
+    files = _files(of["jobs"], of["map"])
     used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
     for warning in [] if used else warnings:
         say(f"note: {warning}")
@@ -166,7 +169,7 @@ def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> li
         return advised
 
 
-def _files(words: Sequence[str]) -> list[str]:
+def _files(words: Sequence[str], column_map: str | None) -> list[str]:
     """Return the words if they name files; UsageError for a word that is neither a job nor a file."""
     import re
     from pathlib import Path
@@ -179,6 +182,8 @@ def _files(words: Sequence[str]) -> list[str]:
         raise UsageError(
             f"{bad[0]}: neither a file nor a job number (accepted: 4711, 4712_3, files that `info` reads, or -)"
         )
+    if column_map and not files:
+        raise UsageError("--map is about the columns of a FILE (accepted: batchcast report FILE --map MAP)")
     if files and jobs:
         raise UsageError(f"{jobs[0]} is a job and {files[0]} is a file", hint="either jobs, read from sacct, or files")
     return files
@@ -189,7 +194,7 @@ def _of_files(files: Sequence[str], of: Mapping[str, Any], since: float, until: 
     from ...document import in_number
     from ...service.answers.job_use import of_logs
 
-    used, notes = of_logs(files, _local_zone(), of["cluster"])
+    used, notes = of_logs(files, _local_zone(), of["cluster"], of["map"])
     wanted = [(kind, of[kind]) for kind in ("user", "account", "partition") if of[kind]]
     used = [job for job in used if all(getattr(job, kind) == name for kind, name in wanted)]
     if math.isfinite(since) or math.isfinite(until):

@@ -173,17 +173,20 @@ def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:
     return max((kib for kib in used if kib == kib), default=math.nan)
 
 
-def of_logs(paths: Sequence[str], timezone: str, cluster: str | None = None) -> tuple[list[JobUse], list[str]]:
+def of_logs(
+    paths: Sequence[str], timezone: str, cluster: str | None = None, column_map: str | None = None
+) -> tuple[list[JobUse], list[str]]:
     """Read the jobs that ran from one log or several, of any format.
 
-    Times without a zone are local to `timezone`. With `cluster`, only that cluster's jobs are read. Returns the jobs
+    Times without a zone are local to `timezone`, or to the zone of a column map. With `cluster`, only that cluster's jobs are read. Returns the jobs
     and the reader's notes: repairs, and what was left out. Raises InputError as `trace.read.read_trace` does.
     """
     import numpy as np
 
     from ...trace.read import read_trace
 
-    log = read_trace(paths if len(paths) > 1 else paths[0], timezone=timezone, cluster=cluster or ())
+    log = read_trace(paths if len(paths) > 1 else paths[0], timezone=None if column_map else timezone,
+                     map=column_map, cluster=cluster or ())  # fmt: skip
     ran = _of_trace(log.take(np.flatnonzero(log.run_time >= 0)))
     notes = [*log.info.notes, *_left_out(log.info.dropped)]
     if len(ran) < len(log):

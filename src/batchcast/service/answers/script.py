@@ -169,7 +169,12 @@ def answer_where(
         ahead = _count_as_waiting(site, ask, sent)
         if ahead:  # the latest starts do not count these jobs
             ask = ask._replace(memory={})
-        results = site.disclosed(placements(site, options, ask, by, any_size, spread))
+        ways = placements(site, options, ask, by, any_size, spread)
+        records = {part: track_record.record_of(site, part) for part in {str(way["partition"]) for way in ways}}
+        for way in ways:
+            wait = way["likely_start_s"] - now
+            way |= track_record.record_fields(records[str(way["partition"])], wait)
+        results = site.disclosed(ways)
         if not results:
             asked = request_of(options, site, viewer.name or "")
             never = never_starts(site, options, asked, ask.machine) or "no partition takes such a job"

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.forked import batchcast
 
+from batchcast.cli.main import cli
 from batchcast.errors import InputError
 from batchcast.service.answers.efficiency import advice, by_month, folded
 from batchcast.service.answers.job_use import FIELDS, JobUse, ask_slurm, of_logs
@@ -219,6 +222,23 @@ def test_a_name_may_hold_the_delimiter_and_times_may_be_local(of_file: Ask) -> N
     hours = {"Submit": "10:00", "Eligible": "10:00", "Start": "10:10", "End": "11:10"}
     (job,), _ = of_file(row("1", "a|b", **{name: f"2026-10-05T{hour}:00" for name, hour in hours.items()}))
     assert (job.job_name, job.waited_s) == ("a|b", 600)
+
+
+def test_a_table_of_another_site_is_read_through_its_map(tmp_path: Path) -> None:
+    table_of, map_of = tmp_path / "jobs.csv", tmp_path / "map.toml"
+    times = "2026-10-05T10:00,2026-10-05T10:10,2026-10-05T11:10"
+    table_of.write_text(f"id,who,sent,began,over,cores,cards\n7,ada,{times},8,2\n")
+    names = {"job_id": "id", "user_id": "who", "submit_time": "sent", "start_time": "began", "end_time": "over"}
+    names |= {"req_procs": "cores", "req_gpus": "cards"}
+    columns = "\n".join(f'{ours} = "{theirs}"' for ours, theirs in names.items())
+    map_of.write_text(f'timezone = "America/New_York"\n[columns]\n{columns}\n')
+    words = ["report", str(table_of), "--map", str(map_of), "--json"]
+    done = CliRunner().invoke(cli, [*words, "--each"], env={"TZ": "Asia/Tokyo"})
+    (job,) = json.loads(done.stdout)["results"]
+    assert (job["user"], job["gpus"], job["elapsed_s"], job["waited_s"]) == ("ada", 2, 3600, 600)
+    assert job["end_time"] == 1791213000.0, "11:10 in New York"
+    refused = CliRunner().invoke(cli, ["report", "--each", "--map", str(map_of)])
+    assert "--map is about the columns of a FILE" in str(refused.exception)
 
 
 def test_jobs_that_two_files_share_count_once(tmp_path: Path) -> None:
