@@ -506,7 +506,7 @@ def show(day: Mapping[str, Any]) -> str:
     planning = day["planning"]
     lines += [
         "",
-        "| 90 % times | compared | later than limits imply | and than the margin | furthest, min | jobs that started "
+        "| 90 % times | compared | later than limits imply | also later than the margin | furthest, min | jobs that started "
         "later than limits imply (and than the margin) |",
         "|---|---|---|---|---|---|",
     ]

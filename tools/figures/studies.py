@@ -98,9 +98,9 @@ def read_soft(documents: list[Any], _: Path) -> Figures:
         mean = [soft[f"mae_s_difference{end}"] for end in ("", "_low", "_high")]
         differences = (f"{signed(a)} ({signed(low)} to {signed(high)})" for a, low, high in (ends, mean))
         shares = (f"{100 * one['underestimate_rate']:.1f} %" for one in (soft, limits))
-        rows.append((name, f"{soft['jobs']:,}", span(soft["mae_s"]), *differences, *shares))
+        rows.append((name, *differences, *shares))
     found.values["smaller_error_than_limits"] = smaller
-    head = "log | jobs | mean error | minus the limits' (90 % interval) | minus `recent_mean`'s (90 % interval)"
+    head = "log | minus the limits' (90 % interval) | minus `recent_mean`'s (90 % interval)"
     found.blocks["table"] = table(f"{head} | too short | limits too short", rows)
     return found
 
@@ -313,10 +313,9 @@ def read_windows(printed: list[Any], _: Path) -> Figures:
                     for one in (row, log["disjoint"][policy])
                 ]
                 cells = [f"{cell}; {one}" for cell, one in zip(cells, apart, strict=True)]
-            cells.insert(1, "-" if policy == "EASY" else f"{row['without']:+,.1f}")
             rows.append((name, policy, *cells))
     found.values["equal"] = equal
-    head = "log | policy | ten windows: mean; minus EASY (90 % interval) | without the largest window"
+    head = "log | policy | ten windows: mean; minus EASY (90 % interval)"
     found.blocks["table"] = table(f"{head} | 40 windows apart: mean; minus EASY (90 % interval)", rows)
     return found
 
@@ -390,18 +389,19 @@ def read_lab_control(printed: list[Any], _: Path) -> Figures:
                     named = zip(("change", "low", "high"), map(float, ends.groups()), strict=True)
                     found.values |= {f"{arm}.{what}_from_{control}.{name}": value for name, value in named}
     first = next(iter(against.values()))
+    shown = list(against)[:2]  # the page names the differences from the third control in a sentence
     for arm, row in first.items():
         found.values |= {f"{arm}.jobs": int(row["jobs"]), f"{arm}.mean_wait_min": float(row["mean wait"])}
         found.values |= {f"{arm}.slowdown": float(row["slowdown"]), f"{arm}.longest_min": float(row["longest"])}
         found.values[f"{arm}.worse_off"] = row["people worse off"]
         found.values[f"{arm}.longest_times"] = round(float(row["longest"]) / float(first["none"]["longest"]), 2)
     rows = [
-        (CONTROLLED.get(arm, arm), row["mean wait"], row["slowdown"], row["longest"], row["people worse off"],
-         *(one[arm]["wait difference"].split(":")[0] for one in against.values()))
+        (CONTROLLED.get(arm, arm), row["mean wait"], row["longest"], row["people worse off"],
+         *(against[control][arm]["wait difference"].split(":")[0] for control in shown))
         for arm, row in first.items()
     ]  # fmt: skip
-    titles = " | ".join(f"change from {CONTROLLED[control]}" for control in against)
-    head = "order by | mean wait, min | slowdown | longest wait, min | users who wait 10 % longer"
+    titles = " | ".join(f"change from {CONTROLLED[control]}" for control in shown)
+    head = "order by | mean wait, min | longest wait, min | users who wait 10 % longer"
     found.blocks["changes"] = table(f"{head} | {titles}", rows)
     return found
 
@@ -485,10 +485,10 @@ def read_order_rules(printed: list[Any], _: Path) -> Figures:
           *(row["rule"][name] for name in ("slowdown", "p99", "longest"))) for log, row in by_log.items()],
     )  # fmt: skip
     found.blocks["means"] = table(
-        "order | mean wait | slowdown | p99 | longest wait | most | logs ahead, behind limits | with planned lengths",
-        [(row["order"], *(row[name] for name in ("wait", "slowdown", "p99", "longest", "longest, most",
-                                                 "ahead, behind from limits", "ahead, behind from limits, lengths")))
-         for row in means],
+        "order | mean wait | slowdown | longest wait | largest of seven | logs ahead, behind",
+        [(row["order"], *(row[name] for name in ("wait", "slowdown", "longest", "longest, most",
+                                                 "ahead, behind from limits")))
+         for row in means if row["order"] != "rule, reserved"],
     )  # fmt: skip
     return found
 
@@ -525,7 +525,7 @@ def read_order_gamed(printed: list[Any], _: Path) -> Figures:
                 named = f"{row['order, bounds']}.{way}.{name}".replace(" ", "_")
                 found.values |= {f"{named}.{k}": float(v) for k, v in zip(("gain", "low", "high"), match.groups())}
                 cells.append(cell)
-        if row["order, bounds"] in ("no bounds", "without own history", "all"):  # each bound alone is in the values
+        if row["order, bounds"] in ("no bound", "without own history", "all"):  # each bound alone is in the values
             rows.append((row["order, bounds"], *cells[:2], *cells[3:5], row["others, honest"]))
     head = "bounds | same command | its first job | changed command | its first job | wait of honest jobs, min"
     found.blocks["table"] = table(head, rows)
