@@ -40,7 +40,7 @@ PARTITIONS = {
 }
 GPUS = {"a100": 32, "v100": 16}
 """Number of GPUs of each type in the partition `gpu`; the jobs have eight processors for each GPU."""
-GPU_JOBS, GPU_STRETCH, GPU_PROCS = 240, 4.0, 8.0
+GPU_JOBS, GPU_STRETCH, GPU_PROCS = 320, 3.0, 8.0
 TOTAL_PROCS = 1024.0 + GPU_PROCS * sum(GPUS.values())
 FORECAST = "forecast:window=1000,first=500,every=500,step=50"
 LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
@@ -99,11 +99,11 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
 
 
 def gpu_sightings(now: float, seed: int) -> list[Sighting]:
-    """Return the jobs of the GPU partition: a synthetic log for each type of GPU, four times as slow as one of cores."""
+    """Return the jobs of the GPU partition: a synthetic log for each type of GPU, three times as slow as one of cores."""
     seen = []
     for number, (kind, count) in enumerate(GPUS.items(), 1):
         log = make_log(
-            np.random.default_rng([seed, number]), replace(Recipe(), jobs=GPU_JOBS, procs=count, load=0.8, users=9)
+            np.random.default_rng([seed, number]), replace(Recipe(), jobs=GPU_JOBS, procs=count, load=0.5, users=9)
         )
         submit, wait, run, limit = (
             GPU_STRETCH * log.number(name) for name in ("submit_time", "wait_time", "run_time", "req_time")

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-WORDS = frozenset({"user_id", "account", "partition_id", "job_name", "status"})
+WORDS = frozenset({"user_id", "account", "partition_id", "job_name", "status", "gpu_type"})
 """The text columns among the columns that are packed."""
 
 

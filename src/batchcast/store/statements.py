@@ -154,7 +154,7 @@ TEXTS: dict[str, str] = {
         AND (jobs.told < {DELIVERED_GONE} OR jobs.told_end >= :since) ORDER BY jobs.submit_time""",
     "running_now": f"""SELECT {_JOB}, {_LIMIT_NOW}, jobs.state, forecasts.method, {_SAID} FROM jobs {_with("runtime")}
         WHERE {_RUNS} AND {_if_given("user_id")} ORDER BY jobs.start_time, jobs.row""",
-    "used": _used("", _ENDED),
+    "used": _used("req_gpus gpu_type", _ENDED),
     "used_memory": _used(
         "alloc_nodes used_mem_kib req_mem_kib req_nodes",
         f"""{_ENDED} AND jobs.start_time IS NOT NULL
@@ -166,7 +166,7 @@ TEXTS: dict[str, str] = {
         AND jobs.user_id IS NOT NULL AND jobs.job_name IS NOT NULL
         AND (jobs.used_mem_kib IS NOT NULL OR jobs.status = 'out_of_memory')
         ORDER BY jobs.end_time DESC LIMIT :most""",
-    "still_open": _used("", "jobs.open = 1"),
+    "still_open": _used("req_gpus gpu_type", "jobs.open = 1"),
     "nth_last_end": f"""SELECT jobs.end_time FROM jobs WHERE {_HERE} AND jobs.open = 0 AND jobs.end_time IS NOT NULL
         ORDER BY jobs.end_time DESC LIMIT 1 OFFSET :most""",
     "running": f"""SELECT count(*) FILTER (WHERE jobs.user_id IS NULL OR jobs.user_id != :user) AS others,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -175,7 +176,7 @@ def _waits_now(site: Site) -> Now | None:
 
     def now(partition: str, like: Sequence[Mapping[str, Any]]) -> float:
         size, limit = (sorted(float(row[name]) for row in like)[len(like) // 2] for name in ("req_procs", "req_time"))
-        options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit)}
+        options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit), **_gpus(like)}
         try:
             job = request_of(options, site, "")
             never = never_starts(site, options, job, ask.machine)
@@ -185,6 +186,19 @@ def _waits_now(site: Site) -> Now | None:
         return math.nan if wait is None or wait.grounds == NOTHING else float(wait.point)
 
     return now
+
+
+def _gpus(like: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the option `gpus` with the commonest number and type of GPUs if most of these jobs requested GPUs; else empty.
+
+    >>> _gpus([{"req_gpus": 2.0, "gpu_type": "a100"}] * 2 + [{"req_gpus": None, "gpu_type": None}])
+    {'gpus': 'a100:2'}
+    """
+    asked = Counter((row["req_gpus"], row["gpu_type"] or "") for row in like if (row["req_gpus"] or 0) > 0)
+    if 2 * asked.total() <= len(like):
+        return {}
+    number, kind = asked.most_common(1)[0][0]
+    return {"gpus": f"{kind}:{number:.0f}".lstrip(":")}
 
 
 def _by_size(

@@ -127,6 +127,27 @@ def test_a_cell_says_how_long_such_a_job_would_wait_now(tmp_path: Path) -> None:
         )
 
 
+def test_a_cell_of_jobs_with_gpus_asks_for_their_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the cell would tell the wait of a job that needs no GPU."""
+    from batchcast.predict.protocol import Prediction
+    from batchcast.service.answers import forecaster
+
+    asked = []
+
+    class Known:
+        machine = None
+
+        def wait(self, job: Any) -> Prediction:
+            asked.append((job.procs, job.req_gpus, job.extra.get("gpu_type")))
+            return Prediction(60.0)
+
+    monkeypatch.setattr(forecaster, "forecaster", lambda site, kinds: Known())
+    cards = [ended(NOW - k * HOUR) | {"req_gpus": 2.0, "gpu_type": "a100", "partition_id": "gpu"} for k in range(1, 8)]
+    plain = [ended(NOW - k * HOUR) for k in range(1, 8)]
+    cluster_figures(store_with(tmp_path, *cards, *plain), ROOT, NOW)
+    assert sorted(asked, key=str) == [(2.0, 0.0, None), (2.0, 2.0, "a100")]
+
+
 @pytest.mark.parametrize("name", ["operators.html.j2", "cluster.html.j2"])
 def test_pages_claim_no_idle_processors_and_name_the_waits_that_they_count(name: str) -> None:
     source = (files("batchcast.service.page") / "templates" / name).read_text(encoding="utf-8")
