@@ -132,6 +132,7 @@ def test_an_outage_of_the_live_machine_holds_waiting_jobs_of_named_users(store: 
     assert asked["mean_delay_s"] > 0
     assert {one["user"] for one in document["settings"]["held"]} >= {"bob"}
     assert any("jobs that come later are not known" in note for note in document["warnings"])
+    assert not any("show no uncertainty" in note for note in document["warnings"])
     assert "Users whose jobs the requested start delays" in run(*words, store=store).stdout
 
 
@@ -160,6 +161,20 @@ def test_more_hours_for_a_running_job_delay_those_that_wait_for_its_nodes(
     assert "none of" in text
     assert "bob" not in text
     assert "does not run" in str(run("--machine", machine, "--extend", "job=1,hours=4", store=store, code=3).exception)
+
+
+def test_an_interval_that_shows_no_uncertainty_says_so(machine: str, tmp_path: Path) -> None:
+    """`recent_mean` predicts run times without intervals, so all draws of a queue are equal."""
+    now, path = time.time(), str(tmp_path / "s.db")
+    settings = load({"store": path, "history_days": 0.01, "wait": "recent_wait", "runtime": "recent_mean"}, {})
+    past = Past(now)
+    collector = Collector(past, Store(path, create=True), settings)
+    for ago in (7000, 5000, 3000, 1000, 40, 10):
+        past.time = now - ago
+        collector.cycle()
+    done = run("--machine", machine, "--reserve", "nodes=ALL,start=now+1hour,hours=10,step=80", store=path)
+    assert "without intervals (setting `runtime`)" in done.stderr
+    assert " to " not in done.stdout, "no interval from a number to itself"
 
 
 def test_without_a_log_only_the_queue_can_be_asked(machine: str) -> None:

@@ -69,10 +69,14 @@ def _against(row: Mapping[str, Any]) -> str:
 
 
 def _hours(row: Mapping[str, Any], name: str) -> str:
-    """Return a number of hours with its interval, if there is one."""
+    """Return a number of hours with its interval, if there is one that is not a single number.
+
+    >>> _hours({"a": 57.0, "a_low": 57.0, "a_high": 57.0}, "a"), _hours({"a": 5.0, "a_low": 3.0, "a_high": 9.0}, "a")
+    ('57', '5 (3 to 9)')
+    """
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     value = f"{row[name]:,.0f}"
-    return value if low != low else f"{value} ({low:,.0f} to {high:,.0f})"
+    return value if low != low or low == high else f"{value} ({low:,.0f} to {high:,.0f})"
 
 
 def _more(rows: Cells, shown: Cells) -> str:

@@ -37,6 +37,10 @@ NO_ARRIVALS = (
     "only jobs that run or wait now are simulated: jobs that come later are not known, so a start days ahead looks "
     "better than it will be (whatif LOG simulates whole weeks)"
 )
+NO_SPREAD = (
+    "run times are predicted here without intervals (setting `runtime`), so the intervals of this answer show no "
+    "uncertainty"
+)
 Start = dict[int, float]
 
 
@@ -47,6 +51,10 @@ class _Queue(NamedTuple):
     state: SystemState
     asked: Asked
     lengths: Mapping[int, np.ndarray]
+
+    def notes(self) -> list[str]:
+        """Return what the intervals cannot show."""
+        return [] if any(np.ptp(drawn) > 0 for drawn in self.lengths.values()) else [NO_SPREAD]
 
     def starts(self, machine: Machine, draw: int, lengths: Mapping[int, float] | None = None) -> Start:
         """Return when each waiting job starts in one draw; `lengths` replaces the run times of some jobs."""
@@ -129,7 +137,7 @@ def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, mac
             held = held or _held(queue, planned, delays)
         asked, others = results[0], sorted(results[1:], key=lambda r: float(r["cost_hours"]))
         shown = {"nodes": planned.nodes, "hours": planned.length / HOUR_S, "draws": DRAWS, "held": held}
-        notes = [*staleness(site.memory, now), NO_ARRIVALS]
+        notes = [*staleness(site.memory, now), NO_ARRIVALS, *queue.notes()]
         return Answer({"cluster": site.cluster}, shown, notes, [asked, *others])
 
 
@@ -232,6 +240,7 @@ def extend(
         notes = [
             *staleness(site.memory, now),
             NO_ARRIVALS.partition(":")[0] + "; the job is taken to use all of its limit",
+            *queue.notes(),
         ]
         return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])
 

@@ -66,7 +66,8 @@ def answer_options(
         answer = start_answer(row, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
-        notes = [*staleness(site.memory, now), *clock.notes, *gpu_notes(site, clock, job)]
+        notes = [*staleness(site.memory, now), *(clock.notes if machine is None else ())]
+        notes += gpu_notes(site, clock, job)
         notes.append(
             f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
             f"{options.get('time', 'the partition default')}"
