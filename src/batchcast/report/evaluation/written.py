@@ -13,7 +13,7 @@ import numpy as np
 from ...document import document, dumps
 from ...evaluation.differences import burst_groups
 from ...evaluation.evaluation import Evaluation
-from ...trace.schedule import FORECASTS, GROUPS, Forecasts, TextCache, write_forecasts, write_groups, write_schedule
+from ...trace.schedule import FORECASTS, GROUPS, Forecasts, write_forecasts, write_groups, write_schedule
 from ...trace.select import describe_log
 from ...trace.whole_file import folder
 from ..blocks import Section, page
@@ -71,12 +71,11 @@ def fill(
     and `preface` head the page.
     """
     files = {}
-    cache: TextCache = {}
     for each in evaluation.outcomes:
         name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
         files[each.policy, each.predictor] = f"schedules/{name}"
         (place / "schedules").mkdir(exist_ok=True)
-        write_schedule(place / "schedules" / name, each.schedule, cache)
+        write_schedule(place / "schedules" / name, each.schedule)
     _write_forecasts(place / FORECASTS, evaluation)
     if evaluation.outcomes:
         _write_groups(place / GROUPS, evaluation)
