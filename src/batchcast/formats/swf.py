@@ -246,13 +246,15 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
     """
     if not _PLAIN[data].all():
         return None
-    edges = np.flatnonzero(np.diff(data <= ord(" "), prepend=True, append=True))
-    begins, ends = edges[::2], edges[1::2]
+    begins = np.flatnonzero(np.diff(data <= ord(" "), prepend=True))[::2]
     fields = np.diff(np.searchsorted(begins, np.flatnonzero(data == ord("\n"))), prepend=0)
     if (fields != len(SWF_FIELDS)).any():
         return None
-    flat = _decimals(data, begins, ends)
-    if flat is None:
+    try:
+        flat = np.fromstring(data.tobytes(), sep=" ")
+    except ValueError:  # "1.2.3", "."
+        return None
+    if len(flat) != len(begins):  # older NumPy stops at such a number without an error
         return None
     values = flat.reshape(-1, len(SWF_FIELDS)).T
     named = values[[SWF_FIELDS.index(name) for name in NAMED]]
@@ -262,31 +264,6 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
         return None
     numbers = np.array([name not in NAMED for name in SWF_FIELDS])[:, None]
     return np.where(numbers & (values == -1), np.nan, values)
-
-
-def _decimals(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray | None:
-    """Returns the numbers at the given positions, as float() reads them; None if one is not a decimal of up to 15
-    digits.
-    """
-    negative = data[begins] == ord("-")
-    begins = begins + negative
-    fractions = np.searchsorted(begins, np.flatnonzero(data == ord(".")), "right") - 1
-    digits = ends - begins
-    if (digits < 1).any() or (digits > 15).any() or np.count_nonzero(data == ord("-")) != np.count_nonzero(negative):
-        return None
-    ones = data - np.uint8(ord("0"))
-    values: np.ndarray = ones[begins].astype(np.float64)
-    longer = np.arange(len(begins))
-    for place in range(1, int(digits.max(initial=1))):  # handles the digit at this position of all numbers at once
-        longer = longer[digits[longer] > place]
-        values[longer] = values[longer] * 10 + ones[begins[longer] + place]
-    try:
-        for k in fractions.tolist():
-            values[k] = float(data[begins[k] : ends[k]].tobytes())
-    except ValueError:  # "1.2.3", "."
-        return None
-    values[negative] *= -1.0
-    return values
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
