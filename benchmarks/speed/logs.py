@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from tools.demo_log import Site, synthesize
 
 from batchcast.metrics.paired import paired_differences
 from batchcast.predict.protocol import named
@@ -18,7 +19,6 @@ from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
 from batchcast.trace import demo_path, read_trace
-from batchcast.trace.synth import Site, synthesize
 from batchcast.trace.write import write_csv
 from batchcast.units import format_duration
 

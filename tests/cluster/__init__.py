@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from tools.demo_log import HOUR, Repeated, draw_arrivals, draw_run, with_waits
 
 from batchcast.errors import UsageError
 from batchcast.formats.slurm.resources import Names
 from batchcast.machines.machine import Machine, Partition
 from batchcast.machines.toml import read_machine_toml
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.synth.site import HOUR, Repeated, draw_arrivals, draw_run, with_waits
 from batchcast.trace.write import write_by_ending
 
 DAY = 24 * HOUR

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tools.demo_log import demo_workload
 
 from batchcast.errors import BatchcastError
 from batchcast.formats.pbs.qstat import parse_qstat, sighting
@@ -31,7 +32,6 @@ from batchcast.machines.toml import describe
 from batchcast.schedule.slurm.site import make_site
 from batchcast.service.settings import load
 from batchcast.sweep.study import read_study
-from batchcast.trace.demo import demo_workload
 from batchcast.trace.machine_files import open_machine, toml_of
 from batchcast.trace.read import read_trace
 from batchcast.trace.write import write_by_ending

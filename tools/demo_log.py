@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's small workload: users who repeat programs in sessions, time limits with a margin, days and weeks.
 
+`python -m tools.demo_log FILE.swf.gz` generates the log that comes with batchcast (`batchcast.trace.demo.demo_path`).
 The rules are made by hand and not fitted to any log. Each part (people, sessions, sizes, run times, limits, arrivals)
 is a function of its own. The waits come from a simulated schedule.
 """
@@ -8,17 +9,20 @@ is a function of its own. The waits come from a simulated schedule.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import UsageError
-from ...table import LogInfo, Trace
+from batchcast.errors import UsageError
+from batchcast.simulation import Schedule
+from batchcast.simulation.policy import Policy
+from batchcast.simulation.simulate import simulate
+from batchcast.table import LogInfo, Trace
+from batchcast.trace.write import write_by_ending
 
-if TYPE_CHECKING:
-    from ...simulation import Schedule
+SEED = 55
 
 HOUR, WEEK = 3600.0, 7 * 86400.0
 ROUND_LIMITS = tuple(60.0 * minutes for minutes in (5, 10, 15, 30)) + tuple(
@@ -45,6 +49,9 @@ class Site:
     def __post_init__(self) -> None:
         if self.jobs < 1 or self.users < 1 or self.procs < 1 or not 0 < self.load < 1 or not 0 <= self.cancelled < 1:
             raise UsageError("a site needs jobs, users and processors of at least 1, load and cancelled below 1")
+
+
+SITE = Site()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +109,13 @@ def synthesize(rng: np.random.Generator, site: Site = Site()) -> Trace:
         for session, start in zip(sessions, draw_arrivals(rng, len(sessions), span))
         for after in np.cumsum([job[1] for job in session]).tolist()
     ]
-    from ...simulation.policy import Policy
-    from ...simulation.simulate import simulate
-
     trace = _trace(jobs, submits, site)
     return with_waits(rng, trace, site.cancelled, lambda log: simulate(log, Policy(), "requested", total=site.procs))
+
+
+def demo_workload() -> Trace:
+    """Generate the demo log again from its seed."""
+    return synthesize(np.random.default_rng(SEED), SITE)
 
 
 def draw_person(rng: np.random.Generator, number: int, site: Site) -> Person:
@@ -250,3 +259,7 @@ def with_waits(
     return Trace.from_arrays(
         {**columns, "wait_time": waited, "alloc_procs": alloc, "status": status.tolist()}, trace.info
     )
+
+
+if __name__ == "__main__":
+    write_by_ending(demo_workload(), sys.argv[1])

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tools.demo_log import ROUND_LIMITS, SITE, Site, demo_workload, draw_arrivals, synthesize
 
 from batchcast.errors import UsageError
 from batchcast.formats.swf_text import write_chunks
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.trace import demo_path, read_trace
-from batchcast.trace.demo import SITE, demo_workload
-from batchcast.trace.synth import ROUND_LIMITS, Site, draw_arrivals, synthesize
 
 
 @pytest.fixture(scope="module")
