@@ -1,4 +1,4 @@
-"""Wait predictors: whole-log batch paths, and one live prediction beside 10,000 queued and 10,000 running jobs."""
+"""Wait predictors: whole logs, and one live prediction beside 10,000 queued and 10,000 running jobs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from batchcast.errors import InputError
+from batchcast.evaluation.wait import run_wait
 from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
@@ -53,18 +54,9 @@ def logs() -> Iterator[tuple[str, Trace]]:
 
 
 def batch_seconds(log: Trace, spec: str, ask: np.ndarray) -> str:
-    """CPU seconds of the batch path, kernels compiled, a search of settings done beforehand and left out."""
-    make("wait", spec).predict_trace(log.take(np.arange(50)), total=log.info.max_procs)
-    method = make("wait", spec)
-    clock = getattr(method, "protocol", "honest")
-    searching = getattr(method, "fallback", None) or method
-    if hasattr(searching, "prepare_trace"):
-        searching.prepare_trace(log, clock)
-    times = []
-    for _ in range(REPEATS):
-        began = process_time()
-        method.predict_trace(log, clock, ask=ask)
-        times.append(process_time() - began)
+    """CPU seconds of the forecasts with their replay, kernels compiled, a search of settings left out."""
+    run_wait(log.take(np.arange(50)), spec, ask[:50])
+    times = [run_wait(log, spec, ask).seconds for _ in range(REPEATS)]
     return f"{min(times):7.2f} {median(times):7.2f}"
 
 

@@ -208,7 +208,7 @@ def _method(kind: str, spec: str, trace: Trace, size: float, seed: int, cancelle
         return make("runtime", spec, known_at_submit=vouched, max_procs=size, rng=np.random.default_rng(seed),
                     seed=seed)  # fmt: skip
     method = make("wait", with_settings(spec, cancelled=cancelled), known_at_submit=vouched)
-    if hasattr(getattr(method, "fallback", None) or method, "prepare_trace"):
+    if hasattr(getattr(method, "fallback", None) or method, "search_s"):
         raise UsageError(f"{spec} searches its settings in the log beforehand: it needs the whole log at once",
                          hint="without --in-periods, or another method")  # fmt: skip
     return method

@@ -152,7 +152,7 @@ def run_wait(
     """Ask one method for the waits of the jobs in `ask` (n,), each from the history before its submission.
 
     `machine` is for methods that take one (`scheduler_replay`). `seconds` is the CPU time of the forecasts with their
-    replay, `search_s` that of a search of settings beforehand (`ibl`).
+    replay, `search_s` that of a search of settings (`ibl`).
     """
     vouched = trace.info.known_at_submit
     spec = name_of(predictor)
@@ -165,16 +165,13 @@ def run_wait(
         make("wait", spec, known_at_submit=vouched).predict_trace(
             trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size
         )
-    search_s, began = 0.0, process_time()
-    searching = getattr(method, "fallback", None) or method
-    if hasattr(searching, "prepare_trace"):
-        searching.prepare_trace(trace, clock, procs, total=size)
-        search_s, began = process_time() - began, process_time()
+    began = process_time()
     if hasattr(method, "predict_trace"):
         forecasts = method.predict_trace(trace, clock, procs, total=size, ask=ask)
     else:
         forecasts = replay(trace, {"it": method}, protocol=clock, procs=procs, total=size, ask=ask, tick=tick)["it"]
-    seconds = process_time() - began
+    search_s = float(getattr(getattr(method, "fallback", None) or method, "search_s", 0.0))
+    seconds = process_time() - began - search_s
     near, near_jobs = np.zeros(len(trace), bool), np.full(len(trace), np.nan)
     bound = forecasts.quantiles[:, -1] if forecasts.levels else np.full(len(trace), np.nan)
     answers_by = getattr(method, "answers_by", "point")

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Literal
 
 import numpy as np
 
 from ...events.event import Event
-from ...events.record import NAMES, Columns, clean_request, requests_of
-from ...events.recorded import Forecasts, event_table, replay, timeline
+from ...events.record import NAMES, Columns, clean_request
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ...predict.wait.groups import guess
 from ...records import enlarged
-from ...table import Trace
 from . import ibl_attributes, ibl_nearest
 from .ibl_attributes import Attributes
 from .ibl_nearest import TrainingPart, search_weights
@@ -104,6 +103,7 @@ class Ibl:
         self.weights = (np.array(numbers, np.float32), np.array(names, np.float32), k)
         self.tuned: tuple[np.ndarray, np.ndarray, int] | None = None
         self.loss = float("nan")
+        self.search_s = 0.0  # CPU seconds of the search
         self.cancelled: Cancelled = cancelled
         self.attributes = ibl_attributes.blank_attributes(1024)
         self.last_wait = np.zeros(64)
@@ -149,8 +149,10 @@ class Ibl:
         """Search the weights once, on the first `train` submissions whose wait is known by now."""
         n = len(self.known)
         if self.tuned is None and self.search and n >= self.train:
+            began = process_time()
             part = Attributes(*(a[:, :n] for a in self.attributes))
             self._search(part, self.wait[:n], np.array(self.learned, np.int64), np.array(self.known))
+            self.search_s = process_time() - began
 
     def _note(self, columns: Columns) -> None:
         """Store the next submission; several if this method was attached late."""
@@ -193,66 +195,6 @@ class Ibl:
         if queries.any():
             training = TrainingPart(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64))
             self.tuned, self.loss = search_weights(training, self.weights, self.window, queries, self.sweeps)
-
-    def prepare_trace(self, trace: Trace, protocol: str, procs: str = "req", *, total: float | None = None) -> None:
-        """Run the search of a batch separately, so that its cost can be separated from the predictions."""
-        if self.search and self.tuned is None and len(trace) > self.train:
-            head = self._collected(trace.take(np.arange(self.train + 1)), protocol, procs, total)
-            self._search(head[0], head[1], head[2][: head[3][self.train]], head[3])
-
-    def predict_trace(
-        self,
-        trace: Trace,
-        protocol: str = "honest",
-        procs: str = "req",
-        *,
-        total: float | None = None,
-        ask: np.ndarray | None = None,
-    ) -> Forecasts:
-        """Predict the whole log at once, with the same results as one by one. `ask` (n,) bool: the jobs to predict."""
-        asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
-        self.prepare_trace(trace, protocol, procs, total=total)
-        attributes, wait, learned, known = self._collected(trace, protocol, procs, total)
-        points, bounds = np.full(len(trace), np.nan), np.full(len(trace), np.nan)
-        tuned = self.tuned or self.weights
-        given = (known, asked, self.train, self.weights, tuned)
-        ibl_nearest.answer_log(
-            *(attributes, wait, learned, *given, self.literal, ibl_nearest.blank_instances(self.window), self.level),
-            *(self.wide, ibl_nearest.blank_room(self.window, self.wide), points, bounds),
-        )
-        points, bounds = np.maximum(points, 1.0), np.maximum(bounds, 1.0)
-        basis = [basis_of(self.weights[2], None)] * len(trace)
-        if self.tuned is not None:
-            basis[self.train :] = [basis_of(self.tuned[2], self.tuned)] * max(len(trace) - self.train, 0)
-        first = int(np.searchsorted(known, 1))
-        if asked[:first].any():
-            own = replay(trace.take(np.arange(first)), {"it": self._alike()}, protocol=protocol, procs=procs,
-                         total=trace.info.max_procs if total is None else total, ask=asked[:first])["it"]  # fmt: skip
-            points[:first], bounds[:first], basis[:first] = own.points, own.quantiles[:, 0], own.basis
-        return Forecasts(points, (self.level,), bounds[:, None], [b if a else "" for a, b in zip(asked, basis)])
-
-    def _alike(self) -> Ibl:
-        """Return a new method of the same reading, without a search."""
-        return Ibl(search=False, reading="text" if self.literal else "ours")
-
-    def _collected(
-        self, trace: Trace, protocol: str, procs: str, total: float | None
-    ) -> tuple[Attributes, np.ndarray, np.ndarray, np.ndarray]:
-        """Return attributes, waits, the order of learning, and how many were learned at each submission."""
-        n = len(trace)
-        requests, codes = requests_of(trace, procs)
-        attributes = ibl_attributes.blank_attributes(n)
-        for row, name in enumerate(NAME_COLUMNS):
-            attributes.names[row] = requests[NAMES[name]]
-        state = Columns(trace.info.max_procs if total is None else total, n)
-        users = len(codes["user_id"]) + 1
-        state.make_room(n, users)
-        learned, known = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        count = ibl_attributes.collect_log(
-            *(state.record, requests, event_table(trace, timeline(trace, protocol)), self.cancelled == "count"),
-            *(np.zeros(users), attributes.numbers, learned, known),
-        )
-        return attributes, state.jobs["wait"][:n].copy(), learned[:count], known
 
 
 def basis_of(k: int, tuned: object) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled for `ibl`: the attributes of a submission, one by one or of a whole log."""
+"""Compiled for `ibl`: the attributes of a submission."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import by_address, inner, kernel
-from ...compiled.arrays import Record
-from ...events.event import SUBMIT
-from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
-from ...events.record import LEFT, NO_LIMIT
+from ...compiled import by_address, kernel
+from ...events.kernel import free_procs, jobs_of, queue_of, users_of
+from ...events.record import NO_LIMIT
 
 NUMBERS = (
     "processors",
@@ -53,9 +51,9 @@ def scale(value: float) -> float:
     return logarithm
 
 
-@inner
-def describe(
-    s: Record,
+@kernel
+def describe_now(
+    state: np.ndarray,
     user: int,
     last_wait: float,
     now: float,
@@ -69,6 +67,7 @@ def describe(
 
     `user` is its code, -1 if never seen.
     """
+    s = state[0]
     jobs, queue = jobs_of(s), queue_of(s)
     end = s.queue_end - 1 if in_queue else s.queue_end
     waiting = end - s.queue_first
@@ -95,46 +94,3 @@ def describe(
     into[11, column] = last_wait
     into[12, column] = scale(ahead)
     into[13, column] = now / DAY_S
-
-
-@kernel
-def describe_now(
-    state: np.ndarray,
-    user: int,
-    last_wait: float,
-    now: float,
-    procs: float,
-    limit: float,
-    in_queue: bool,
-    into: np.ndarray,
-    column: int,
-) -> None:
-    """Run `describe` for a clock that delivers events one by one."""
-    describe(state[0], user, last_wait, now, procs, limit, in_queue, into, column)
-
-
-@kernel
-def collect_log(
-    state: np.ndarray,
-    requests: np.ndarray,
-    events: np.ndarray,
-    left_teach: bool,
-    last_wait: np.ndarray,
-    numbers: np.ndarray,
-    learned: np.ndarray,
-    known: np.ndarray,
-) -> int:
-    """Collect a whole log's attributes; `learned` gets jobs in order of learning, `known` their number."""
-    s, count = state[0], 0
-    for e in range(len(events)):
-        i = events[e].entry
-        job = requests[i]
-        if events[e].rank == SUBMIT:
-            describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers, i)
-            known[i] = count
-        apply_event(s, requests, events[e])
-        if s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT):
-            last_wait[job.user] = scale(s.taught)
-            learned[count] = i
-            count += 1
-    return count

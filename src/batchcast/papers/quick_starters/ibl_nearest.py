@@ -238,27 +238,19 @@ def answer(
 
 
 @kernel
-def answer_log(
+def answer_queries(
     attributes: Attributes,
     wait: np.ndarray,
     learned: np.ndarray,
     known: np.ndarray,
     ask: np.ndarray,
-    first_tuned: int,
     weights: Weights,
-    tuned: Weights,
-    literal: bool,
     instances: Instances,
-    level: float,
-    wide: int,
     room: Room,
     points: np.ndarray,
-    bounds: np.ndarray,
 ) -> None:
-    """Predict the requested jobs: with `weights` before job `first_tuned`, with `tuned` from it on.
-
-    Weights are (number weights, name weights, k). Jobs are taken in order, with the instances learned by then.
-    """
+    """Predict the jobs of `ask` by weights (number weights, name weights, k), with the instances learned by then."""
+    number_weights, name_weights, k = weights
     pushed = 0
     for i in range(len(known)):
         while pushed < known[i]:
@@ -266,10 +258,7 @@ def answer_log(
             push(instances, attributes, j, wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
-            number_weights, name_weights, k = tuned if i >= first_tuned else weights
-            points[i], bounds[i] = answer(
-                instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
-            )
+            points[i], _ = answer(instances, attributes, i, number_weights, name_weights, k, False, 0, 0.95, room)
 
 
 class TrainingPart(NamedTuple):
@@ -291,13 +280,10 @@ def search_weights(
     Deterministic. Returns the weights and their loss.
     """
     truth = np.log(training.wait[queries] + 60.0)
-    points, bounds = np.zeros(len(queries)), np.zeros(len(queries))
+    points = np.zeros(len(queries))
 
     def loss(weights: Weights) -> float:
-        answer_log(
-            *(*training, queries, 0, weights, weights, False, blank_instances(window), 0.95, 0),
-            *(blank_room(window, 0), points, bounds),
-        )
+        answer_queries(*training, queries, weights, blank_instances(window), blank_room(window, 0), points)
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
 
     best, least = start, loss(start)
