@@ -99,7 +99,7 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
 
 
 def gpu_sightings(now: float, seed: int) -> list[Sighting]:
-    """Return the jobs of the GPU partition: a synthetic log for each type of GPU, three times as slow as one of cores."""
+    """Return the GPU partition's jobs: a synthetic log for each GPU type, three times as slow as one of cores."""
     seen = []
     for number, (kind, count) in enumerate(GPUS.items(), 1):
         log = make_log(

@@ -201,7 +201,9 @@ def test_gpus_that_no_job_had_are_not_taken_for_known(cards: str, store: str, tm
     assert "jobs on long did" in on_main
     assert "requested GPUs" not in run("start", "--test", script, "-p", "long", store=cards).stderr
     for words in ((), ("--where",)):
-        assert "no job on main requested GPUs" in run("start", "--test", script, "-p", "main", *words, store=store).stderr
+        assert (
+            "no job on main requested GPUs" in run("start", "--test", script, "-p", "main", *words, store=store).stderr
+        )
 
 
 SCRIPTS = {  # lines of a script: processors, GPUs

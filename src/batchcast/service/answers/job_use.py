@@ -178,8 +178,9 @@ def of_logs(
 ) -> tuple[list[JobUse], list[str]]:
     """Read the jobs that ran from one log or several, of any format.
 
-    Times without a zone are local to `timezone`, or to the zone of a column map. With `cluster`, only that cluster's jobs are read. Returns the jobs
-    and the reader's notes: repairs, and what was left out. Raises InputError as `trace.read.read_trace` does.
+    Times without a zone are local to `timezone`, or to the zone of a column map. With `cluster`, only that cluster's
+    jobs are read. Returns the jobs and the reader's notes: repairs, and what was left out. Raises InputError as
+    `trace.read.read_trace` does.
     """
     import numpy as np
 

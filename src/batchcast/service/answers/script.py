@@ -301,7 +301,7 @@ def _resized(options: Mapping[str, str], nodes: float, share: float) -> dict[str
     >>> _resized({"ntasks": "1", "gres": "gpu:a100:2"}, 1.0, 0.5), _resized({"ntasks": "1"}, 1.0, 0.5)
     ({'gres': 'gpu:a100:1'}, {})
     """
-    if nodes * share % 1 and nodes > 1 or "-" in options.get("nodes", ""):
+    if (nodes * share % 1 and nodes > 1) or "-" in options.get("nodes", ""):
         return {}
     size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
     tasks = count_of(options["ntasks"]) if options.get("ntasks") else 0.0
