@@ -12,7 +12,8 @@ An answer has an outcome if its job started or its 90 % time has passed, as `bat
 this share is too high: of 90 % times after the end of the day, only those that held are known. So the share is also
 given of the 90 % times that lie within the day, whether the job has started or not. Each answer is also compared with
 the latest start that limits imply: all jobs that run or wait before it run to their limits, one after the other on the
-partition's processors.
+partition's processors. If Slurm's own estimate is later than that (it knows nodes, drained nodes and reservations), it
+counts instead.
 
 Clients and daemons share this machine, so at more than 40 times the speed Slurm's clients begin to fail.
 """
@@ -318,12 +319,15 @@ class Day:
         latest = queue.latest(partition, float(options.get("ntasks", "1")))
 
         def told(job: str) -> None:
-            if said:
-                likely, by_90 = said["likely_start_s"], said["by_90_start_s"]
-                self.told.append(Told("start --test", job, queue.at, likely, by_90, latest))
+            when = math.nan
             if " start at " in slurm:
                 stamp = slurm.split(" start at ")[1].split()[0]
                 when = time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+            if said:
+                likely, by_90 = said["likely_start_s"], said["by_90_start_s"]
+                by_limits = max(latest, when)
+                self.told.append(Told("start --test", job, queue.at, likely, by_90, by_limits))
+            if math.isfinite(when):
                 self.told.append(Told("sbatch --test-only", job, queue.at, when, math.nan))
 
         return told
@@ -336,8 +340,10 @@ class Day:
                 job, latest = row["job_id"], math.nan
                 if job in queue.waiting:
                     latest = queue.latest(row["partition"], queue.waiting[job][2], job)
+                slurm = row["slurm_start_s"] or math.nan
+                latest = max(latest, slurm)  # NaN is never larger, and stays if `squeue` did not show the job
                 self.told.append(Told("renewed", job, queue.at, row["likely_start_s"], row["by_90_start_s"], latest))
-                if row["slurm_start_s"] is not None and math.isfinite(row["slurm_start_s"]):
+                if math.isfinite(slurm):
                     self.told.append(Told("squeue --start", job, queue.at, row["slurm_start_s"], math.nan))
 
 

@@ -15,9 +15,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """`now`, how long a load `takes`, and how many there were; `ask(told)` asks with the collector as far as that."""
     at = SimpleNamespace(now=1000.0, takes=0.0, loads=0)
 
-    def load(*_: Any) -> SimpleNamespace:
+    def load(*_: Any) -> forecaster.Forecaster:
         at.now, at.loads = at.now + at.takes, at.loads + 1
-        return SimpleNamespace(clock=SimpleNamespace(state=SimpleNamespace(now=0.0)))
+        return forecaster.Forecaster(SimpleNamespace(state=SimpleNamespace(now=0.0)), {})  # type: ignore[arg-type]
 
     def ask(told: float) -> None:
         memory = {"told_until": told}
