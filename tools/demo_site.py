@@ -36,11 +36,11 @@ NODE = {"procs": 1024.0, "node_mem_kib": 256.0 * GIB}
 PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
     "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
-    "gpu": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE, "procs": 384.0},
+    "gpu": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE, "procs": 96.0},
 }
 GPUS = {"a100": 32, "v100": 16}
-"""Number of GPUs of each type in the partition `gpu`; the jobs have eight processors for each GPU."""
-GPU_JOBS, GPU_STRETCH, GPU_PROCS = 320, 3.0, 8.0
+"""Number of GPUs of each type in the partition `gpu`; the jobs have two processors for each GPU."""
+GPU_JOBS, GPU_STRETCH, GPU_PROCS = 120, 6.0, 2.0
 TOTAL_PROCS = 1024.0 + GPU_PROCS * sum(GPUS.values())
 FORECAST = "forecast:window=1000,first=500,every=500,step=50"
 LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
@@ -99,7 +99,7 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
 
 
 def gpu_sightings(now: float, seed: int) -> list[Sighting]:
-    """Return the GPU partition's jobs: a synthetic log for each GPU type, three times as slow as one of cores."""
+    """Return the jobs of the GPU partition: a synthetic log for each type of GPU, with times six times as long."""
     seen = []
     for number, (kind, count) in enumerate(GPUS.items(), 1):
         log = make_log(

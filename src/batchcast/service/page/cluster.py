@@ -189,7 +189,7 @@ def _waits_now(site: Site) -> Now | None:
 
 
 def _gpus(like: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the option `gpus` with the commonest number and type of GPUs, if most of these jobs requested GPUs.
+    """Return the option `gpus` with the most frequent number and type, if most of these jobs requested GPUs.
 
     >>> _gpus([{"req_gpus": 2.0, "gpu_type": "a100"}] * 2 + [{"req_gpus": None, "gpu_type": None}])
     {'gpus': 'a100:2'}
