@@ -1,4 +1,4 @@
-"""What tests share: where the real logs lie, and the rule that a missing real part is a reason, not a silence."""
+"""Shared fixtures: the folder of real logs, and the rule that a test without its real part skips with a reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REQUIRE_REAL = os.environ.get("BATCHCAST_REQUIRE_REAL") == "1"
 
 
 def absent(reason: str) -> None:
-    """Skip with the reason; where the real parts are required, fail instead."""
+    """Skip the test with this reason; if real parts are required, fail instead."""
     if REQUIRE_REAL:
         pytest.fail(f"BATCHCAST_REQUIRE_REAL=1, but {reason}")
     pytest.skip(reason)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of LightGBM where the system lacks libgomp, which comes with compilers and not with PyPI's wheel."""
+    """Skip tests of LightGBM if the system lacks libgomp, which comes with compilers and not with PyPI's wheel."""
     try:
         ctypes.CDLL("libgomp.so.1")
     except OSError as error:

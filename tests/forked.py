@@ -1,8 +1,8 @@
-"""The command line in a process of its own, without paying for its imports at every call.
+"""Runs the command line in a process of its own, without importing all modules for every call.
 
-A small server imports what every verb imports, once a test worker, and forks for each command: arguments, environment,
-streams and exit code are the command's own. What a test asks of the start itself (a first import, a signal
-before it) it asks of a fresh interpreter, by `subprocess`.
+A small server imports what every verb imports, once per test worker, and forks for each command; arguments,
+environment, streams and exit code belong to the forked command. A test of the start-up itself (a first import, an early
+signal) must start a new interpreter with `subprocess` instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARED = ("batchcast.cli.main", "numpy", "numba", "rich.console", "rich.table", 
 def batchcast(
     *words: object, text: str | None = None, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`batchcast WORDS`, `text` on its standard input; what it printed and its exit code."""
+    """Run `batchcast WORDS` with `text` as standard input; return its output and exit code."""
     with tempfile.TemporaryDirectory() as folder:
         streams = [Path(folder) / name for name in ("in", "out", "err")]
         streams[0].write_text(text or "")
@@ -46,11 +46,11 @@ def _server() -> Any:
 
 
 def _serve() -> None:
-    """Fork for every line of stdin; a line with the exit code (minus the signal) answers it."""
+    """Fork for every line of stdin, and answer with a line that has the exit code (or minus the signal)."""
     import gc
     import importlib
 
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command line itself says: no thread is lost by a fork
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the command line says so itself: a fork loses no thread
     for name in SHARED:
         importlib.import_module(name)
     gc.freeze()
@@ -62,14 +62,14 @@ def _serve() -> None:
 
 
 def _become(argv: list[str], streams: list[str], cwd: str, env: dict[str, str]) -> None:
-    """Be that command, from here to the end of the process."""
+    """Become that command, from here to the end of the process."""
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
     sys.argv = argv
     for number, (path, mode) in enumerate(zip(streams, "rww")):
         os.dup2(os.open(path, os.O_RDONLY if mode == "r" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    speaks = env.get("PYTHONIOENCODING", "utf-8")  # as an interpreter does at its start
+    speaks = env.get("PYTHONIOENCODING", "utf-8")  # as an interpreter does when it starts
     own = [os.fdopen(k, mode, encoding=speaks, closefd=False) for k, mode in enumerate("rww")]
     sys.stdin, sys.stdout, sys.stderr = own
     from batchcast.__main__ import entry

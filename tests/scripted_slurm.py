@@ -1,4 +1,4 @@
-"""A slurmctld that answers what planning asks of it, with a real store and a planner beside it."""
+"""A scripted slurmctld that answers planning's calls, with a real store and a planner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SAID = Prediction(900.0, (0.5, 0.9), (900.0, 1800.0), "like jobs", Grounds.CLASS
 
 @dataclass
 class Job:
-    """A job as slurmctld has it; the limit in minutes."""
+    """A job as slurmctld has it, with the time limit in minutes."""
 
     job_id: str
     limit: int = 120
@@ -48,13 +48,13 @@ class Job:
 
     @property
     def priority(self) -> int:
-        """What slurmctld makes of its own priority and the factor: 1 at least."""
+        """Return the priority that slurmctld computes from its own priority and the factor: at least 1."""
         return max(self.own + self.factor, 1)
 
 
 @dataclass
 class Scripted:
-    """Answers what planning asks of a Slurm; `update` may be replaced by something that fails."""
+    """Answers what planning asks of Slurm; a test may replace `update` by a function that fails."""
 
     jobs: dict[str, Job]
     time: float = START
@@ -136,7 +136,7 @@ class Scripted:
 
 
 class Site:
-    """A scripted Slurm, a store in which every job has a forecast of half an hour, and a planner."""
+    """A scripted Slurm, a store in which every job has a predicted run time of half an hour, and a planner."""
 
     def __init__(self, tmp_path: Path, *jobs: Job, said: Prediction = SAID, **settings: object) -> None:
         tmp_path.mkdir(exist_ok=True)
@@ -152,7 +152,7 @@ class Site:
         self.planner = self.restarted()
 
     def waits(self, seconds: float) -> None:
-        """Every job has a forecast: it waits so long."""
+        """Give every job a predicted wait of this length."""
         said = Prediction(seconds, (0.1, 0.5, 0.99), (seconds / 2, seconds, 2 * seconds), "like jobs", Grounds.CLASS)
         with self.store.begin() as connection:
             for row in range(1, len(self.slurm.jobs) + 1):

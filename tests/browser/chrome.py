@@ -1,4 +1,4 @@
-"""A real Chromium through its DevTools protocol: open a page, watch what it does, look at it."""
+"""A real Chromium, controlled through its DevTools protocol: opens pages, records what they do, and takes pictures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOCAL = ("file:", "data:", "blob:", "about:")
 
 @dataclass
 class Visit:
-    """What a page did while it was open."""
+    """Records what a page did while it was open: console messages, errors and requests."""
 
     complaints: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Visit:
 
 
 class Tab:
-    """One tab; `call` sends a command and takes in everything the page says meanwhile."""
+    """A browser tab; `call` sends a DevTools command and handles the events that arrive meanwhile."""
 
     def __init__(self, socket: Any) -> None:
         self.socket = socket
@@ -49,7 +49,7 @@ class Tab:
         self.visit = Visit()
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command's result; RuntimeError when the browser refuses."""
+        """Return the result of a DevTools command; RuntimeError if the browser rejects the command."""
         self.sent += 1
         self.socket.send(json.dumps({"id": self.sent, "method": method, "params": parameters}))
         while True:
@@ -63,9 +63,9 @@ class Tab:
     def open(
         self, path: Path | str, *, width: int, height: int = 900, dark: bool = False, unfold: bool = True
     ) -> Visit:
-        """Load a file, or an address, at a window size and colour scheme; returns when it has drawn a frame.
+        """Load a file or an address at a given window size and color scheme; returns after the first drawn frame.
 
-        `unfold` opens what is folded, which draws the figures in it.
+        `unfold` opens all folded sections, so that their figures are drawn.
         """
         self.visit = Visit()
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -86,18 +86,18 @@ class Tab:
         return self.visit
 
     def run(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page; promises are awaited."""
+        """Return the value of a JavaScript expression in the page; promises are awaited."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:500])
         return answer["result"].get("value")
 
     def inked(self) -> int:
-        """How many plots hold ink in the colour of their first series."""
+        """Return how many plots contain pixels in the color of their first series."""
         return int(self.run(INKED))
 
     def violations(self) -> list[Any]:
-        """What axe-core finds on the page: the rule, and each place with what is wrong there."""
+        """Return the problems that axe-core reports on the page: the rule, and each element with its fault."""
         import axe_core_python
 
         self.run(Path(axe_core_python.__file__).with_name("axe.min.js").read_text())
@@ -105,7 +105,7 @@ class Tab:
         return found
 
     def picture(self, path: Path, most: int = 20_000) -> None:
-        """A PNG of the whole page, or of its first `most` lines."""
+        """Return a PNG of the whole page, or of its first `most` pixel rows."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], most), "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
@@ -127,7 +127,7 @@ class Tab:
 
 @contextmanager
 def browser(chromium: str) -> Iterator[Tab]:
-    """A fresh headless Chromium with a profile of its own; ended with the block."""
+    """Starts a headless Chromium with a new profile, and stops it at the end of the `with` block."""
     import websocket
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

@@ -1,4 +1,4 @@
-"""One Chromium for the browser tests of a module."""
+"""A fixture that starts one Chromium for all browser tests of a module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def tab(chromium: str) -> Iterator[Any]:
-    """A tab of a real Chromium (see chrome.py, which importlib mode cannot import by name)."""
+    """A tab of a real Chromium (see chrome.py, which pytest's importlib mode cannot import by name)."""
     spec = importlib.util.spec_from_file_location("chrome", Path(__file__).with_name("chrome.py"))
     assert spec is not None
     assert spec.loader is not None

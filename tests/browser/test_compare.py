@@ -1,4 +1,4 @@
-"""The page of `batchcast compare`, and curves that switch to their differences, in a real Chromium."""
+"""Tests the page of `batchcast compare` in a real Chromium, with curves that switch to their differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two reports of one log and the page of what changed."""
+    """A folder with two reports of one log and the page that compares them."""
     place = tmp_path_factory.mktemp("compared")
     log = str(demo_path())
     for name, loop in (("a", "closed"), ("b", "open")):

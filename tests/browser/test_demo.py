@@ -1,4 +1,4 @@
-"""The demo's report, as `batchcast demo` leaves it, in a real Chromium."""
+"""Tests the report that `batchcast demo` writes, in a real Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The Gantt excerpt in a real Chromium: users' colours, the strips under it, the brush by mouse, keys and fingers."""
+"""Tests the Gantt excerpt in a real Chromium: users' colors, the strips below it, and the brush by mouse, keys and
+touch."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ PICK = """(async () => { const list = document.querySelectorAll('.pick select')[
 
 
 def shown(tab: Any) -> list[float]:
-    """The range of the Gantt, which the queue strip shares."""
+    """Return the range that the Gantt chart shows; the queue strip has the same range."""
     tab.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
     above, queue = (tab.run(RANGE.replace("PLACE", place)) for place in ("figure-0", "figure-0-0"))
     assert above == queue
@@ -68,7 +69,7 @@ def press(tab: Any, key: str, shift: bool = False) -> None:
 
 
 def touch(tab: Any, *points: tuple[float, float]) -> None:
-    """One finger down at the first point, over the others, and up."""
+    """Touch the first point with one finger, move over the other points, and lift the finger."""
     for kind, point in zip(("touchStart", *["touchMove"] * (len(points) - 1)), points):
         tab.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": point[0], "y": point[1]}])
     tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])

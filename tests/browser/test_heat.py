@@ -1,4 +1,4 @@
-"""Heat maps and the waste of groups in a real Chromium, on the demo's report."""
+"""Tests heat maps and the table of unused core-hours by group in a real Chromium, on the demo's report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The pages in a real Chromium: nothing that axe-core finds, nothing fetched outside, read without scripts."""
+"""Tests the service's pages in a real Chromium: axe-core reports nothing, nothing is fetched from outside, and all is
+readable without scripts."""
 
 from __future__ import annotations
 
@@ -152,7 +153,8 @@ def test_vendored_assets_are_what_they_are_said_to_be() -> None:
 
 
 def test_dashboards_and_alerts_ask_for_what_the_service_shows(demo: str) -> None:
-    """`python -m tools.try_prometheus STORE` asks a real Prometheus; here no name is one that nobody gives."""
+    """Checks that every metric name in the dashboards is exported; `python -m tools.try_prometheus STORE` asks a real
+    Prometheus."""
     from tools.dashboards import DASHBOARDS, PLACE, questions, text_of
 
     from batchcast.service.http.admission import Admission

@@ -1,4 +1,5 @@
-"""Each program in benchmarks/ starts on small input, and runs to its end or for some seconds of processor time."""
+"""Tests that each program in benchmarks/ starts on small input, and runs to its end or for some seconds of processor
+time."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.conftest import ROOT, SHARED
 from batchcast.trace import demo_path
 
 CPU_S = 3
-"""Processor seconds after which the kernel stops a program that is still running: it has started."""
+"""Processor seconds after which the kernel stops a program. A program that is still running then counts as started."""
 ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "FOLDER_JOBS": "2000", "SWEEP_TASKS": "40"}
 LOG = str(demo_path())
 TIMED = [f"speed/{path.stem}.py" for path in sorted((ROOT / "benchmarks" / "speed").glob("[!_]*.py"))]
@@ -39,14 +40,15 @@ SMALL = {
     "waits/renewed.py": [LOG],
     "waits/wait_beside.py": [LOG],
 }
-"""Arguments by program, below `benchmarks`."""
+"""Command-line arguments by program, below `benchmarks`."""
 SERVICE = {
     "service/collector_memory.py": ["500"],
     "service/flood.py": ["200", "1"],
     "service/load.py": ["200", "20", "1"],
     "service/memory.py": ["200"],
 }
-"""Programs that start a service: they end by themselves, and may end with 1 where the machine misses their target."""
+"""Programs that start a service. They end by themselves, with exit code 1 if this machine misses the benchmark's
+target."""
 ON_RECORDS = {
     "gpu_waits.py": "traces/modern",
     "graham.py": "traces/DRAC-Graham-2021-submitdays.csv.gz",
@@ -64,7 +66,8 @@ ON_SLURM = (
     "planning/planning_cost.py",
     "service/submit_cost.py",
 )
-"""Programs that need a real Slurm, or what one of these wrote: tests/slurm/programs/test_benchmarks.py runs them."""
+"""Programs that need a real Slurm, or files that such a program wrote; tests/slurm/programs/test_benchmarks.py runs
+them."""
 NO_PROGRAMS = (
     "__init__.py",
     "__main__.py",
@@ -76,7 +79,7 @@ NO_PROGRAMS = (
 
 
 def command(program: str) -> list[str]:
-    """The program as its first lines say that it is started."""
+    """Return the program's command as its module docstring shows it."""
     module = f"benchmarks.{program.removesuffix('.py').replace('/', '.')}"
     if program in TIMED:
         return ["-m", "benchmarks", Path(program).stem]
@@ -86,7 +89,8 @@ def command(program: str) -> list[str]:
 
 
 def started(program: str, *words: str, cpu_s: int | None = CPU_S) -> subprocess.CompletedProcess[str]:
-    """What the program did until its end, or until it and its children had each used `cpu_s` of processor time."""
+    """Run the program until it ends, or until it and its children have each used `cpu_s` of processor time; return its
+    output."""
 
     def limit() -> None:
         if cpu_s is not None:
@@ -97,9 +101,9 @@ def started(program: str, *words: str, cpu_s: int | None = CPU_S) -> subprocess.
 
 
 def fault(done: subprocess.CompletedProcess[str]) -> str:
-    """Why this is no start, in the program's own words; empty where it is one."""
+    """Return the program's own message if it did not start; an empty string if it did."""
     last = (done.stderr.strip().splitlines() or [""])[-1]
-    if done.returncode == -signal.SIGXCPU or "SIGXCPU" in last:  # it, or a program that it started
+    if done.returncode == -signal.SIGXCPU or "SIGXCPU" in last:  # the program, or a program that it started
         return ""
     if done.returncode or "Traceback" in done.stderr:
         return done.stderr or f"ended with {done.returncode}"
@@ -107,7 +111,7 @@ def fault(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def write_tasks(path: Path) -> None:
-    """A trace file of Nextflow with two processes whose tasks hold less than was requested for them."""
+    """A Nextflow trace file with two processes whose tasks use less memory than was requested for them."""
     names = ("process", "rchar", "peak_rss", "realtime", "memory", "submit", "complete", "status")
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
@@ -127,7 +131,7 @@ def test_each_program_has_a_place_in_a_list() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("program", TIMED)
 def test_a_timing_starts(program: str) -> None:
-    # under a ceiling of processor time the sweep's workers would be ended and started again without end
+    # under a limit of processor time, the sweep's workers would be stopped and restarted endlessly
     assert not fault(started(program, cpu_s=None if program == "speed/sweep.py" else CPU_S))
 
 

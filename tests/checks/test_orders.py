@@ -1,4 +1,4 @@
-"""The public conformance suite over every built-in order, and over a function of the user's own."""
+"""Runs the public conformance suite on every built-in queue order, and on a function of the user's own."""
 
 import pytest
 from tests.naive.orders import odd

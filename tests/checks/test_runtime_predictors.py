@@ -1,4 +1,5 @@
-"""The public conformance suite over every registered run-time predictor, with settings small enough to be trained."""
+"""Runs the public conformance suite on every registered run-time predictor, with settings small enough to be
+trained."""
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ SLOW = (
     "boosted:features=core_num+app_id,refit_every_jobs=10,min_jobs=10,warm_start=yes",
 )
 JOBS = 110
-"""Two refits of the methods that are trained every 40 jobs."""
+"""Settings that refit the trained methods every 40 jobs, so that the suite's log causes two refits."""
 SPECS = [TRAINED.get(name, name) for name in available("runtime")] + list(MORE)
 
 
@@ -60,7 +61,7 @@ UNTRAINED = ("irpa",)
     "spec", [spec for spec in SPECS if spec not in UNTRAINED and hasattr(maker(spec)(small_log(5)), "refit")]
 )
 def test_small_settings_do_reach_training(spec):
-    """Else the suite would only ever look at the untrained fall-back."""
+    """Without a refit the suite would test only the fallback of an untrained method."""
     from batchcast.events.recorded import replay
 
     method = maker(spec)(small_log(JOBS))
@@ -71,13 +72,13 @@ def test_small_settings_do_reach_training(spec):
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", SLOW)
 def test_the_costly_variants_pass_on_a_short_log(spec):
-    """A forest a prediction takes tens of milliseconds."""
+    """Exclude forests from this test: each prediction takes tens of milliseconds."""
     check_predictor(maker(spec), small_log(40))
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_answer_without_much_to_go_by_says_what_it_rests_on(spec):
-    """One job, nothing ever ends, nothing but times known: the basis names the fallback."""
+    """In a log of one job that never ends and has only times, `basis` must name the fallback."""
     from batchcast.events.recorded import replay
 
     odd = odd_logs()

@@ -1,4 +1,5 @@
-"""The public conformance suite over every registered wait predictor, with settings small enough to be searched."""
+"""Runs the public conformance suite on every registered wait predictor, with settings small enough for their
+searches."""
 
 import math
 
@@ -19,7 +20,8 @@ SMALL = {
     "pqstar": "pqstar:threshold=100,fallback=recent_wait",
 }
 UNFITTED = "forecast:first=1000,cancelled=skip"
-"""Half a minute in all, of what the small one does before its first fit as well: in the long tier."""
+"""The full settings take half a minute and repeat what the small ones do before the first fit, so they are in the long
+tier."""
 MORE = (
     "pqstar:threshold=100,fallback=none,reading=tables,large=root,missing=fails,point=threshold,cancelled=skip",
     "pqstar:threshold=100",
@@ -58,7 +60,7 @@ def test_passes(spec, check):
 
 
 def test_small_settings_do_reach_the_search_and_the_clusters():
-    """Else the suite would only ever look at the untrained methods."""
+    """Without a fit the suite would test only the untrained methods."""
     ibl, qbets = make("wait", SMALL["ibl"]), make("wait", SMALL["qbets"])
     replay(small_log(100), {"ibl": ibl, "qbets": qbets})
     assert ibl.tuned is not None
@@ -66,7 +68,8 @@ def test_small_settings_do_reach_the_search_and_the_clusters():
 
 
 def test_small_settings_do_reach_every_history():
-    """The suite's log makes marks of the near, the mid and the far history, and leaves some unmarked."""
+    """Checks that the suite's log makes `pqstar` mark jobs by the near, the mid and the far history, and leave some
+    unmarked."""
     method = make("wait", "pqstar:threshold=100,fallback=none")
     words = {basis.split()[0] for basis in method.predict_trace(small_log(400), total=24.0).basis}
     assert words == {"near", "mid", "far", "not"}
@@ -75,7 +78,8 @@ def test_small_settings_do_reach_every_history():
 @pytest.mark.parametrize("odd", [None, "missing fields", "absurd values"])
 @pytest.mark.parametrize("spec", [pytest.param(s, marks=[pytest.mark.long] * (s == UNFITTED)) for s in SPECS])
 def test_answers_on_the_live_clock_as_on_the_recorded_one(spec, odd):
-    """A live state of unknown size, jobs without user, size or limit, the clock started anew in the middle."""
+    """A live state of unknown machine size, with jobs without user, size or time limit, whose clock is restarted in the
+    middle."""
     log = small_log(60) if odd is None else odd_logs()[odd]
     live = []
     for record in log.records():

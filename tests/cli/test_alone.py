@@ -1,4 +1,4 @@
-"""Users' verbs from sacct alone: no store, no service, no SQLAlchemy, and what they say then."""
+"""Tests the users' verbs with sacct alone, without store, service and SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ for number, state in (("7", "PENDING"), ("8", "RUNNING")):
 
 
 def asked(tmp_path: Path, *words: str, squeue: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run a verb without SQLAlchemy. Its PATH holds a sacct with twenty jobs and, on request, a squeue with two jobs.
+    """Run a verb without SQLAlchemy. The command's PATH contains a sacct with twenty jobs and, on request, a squeue
+    with two jobs.
 
-    The PATH holds nothing else: a Slurm that is installed on this machine must not change what the tests see.
+    The PATH contains nothing else, so that a Slurm on this machine cannot change what the tests see.
     """
     folder = tmp_path / "bin"
     folder.mkdir(exist_ok=True)
@@ -183,7 +184,7 @@ def test_start_says_why_there_is_no_start(tmp_path: Path, words: list[str], says
 def test_start_shows_every_waiting_job_of_which_slurm_estimates_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C17: a job that is left out looks as if it did not wait."""
+    """Finding C17: if a table omits a job, the job seems not to have waited."""
     both_wait = SQUEUE.replace('"RUNNING"', '"PENDING"').replace('"" if number == "7" else "n1"', '""')
     monkeypatch.setitem(globals(), "SQUEUE", both_wait)
     done = asked(tmp_path, "start", "-u", "ada", squeue=True)
@@ -211,7 +212,7 @@ def test_report_of_a_file_is_of_those_who_were_named(tmp_path: Path) -> None:
 
 
 def test_lines_of_jobs_end_with_what_they_used_in_all(tmp_path: Path) -> None:
-    """Whoever gives a file wants to know the whole too; of a big one, how to see less of it."""
+    """A user who names a file wants the totals too; for a large file the output names an option that shows less."""
     head = "JobID|User|Account|Partition|State|Submit|ElapsedRaw|TimelimitRaw|AllocCPUS|TotalCPU|JobName"
     rows = [f"{k}|ada|phys|main|COMPLETED|1000|3600|120|4|02:00:00|relax" for k in range(3)]
     path = tmp_path / "jobs.txt"
@@ -230,7 +231,7 @@ STATES = st.sampled_from(["PENDING", "RUNNING", "COMPLETED", "NODE_FAIL", "REQUE
 
 @st.composite
 def sightings(draw: st.DrawFn) -> list[Sighting]:
-    """Runs of a few jobs, some of one submit second, some seen twice."""
+    """Several runs of few jobs, some submitted in the same second, some recorded twice."""
     seen = []
     for _ in range(draw(st.integers(0, 12))):
         job_id, submit, state = str(draw(st.integers(1, 3))), float(draw(st.integers(1, 2))), draw(STATES)
@@ -266,7 +267,7 @@ def test_a_store_of_one_look_is_what_a_collector_makes_of_it(folder: Path, seen:
 
 
 def rows(path: Path) -> list[dict[str, object]]:
-    """Every job, without its number."""
+    """Return every job without its number."""
     store = sqlite3.connect(path)
     store.row_factory = sqlite3.Row
     found = store.execute("SELECT * FROM jobs ORDER BY job_id, submit_time, restarts").fetchall()

@@ -1,4 +1,5 @@
-"""`start --test --where` over several clusters: the best is found, and no bad day of one costs another's answer."""
+"""Tests `start --test --where` over several clusters: the best cluster is found, and a failing cluster spoils no other
+answer."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SCRIPT = "#!/bin/sh\n#SBATCH -n 4 -t 2:00:00\n#SBATCH -J relax\nsleep 1\n"
 
 
 class Elsewhere(Past):
-    """The same sixty jobs on a cluster of another name, where they wait and run so many times as long."""
+    """The same sixty jobs on a cluster of another name, with waits and run times multiplied by these factors."""
 
     def __init__(self, now: float, name: str, waits: float, runs: float, partition: str = "main") -> None:
         super().__init__(now)
@@ -59,7 +60,7 @@ def filled(path: Path, past: Past, now: float, wait: str = "recent_wait") -> str
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Alpha, where jobs wait a minute; beta, where they wait ten; gamma, where they run four times as long."""
+    """Three clusters: on alpha jobs wait one minute, on beta ten minutes, and on gamma jobs run four times as long."""
     folder, now = tmp_path_factory.mktemp("clusters"), time.time()
     shapes = {"alpha": (1.0, 1.0), "beta": (10.0, 1.0), "gamma": (1.0, 4.0)}
     return {n: filled(folder / f"{n}.db", Elsewhere(now, n, *shape), now) for n, shape in shapes.items()}
@@ -73,7 +74,7 @@ def script(tmp_path: Path) -> str:
 
 
 def table(name: str, **values: object) -> str:
-    """One `[[cluster]]` of the settings."""
+    """Return one `[[cluster]]` table of the settings."""
     lines = [f"{key} = {toml(value)}" for key, value in {"name": name, **values}.items()]
     return "\n".join(["[[cluster]]", *lines, ""]) + "\n"
 
@@ -86,7 +87,7 @@ def toml(value: object) -> str:
 
 
 def run(folder: Path, tables: str, *words: str, code: int = 0) -> Result:
-    """A verb with these tables in its settings."""
+    """Run a verb with these tables in its settings."""
     (folder / "batchcast.toml").write_text(tables)
     done = CliRunner().invoke(
         cli, words, env={"BATCHCAST_CONFIG": str(folder / "batchcast.toml"), "XDG_STATE_HOME": str(folder)}
@@ -142,7 +143,8 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
     tables, now = "".join(table(n, store=path) for n, path in stores.items()), time.time()
     before = where(tmp_path, tables, script)["results"][0]
     with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
-        for k in range(10):  # each took three times as long as told, but for a job that was cancelled in the queue
+        # each job took three times its predicted time, except a job that was cancelled in the queue
+        for k in range(10):
             at = now - 86400.0 + k
             offer = {"cluster": "alpha", "likely_end_s": at + 100.0, "by_90_end_s": at + 200.0, "procs": 1}
             ledger.add(Entry(f"t{k}", None, at, "d", script, "gone", ["sbatch"], [offer]))
@@ -150,7 +152,7 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
             ledger.note_outcome(f"t{k}", at if k else None, at + (600.0 if k else 60.0))
     after = where(tmp_path, tables, script)["results"][0]
     assert (before["by_90_end_s_factor"], after["by_90_end_s_factor"], after["likely_end_s_factor"]) == (1.0, 3.0, 6.0)
-    # both calls may take a few seconds, and the second's times are later by as much
+    # both calls may take a few seconds, so the second call's times may be later by that much
     spans = [row["by_90_end_s"] - now for row in (before, after)]
     assert 2.5 * spans[0] < spans[1] < 3 * spans[0] + 60.0
     text = run(tmp_path, tables, "start", "--test", script, "--where").stdout
@@ -158,7 +160,7 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
 
 
 def test_accuracy_tells_of_the_submissions_of_somebody_who_has_no_store(script: str, tmp_path: Path) -> None:
-    """The guide's reader has the clusters' services or stores, and none at the place where this computer's would be."""
+    """A reader of the guide has stores or services of the clusters, and no local store of this computer."""
     tables = f'store = "{tmp_path / "none.db"}"\n' + table("alpha", store=str(tmp_path / "gone.db"))
     run(tmp_path, tables, "accuracy", code=3)
     with Ledger(ledger_path({"XDG_STATE_HOME": str(tmp_path)})) as ledger:
@@ -196,7 +198,7 @@ def test_the_chance_to_be_done_in_time_decides_where_a_time_is_given(
 
 @pytest.fixture
 def late_service(tmp_path: Path) -> Iterator[str]:
-    """A service that takes connections and never answers."""
+    """A service that accepts connections and never answers."""
     path = str(tmp_path / "late.sock")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -206,7 +208,7 @@ def late_service(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def refusing_service(tmp_path: Path) -> Iterator[str]:
-    """A service that knows no token."""
+    """A service that accepts no token."""
     path = str(tmp_path / "refusing.sock")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -284,7 +286,7 @@ def test_the_tables_of_clusters_are_no_setting_and_no_other_verb_minds_them(tmp_
 def test_doctor_says_of_each_cluster_whether_it_answers_and_where_its_submit_command_leads(
     stores: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Alpha's sbatch for beta would send every job of beta to alpha."""
+    """Alpha's `sbatch` as beta's submit command would send every job of beta to alpha, so the check must fail."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "scontrol").write_text("#!/bin/sh\necho 'ClusterName             = alpha'\n")
     (tmp_path / "bin" / "scontrol").chmod(0o755)

@@ -1,4 +1,4 @@
-"""The tabulator key in a real bash: verbs, methods, policies, their words, and file names as they are."""
+"""Tests tab completion in a real bash: verbs, methods, policies, their parameters, and file names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def script() -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A PATH on which `batchcast` is this very code."""
+    """A PATH on which `batchcast` runs the code under test."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "batchcast"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m batchcast "$@"\n')
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> str:
     ],
 )
 def test_values_are_offered_as_bash_puts_them_in(typed: str, offered: list[str], script: str, path: str) -> None:
-    """What bash replaces is the word behind the last `:` or `=`; a candidate must begin there."""
+    """Bash replaces the word behind the last `:` or `=`, so each candidate must begin there."""
     asked = f'{script}\ncompopt() {{ :; }}\nCOMP_LINE="{typed}" COMP_POINT={len(typed)}\n'
     asked += "_batchcast_completion batchcast; printf '%s\\n' \"${COMPREPLY[@]}\""
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, env={**os.environ, "PATH": path})
@@ -92,7 +92,7 @@ def test_file_names_stay_whole(typed: str, whole: str, script: str, path: str, t
 
 
 def _until(terminal: int, expected: str) -> str:
-    """What the terminal shows, up to the expected words or until it has been silent for long."""
+    """Return the terminal's text until the expected words appear or no output has come for a long time."""
     shown = ""
     while expected not in shown and select.select([terminal], [], [], 30)[0]:
         shown += os.read(terminal, 4096).decode()

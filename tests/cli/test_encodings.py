@@ -1,4 +1,4 @@
-"""No answer is lost to a terminal's encoding, and no library's warning with a path of this machine is shown."""
+"""Tests that no terminal encoding makes an answer fail, and that no library warning shows a path of this machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def test_a_log_named_in_no_encoding_is_read(log: Path, tmp_path: Path) -> None:
 def test_no_library_warning_reaches_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("job_id,submit_time,wait_time,run_time,req_time,req_procs\n1,0,0,0,60,1\n")
-    for verb in ("info", "runtime", "wait"):  # each in a fresh interpreter: libraries warn when they are imported
+    # each verb runs in a new interpreter, because libraries warn when they are imported
+    for verb in ("info", "runtime", "wait"):
         done = subprocess.run([sys.executable, "-m", "batchcast", verb, str(path)], capture_output=True)
         assert b"Warning" not in done.stderr
         assert b"site-packages" not in done.stderr

@@ -1,4 +1,4 @@
-"""What the README says of every verb holds of every verb."""
+"""Tests that what README.md says about every verb is true of every verb."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def verbs(command: click.Command, words: tuple[str, ...], ctx: click.Context) ->
 VERBS = dict(verbs(cli, (), click.Context(cli)))
 
 
-@pytest.mark.parametrize("name", sorted(VERBS.keys() - {"mcp", "grid serve"}))  # these two speak JSON all the time
+@pytest.mark.parametrize("name", sorted(VERBS.keys() - {"mcp", "grid serve"}))  # these two verbs always exchange JSON
 def test_it_takes_json(name: str) -> None:
     assert "--json" in [option for parameter in VERBS[name].params for option in parameter.opts]
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_what_names_a_file_completes_file_names(name: str) -> None:
-    """A value that is shown as FILE, LOG, OUT or FOLDER offers the files that are there."""
+    """Shell completion offers existing files for each option value that help calls FILE, LOG, OUT or FOLDER."""
     command = VERBS[name]
     ctx = click.Context(command)
     for parameter in command.params:

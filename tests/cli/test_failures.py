@@ -1,4 +1,5 @@
-"""What the machine refuses is one message with a next step and the right exit code, never a traceback."""
+"""Tests that each failure of the system gives one message with a next step and the right exit code, without a
+traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ VERBS = [("start", "1"), ("walltime", "--name", "x"), ("report",), ("accuracy",)
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings of this machine, no clients on the path."""
+    """An environment without this machine's settings and without Slurm's programs on the PATH."""
     for name in list(os.environ):
         if name.startswith("BATCHCAST"):
             monkeypatch.delenv(name)
@@ -117,11 +118,11 @@ def test_a_missing_part_of_the_installation_is_named(tmp_path: Path) -> None:
     assert "sqlalchemy is not installed" in done.stderr
     hint = done.stderr.partition("try: ")[2]
     assert hint.startswith(sys.executable)
-    assert "[store]" in hint or "sqlalchemy>=" in hint  # a checkout; any other installation
+    assert "[store]" in hint or "sqlalchemy>=" in hint  # first for a checkout, then for any other installation
 
 
 def test_a_missing_library_of_the_system_names_its_package(tmp_path: Path) -> None:
-    """PyPI's LightGBM needs the system's libgomp, which a machine without a compiler may lack."""
+    """LightGBM from PyPI needs the system library libgomp, which a machine without a compiler may lack."""
     (tmp_path / "lightgbm.py").write_text(
         "raise OSError('libgomp.so.1: cannot open shared object file: No such file or directory')\n"
     )
@@ -140,7 +141,7 @@ def test_a_missing_library_of_the_system_names_its_package(tmp_path: Path) -> No
 
 
 def test_a_report_is_written_where_lightgbm_cannot_be_loaded(tmp_path: Path) -> None:
-    """The wait predictions are one tile of many: it says what is missing, and all else is there."""
+    """If LightGBM is missing, the tile about wait predictions says so, and the rest of the page is complete."""
     (tmp_path / "lightgbm.py").write_text("raise OSError('libgomp.so.1: cannot open shared object file')\n")
     jobs = "\n".join(f"{k} {60 * k} 5 {50 + k % 7} 4 -1 -1 4 600 -1 1 {k % 3} 1 1 1 1 -1 -1" for k in range(1, 160))
     (tmp_path / "log.swf").write_text("; MaxProcs: 16\n" + jobs + "\n")

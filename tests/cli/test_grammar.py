@@ -1,4 +1,5 @@
-"""One grammar: input by place, output by `-o`, its format by its ending."""
+"""Tests the common grammar of all verbs: inputs by position, outputs by `-o`, and the output format by the file's
+ending."""
 
 from __future__ import annotations
 
@@ -155,7 +156,7 @@ def test_a_wrong_setting_says_what_is_accepted(setting: str, said: str) -> None:
 
 
 def options() -> list[tuple[str, click.Command, click.Option]]:
-    """Every option that help shows, with its verb."""
+    """Return every option that help shows, with its verb."""
     return [
         (name, command, each)
         for name, command in VERBS.items()
@@ -165,7 +166,7 @@ def options() -> list[tuple[str, click.Command, click.Option]]:
 
 
 def kind(option: click.Option) -> str:
-    """What sort of value an option takes; names, dates and places are all text to the command line."""
+    """Return the kind of value that an option takes; names, dates and paths all count as text."""
     if option.is_flag:
         return "flag"
     if isinstance(option.type, click.Choice):
@@ -174,8 +175,8 @@ def kind(option: click.Option) -> str:
 
 
 NUMBER_OR_FILE = {"--jobs", "--procs-total", "--procs", "--nodes"}
-"""How many, or the file or the word that says it: the one meaning has two forms. `vasp estimate` takes a count of
-processors and nodes, where a log has a column for each, and where sbatch takes a range."""
+"""An option may take a number in one verb and a file or word in another, if the option means the same. `vasp estimate`
+takes a number of processors and nodes, where a log verb takes a column name and `sbatch` takes a range."""
 
 
 def test_one_spelling_has_one_meaning() -> None:
@@ -188,7 +189,8 @@ def test_one_spelling_has_one_meaning() -> None:
 
 
 def test_words_of_one_option_are_of_one_family() -> None:
-    """`--scheduler policy|slurm` of one verb and `slurm|pbs` of another were two questions under one name."""
+    """Checks that one option name has one meaning: `--scheduler` once meant `policy|slurm` in one verb and `slurm|pbs`
+    in another."""
     words: dict[str, list[set[str]]] = {}
     for _, _, option in options():
         if isinstance(option.type, click.Choice) and "--data-set" not in option.opts:
@@ -198,10 +200,10 @@ def test_words_of_one_option_are_of_one_family() -> None:
 
 
 def test_one_meaning_has_one_spelling() -> None:
-    """What is described in the same words is called by the same name."""
+    """Options with the same description must have the same name."""
     names: dict[str, set[str]] = {}
     for _, _, option in options():
-        if option.help != "With --test.":  # what sbatch takes, each by its own name
+        if option.help != "With --test.":  # options of sbatch, each under the name that sbatch uses
             names.setdefault(str(option.help), set()).add(max(option.opts, key=len))
     assert {said: found for said, found in names.items() if len(found) > 1} == {}
 
@@ -261,9 +263,9 @@ def test_local_times_are_noted_and_a_zone_moves_them(tmp_path: Path) -> None:
     assert there["warnings"] == []
     out = tmp_path / "out.csv"
     run("convert", str(log), "--timezone", "Europe/Stockholm", "-o", str(out))
-    assert "1782889200" in out.read_text()  # 09:00 there is 07:00 UTC
+    assert "1782889200" in out.read_text()  # 09:00 in that time zone is 07:00 UTC
 
 
 def test_debug_is_accepted_after_the_verb() -> None:
-    """An unexpected error says "the same with --debug": people add it at the end of the line."""
+    """An unexpected error advises to run the same command with --debug, and people append that option to the end."""
     assert run("info", DEMO, "--debug").stdout == run("--debug", "info", DEMO).stdout

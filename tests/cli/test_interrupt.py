@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command wherever it is, with 130, and what was half written is gone."""
+"""Tests that Ctrl-C ends any command with exit code 130 and removes half-written files."""
 
 from __future__ import annotations
 
@@ -67,14 +67,15 @@ def test_nothing_holds_it_up_and_nothing_half_written_stays(kernel: str, tmp_pat
 
 
 def test_a_command_at_work_ends_with_130(tmp_path: Path) -> None:
-    """It reads its log from a pipe that nobody writes on to: it is at work until it is interrupted."""
+    """The command reads its log from a pipe that nobody writes to, so it runs until it is interrupted."""
     os.mkfifo(tmp_path / "log")
     line = f"{shlex.quote(sys.executable)} -m batchcast info - < log"
     child = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=tmp_path, stderr=subprocess.PIPE,
                              text=True, preexec_fn=_listening)  # fmt: skip
     try:
         writer = os.open(tmp_path / "log", os.O_WRONLY)
-        os.write(writer, b"; a comment\n" * 50_000)  # more than a pipe holds: returns when the command reads
+        # more than a pipe holds, so the write returns only when the command reads
+        os.write(writer, b"; a comment\n" * 50_000)
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
         os.close(writer)
@@ -86,7 +87,7 @@ def test_a_command_at_work_ends_with_130(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["destructor", "callback"])
 def test_an_interrupt_that_python_would_ignore_ends_the_command_without_a_traceback(place: str) -> None:
-    """As in llvmlite, whose destructors and callbacks run while a kernel is compiled."""
+    """Like llvmlite's destructors and callbacks, which run while a kernel is compiled."""
     code = f"""
 import ctypes, os, signal
 from batchcast.cli.interrupt import end_on_interrupt
@@ -113,7 +114,7 @@ signal.pause()
 
 
 def _listening() -> None:
-    """A test run in the background ignores SIGINT, and so would its children."""
+    """A test run in the background ignores SIGINT, and its child processes inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -1,4 +1,4 @@
-"""The verbs that answer from a store: what they say, in which form, with which exit code, to whom."""
+"""Tests the verbs that answer from a store: content, output form, exit code, and which user sees which answer."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from batchcast.store.database import Store
 
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 ME = __import__("pwd").getpwuid(os.getuid()).pw_name
-FRESH = 30.0  # seconds: an answer about a queue last seen longer ago says so, rightly
+FRESH = 30.0  # seconds; answers about an older view of the queue mention its age
 
 
 class Past:
-    """Sixty jobs of six users that ran in the last two hours, and some that wait now."""
+    """A store with sixty jobs of six users that ran in the last two hours, and some waiting jobs."""
 
     private = False
 
@@ -112,7 +112,8 @@ made: dict[bool, str] = {}
 
 @pytest.fixture
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, str]:
-    """The same past at an open and at a private site, looked at just now: made anew when the last one has aged."""
+    """The same store at an open and at a private site, just collected; a store that has become too old is built
+    again."""
     if not made or time.time() - made_at["it"] > FRESH:
         now = time.time()
         for private in (False, True):
@@ -262,7 +263,8 @@ def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
 
 
 class Measured(Past):
-    """The same past at a site whose accounting measures memory: each job held 300 to 340 MiB of the 2 GiB asked for."""
+    """The same history at a site whose accounting measures memory: each job used 300 to 340 MiB of the 2 GiB
+    requested."""
 
     def site(self) -> Site:
         whole = super().site()
@@ -381,11 +383,11 @@ def test_without_a_store_and_without_a_scheduler(tmp_path: Path) -> None:
 def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noon = time.time() // 86400 * 86400 - 43200  # all of it on one day: figures are given by day
-    monkeypatch.setattr(os, "getuid", lambda: 65534)  # nobody, who has no job here
+    noon = time.time() // 86400 * 86400 - 43200  # all jobs on one day, because figures are given by day
+    monkeypatch.setattr(os, "getuid", lambda: 65534)  # user nobody has no job here
     monkeypatch.setenv("BATCHCAST_STORE", _store(str(tmp_path / "s.db"), True, noon))
     monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
-    monkeypatch.setattr(time, "time", lambda: noon + 86400)  # figures are of days that are over
+    monkeypatch.setattr(time, "time", lambda: noon + 86400)  # figures cover complete days only
 
     def asked(*words: str) -> Result:
         return CliRunner().invoke(cli, words)
@@ -393,7 +395,7 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     assert "not waiting" in str(asked("start", "600").exception)
     assert "private" in str(asked("report", "-u", "bob").exception)
     assert "private" in str(asked("walltime", "--name", "r*", "-u", ME).exception)
-    assert "private" in str(asked("walltime", "101").exception)  # somebody else's job, named by its id
+    assert "private" in str(asked("walltime", "101").exception)  # another user's job, named by its id
     shown = asked("report", "-p", "main", "-P").output
     assert "main|60" in shown
     assert ME not in shown
@@ -424,7 +426,8 @@ print(json.dumps([answer(words) for words in json.loads(sys.argv[1])]))
 def test_another_unix_user_sees_nobodys_jobs_however_private_is_written(
     stores: dict[bool, str], tmp_path: Path, word: str
 ) -> None:
-    """The store lies open and Slurm hides nothing: the setting alone holds, as a second user here meets it."""
+    """The store is readable and Slurm hides nothing, so only the setting `private` protects it from this second
+    user."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         config, store = Path(place) / "b.toml", Path(place) / "s.db"
@@ -447,7 +450,7 @@ def test_another_unix_user_sees_nobodys_jobs_however_private_is_written(
 
 
 def status_for(uid: int, where: Path, target: str) -> int:
-    """The HTTP status a process of this user gets over the socket."""
+    """Return the HTTP status that a process of this user gets on the socket."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -474,7 +477,8 @@ def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: d
             try:
                 assert server.stderr is not None
                 assert f"on {where}" in server.stderr.readline()
-                assert status_for(os.getuid(), where, "/v1/start?user=bob") == 200  # whoever runs it sees everything
+                # root and the collector's user see everything
+                assert status_for(os.getuid(), where, "/v1/start?user=bob") == 200
                 if os.geteuid() == 0:
                     assert status_for(65534, where, "/v1/start?user=bob") == 400  # 403, in tens
                     assert status_for(65534, where, "/v1/health") == 200
@@ -485,7 +489,7 @@ def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: d
 
 
 def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
-    """Of equal jobs at one instant: one submitted, asked about by id; one not submitted, asked about by --test."""
+    """Two equal jobs, one asked about by id and one not submitted and asked about by --test, get the same answer."""
     now = time.time() - 60
     answers = []
     for submitted in (True, False):
@@ -513,7 +517,8 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
     assert answers[0]["likely_wait_s"] > 0
 
 
-@pytest.mark.parametrize("words", [("start", "600"), ("accuracy",)])  # `report` advises by the learned models
+# `report` computes its advice with the trained models
+@pytest.mark.parametrize("words", [("start", "600"), ("accuracy",)])
 def test_an_answer_loads_neither_numpy_nor_an_orm(words: tuple[str, ...], stores: dict[bool, str]) -> None:
     code = (
         f"import sys; sys.argv = ['batchcast', *{words!r}]\n"
@@ -528,7 +533,7 @@ def test_an_answer_loads_neither_numpy_nor_an_orm(words: tuple[str, ...], stores
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 def test_the_home_of_another_user_is_no_obstacle(tmp_path: Path) -> None:
-    """sudo -u keeps HOME: a settings file there that this user may not look at is somebody else's."""
+    """`sudo -u` keeps HOME, so the settings file there may belong to another user and be unreadable."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o700)
         env = {"PATH": "/nowhere", "HOME": place}

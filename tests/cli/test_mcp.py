@@ -1,4 +1,4 @@
-"""`batchcast mcp`: an assistant's questions, asked by the protocol's own client, answer what the command line says."""
+"""Tests that `batchcast mcp`, asked by the protocol's own client, gives the answers of the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def ask(store: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Return the answers of one MCP server that is started as an assistant starts it."""
+    """Return the answers of an MCP server that is started as an assistant starts it."""
     command, *words = [sys.executable, "-m", "batchcast", "mcp"]
     env = {"PATH": os.environ["PATH"], "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull}
     env |= {name: os.environ[name] for name in ("NUMBA_CACHE_DIR", "HOME") if name in os.environ}
@@ -75,7 +75,8 @@ def test_each_tool_answers_as_the_command_line_does(store: str) -> None:
 
 
 def test_what_is_not_known_is_said_to_be(store: str) -> None:
-    """Neither an empty answer, from which an assistant would make one up, nor a failure of the tool."""
+    """Without data the tool must not return an empty answer, which an assistant would fill with inventions, nor
+    fail."""
     hostile = ["--store=/etc/passwd", "--machine=/etc/passwd", "600; rm -rf /"]
     asked = [("start", {"job_ids": [one]}) for one in hostile]
     asked += [

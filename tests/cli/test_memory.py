@@ -1,4 +1,5 @@
-"""Memory from the command line: forecasts scored, requests advised, and what a log cannot tell as one message."""
+"""Tests memory on the command line: scores of predictions, suggested requests, and one message if a log lacks
+memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PBS server whose qstat prints JSON that is none: the verbs go on with qstat's text form."""
+"""Tests a PBS server whose qstat prints invalid JSON: the verbs continue with qstat's text form."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def one_text(number: int) -> str:
 
 
 def serve(folder: Path, json_text: str, text: str) -> dict[str, str]:
-    """An environment whose qstat prints these, and refuses options that OpenPBS does not have together."""
+    """An environment whose qstat prints these texts, and rejects combinations of options that OpenPBS rejects."""
     (folder / "jobs.json").write_text(json_text)
     (folder / "jobs.txt").write_text(text)
     (folder / "server.txt").write_text("Server: pbs01\n    job_history_enable = True\n    default_queue = workq\n")
@@ -69,7 +69,7 @@ def document(*jobs: str) -> str:
 
 
 def four_jobs(kind: str) -> tuple[str, str]:
-    """Four jobs as qstat prints them in JSON, the third with a token that JSON does not have, and as text."""
+    """Four jobs as qstat prints them, in JSON, where the third contains an invalid token, and as text."""
     numbers = (101, 102, 103, 104)
     invalid = {103: INVALID[kind]}
     return document(*(one_json(n, *invalid.get(n, ())) for n in numbers)), "".join(map(one_text, numbers))
@@ -111,7 +111,8 @@ def test_a_job_that_the_text_cannot_tell_is_counted(tmp_path: Path) -> None:
 
 
 def test_text_is_asked_for_from_then_on(tmp_path: Path) -> None:
-    """A broken document lasts as long as the server's history: one question a look, not two."""
+    """An invalid document stays invalid while the job is in the server's history, so each cycle must query qstat once,
+    not twice."""
     broken = document(one_json(103, *INVALID["leading zero"]))
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Verbs from entry points: listed without being imported, run when asked for."""
+"""Tests verbs from entry points: help lists them without importing them, and a call imports and runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`start --test --chunks`: which length of chunk finishes a long computation first."""
+"""Tests `start --test --chunks`: which length of chunk finishes a long computation first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def results(store: str, script: str, spans: str) -> list[dict]:
 
 
 def test_where_every_length_waits_as_long_the_longest_that_is_allowed_is_first(store: str, script: str) -> None:
-    """The partition takes a day at most, and the method of this store forecasts from earlier waits alone."""
+    """The partition allows one day at most, and this store's method predicts from earlier waits alone."""
     rows = results(store, script, "3d,30m")
     assert max(row["length_s"] for row in rows) == 24 * HOUR, "a chunk of three days is refused by the partition"
     assert (rows[0]["length_s"], rows[0]["chunks"], rows[0]["chance_first"]) == (24 * HOUR, 4, 1.0)

@@ -1,4 +1,4 @@
-"""`start`: the sentence, every way to submit a script, watching; `accuracy`: should I believe it?"""
+"""Tests `start` (its sentence, every way to submit a script, `--watch`) and `accuracy` (its verdict)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def script(tmp_path: Path) -> str:
 
 
 def run(*words: str, store: str, code: int = 0) -> Result:
-    """The verb in this process: what its kernels cost is paid once."""
+    """Run the verb in this process, so that kernels are compiled only once."""
     done = CliRunner().invoke(cli, words, env={"BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull})
     error = getattr(done.exception, "exit_code", done.exit_code)
     assert error == code, done.output + str(done.exception)
@@ -61,7 +61,7 @@ def where(store: str, *words: str) -> list[dict]:
 
 
 def test_a_script_that_fits_nowhere_is_told_why_it_never_starts(store: str, tmp_path: Path) -> None:
-    """An empty table would say nothing, and a portal would show a job that is about to start."""
+    """An empty table would say nothing, and a portal must also show a job that is about to start."""
     path = tmp_path / "huge.sh"
     path.write_text("#!/bin/sh\n#SBATCH -n 999999999 -t 60\n")
     refused = run("start", "--test", str(path), "--where", store=store, code=3)
@@ -95,7 +95,7 @@ def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_f
     assert "half the nodes or GPUs run twice as long" in text.stderr, "what was assumed is said"
 
 
-WAYS = {  # likely and 90 % start, likely run, core-hours: the case of the newcomer's note, item 9
+WAYS = {  # likely start, 90 % start, likely run time and core-hours, as in item 9 of the newcomer's notes
     "as requested": (True, 10.0, 20.0, 3000.0, 4.0, 0.5),
     "twice the size": (False, 5.0, 18000.0, 1500.0, 4.0, 0.9),
     "another queue": (True, 0.0, 9000.0, 3000.0, 4.0, 0.7),
@@ -139,7 +139,8 @@ def test_memory_is_asked_for_printed_and_kept_whole_at_another_size(measured: st
 
 
 def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) -> None:
-    """Waits are about a minute, runs about seven: in half an hour all is done, in one minute nothing."""
+    """Waits are about one minute and run times about seven, so all jobs end within half an hour and none within a
+    minute."""
     for span, low, high in (("now+30minutes", 0.9, 1.0), ("now+1minute", 0.0, 0.1)):
         chances = [r["chance_done_by"] for r in where(store, script, "--done-by", span)]
         assert low <= max(chances) <= high
@@ -206,7 +207,7 @@ def test_gpus_that_no_job_had_are_not_taken_for_known(cards: str, store: str, tm
         )
 
 
-SCRIPTS = {  # lines of a script: processors, GPUs
+SCRIPTS = {  # lines of a script that request processors and GPUs
     "#SBATCH --gpus=4\n#SBATCH --cpus-per-gpu=8": (32.0, 4.0),
     "#SBATCH --gpus=4 --ntasks-per-gpu=2 -c 3": (24.0, 4.0),
     "#SBATCH --ntasks=8 --ntasks-per-gpu=4": (8.0, 2.0),
@@ -219,7 +220,7 @@ SCRIPTS = {  # lines of a script: processors, GPUs
 
 @pytest.mark.parametrize("lines", SCRIPTS)
 def test_a_script_asks_for_what_sbatch_takes_it_to_ask_for(store: str, lines: str, tmp_path: Path) -> None:
-    """C13 and C21: sizes that come of GPUs, `#` inside a word, indented lines."""
+    """Findings C13 and C21: job sizes that follow from GPUs, `#` inside a word, and indented lines."""
     path = tmp_path / "job.sh"
     path.write_text(f"#!/bin/bash\n{lines}\nsrun x\n")
     procs, gpus_asked = SCRIPTS[lines]
@@ -282,7 +283,7 @@ def test_the_sentence_never_names_what_is_not_known() -> None:
 
 
 def test_tasks_of_an_array_are_one_line_from_the_first_start_to_the_last(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each task has its own answer, but an array of hundreds of tasks must not fill the screen."""
+    """Each task of an array has its own answer, but an array of hundreds of tasks must not fill the screen."""
     now = 1_000_000.0
     known = {
         "partition": "main", "by_10_start_s": now + 60, "likely_wait_s": 900.0, "by_90_wait_s": 9000.0,
@@ -318,9 +319,10 @@ def test_watching_shows_answers_until_it_is_stopped(store: str) -> None:
 
 @pytest.fixture
 def mostly_short(store: str, tmp_path: Path) -> str:
-    """Of 60 jobs 36 were told 30 s and did not wait; 24 were told 1 h, 2 h at most: half of them waited three.
+    """Of 60 jobs, 36 were predicted to wait 30 s and did not wait; 24 were predicted to wait 1 h, at most 2 h, and half
+    of these waited 3 h.
 
-    Over all jobs 80 % started by the time promised for 90 %: the mass hides that of those who wait only half did.
+    Over all jobs 80 % started by their 90 % time, but the many short waits hide that only half of the waiting jobs did.
     """
     place = tmp_path / "short.db"
     with sqlite3.connect(store) as here, sqlite3.connect(place) as copy:
@@ -334,7 +336,8 @@ def mostly_short(store: str, tmp_path: Path) -> str:
             forecast = f"UPDATE forecasts SET {said} WHERE row = ? AND kind = 'wait' AND moment = 'submit'"
             copy.execute(forecast, (told, quantiles, row))
             copy.execute("UPDATE jobs SET start_time = submit_time + ? WHERE row = ?", (waited, row))
-        copy.execute("UPDATE jobs SET open = 0 WHERE start_time IS NULL")  # long overdue by now, and counted if open
+        # these jobs are long overdue, and count as open
+        copy.execute("UPDATE jobs SET open = 0 WHERE start_time IS NULL")
     here.close()
     copy.close()
     return str(place)
@@ -435,7 +438,7 @@ def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, scri
 
 
 def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(store: str) -> None:
-    """A minute after its start the service had 855 answers to judge, and said that there were too few."""
+    """Regression: a minute after its start the service had 855 answers to judge, and said that there were too few."""
     from types import SimpleNamespace
 
     from batchcast.service.answers.disclosure import Viewer

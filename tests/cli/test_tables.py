@@ -1,4 +1,4 @@
-"""Tables of the study verbs on a terminal: what fits the eye, what is left out and how to get it, names for people."""
+"""Tests tables of the study verbs on a terminal: width, omitted columns and how to get them, readable titles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VERBS = {
 
 
 def log_text() -> str:
-    """1,500 jobs of five users that run from seconds to hours, and wait in a queue."""
+    """A log of 1,500 jobs of five users that run from seconds to hours and wait in a queue."""
     lines = ["; MaxProcs: 256", "; UnixStartTime: 0"]
     for k in range(1500):
         run, limit = 60 * (1 + (k * 37 + k // 7) % 240), 3600 * (1 + k % 8)
@@ -52,7 +52,7 @@ def said(verb: str, tmp_path: Path, *more: str) -> str:
 
 
 def tables(text: str) -> list[list[str]]:
-    """The lines of each table, from the rule below its titles on."""
+    """Return the lines of each table, from the rule below its titles on."""
     lines = [line.rstrip() for line in text.splitlines()]
     rules = [k for k, line in enumerate(lines) if line.strip().startswith("──")]
     return [lines[k + 1 :][: (lines[k + 1 :] + [""]).index("")] for k in rules]

@@ -1,4 +1,5 @@
-"""`whatif --reserve` and `--extend`: what an outage holds on a log and on a live queue, and what more hours cost."""
+"""Tests `whatif --reserve` and `--extend`: which jobs an outage delays, on a log and on a live queue, and what a longer
+job costs."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def machine(tmp_path: Path) -> str:
 
 @pytest.fixture
 def log(tmp_path: Path) -> str:
-    """A job of an hour every six hours for 20 days from 1 January 2026, 30 users; none on the sixth day."""
+    """A job of one hour every six hours for 20 days from 1 January 2026, by 30 users; none on the sixth day."""
     lines = ["job_id,submit_time,wait_time,run_time,req_time,req_procs,user_id"]
     begin = 1767225600
     for k in range(80):

@@ -1,7 +1,7 @@
 """A synthetic log of a machine with nodes, GPUs and partitions, and the code that generated it.
 
-Its waits come from a simulation of Slurm's two loops on that machine. `python -m tests.cluster FILE.csv`
-writes it again.
+The log's waits come from a simulation of Slurm's two loops on that machine. `python -m tests.cluster FILE.csv` writes
+the log again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from batchcast.trace.write import write_by_ending
 
 DAY = 24 * HOUR
 LIMITS = tuple(HOUR * hours for hours in (0.5, 1, 4, 12, 24, 48, 72))
-BATCH_S = 2 * HOUR  # largest work of one batch, in seconds of the whole machine
+BATCH_S = 2 * HOUR  # the largest work of one batch, in seconds of the whole machine
 POPULAR = (2, 2, 4, 4, 5)  # indices into LIMITS that users copy from the site's examples
 NAMES = ("align", "sweep", "train", "relax", "mesh", "fold", "sample", "render", "assemble", "fit", "screen", "post")
 
@@ -78,7 +78,7 @@ class Habit(Repeated):
 
 
 Job = tuple[float, Habit, float, str]
-"""Submit time, habit, run time (both in seconds), and status."""
+"""Submit time and run time in seconds, habit, and status of a generated job."""
 
 
 def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Crowd()) -> Trace:
@@ -120,17 +120,18 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     starts = draw_starts(rng, len(batches), area / (machine.cpus * crowd.load), crowd)
     jobs: list[Job] = []
     for at, batch in zip(starts, batches, strict=True):
-        pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()  # an array is submitted at once
+        # all tasks of an array are submitted at one instant
+        pause = 0.0 if batch[0][0].tasks > 5 else 60.0 + 600.0 * rng.random()
         jobs += [(math.floor(at + k * pause), *one) for k, one in enumerate(batch)]
-    from batchcast.simulation.on_nodes import simulate_on  # imported here because it loads numba
+    from batchcast.simulation.on_nodes import simulate_on  # imported here because this module loads numba
 
     trace = _trace(sorted(jobs, key=lambda job: job[0]), machine, crowd)
     return with_waits(rng, trace, crowd.cancelled, partial(simulate_on, machine))
 
 
 def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions: Sequence[Partition]) -> Habit:
-    """Draw one program of a user. In a partition with GPUs it requests some of them; time limits are a few popular
-    ones.
+    """Draw one program of a user. In a GPU partition the program requests some GPUs; time limits are a few popular
+    values.
     """
     part = partitions[0] if rng.random() < 0.7 else partitions[int(rng.random() * len(partitions))]
     group = next(group for group in machine.nodes if set(group.names) & set(part.nodes))
@@ -156,7 +157,7 @@ def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions
 def draw_batches(
     rng: np.random.Generator, habits: Sequence[Habit], jobs: int, most: float
 ) -> list[list[tuple[Habit, float, str]]]:
-    """Draw arrays and sessions until there are as many jobs as requested. A few users submit most of them.
+    """Draw arrays and sessions until there are as many jobs as requested. A few users submit most of the jobs.
 
     A batch has at most about `most` processor-seconds, because users submit fewer of their large jobs.
     """
@@ -213,7 +214,7 @@ PLACE = Path(__file__).parent
 
 
 def cluster_path() -> Path:
-    """The path of the log: CSV, which has no size of the machine."""
+    """The path of the log: a CSV file, which does not contain the machine's size."""
     return PLACE / "cluster.csv.gz"
 
 
@@ -224,7 +225,7 @@ def cluster_machine() -> Machine:
 
 
 def cluster_workload() -> Trace:
-    """The log, generated again from its seed."""
+    """Generate the log again from its seed."""
     return synthesize_on(np.random.default_rng(SEED), cluster_machine(), CROWD)
 
 

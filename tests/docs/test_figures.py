@@ -1,4 +1,4 @@
-"""Each figure that a page marks is the one in its file, and a figure that moved is found."""
+"""Tests that each marked figure on a page equals the figure in its file, and that a difference is reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = """Half are off by **2 min
 
 
 def wrong(text: str) -> list[str]:
-    """What is found wrong with a page of this text."""
+    """Return the faults found in a page with this text."""
     return list(faults(Path("page.md"), text, FILES))
 
 
@@ -197,7 +197,7 @@ POLICY = """{log}: 28,467 jobs, 20 replicates, seed 1; mean bounded slowdown{spa
 
 
 def study_named(name: str) -> Study:
-    """The study of this name."""
+    """Return the study with this name."""
     return next(study for study in command.STUDIES if study.name == name)
 
 
@@ -215,7 +215,7 @@ def test_policies_are_read_from_what_the_benchmark_prints() -> None:
 
 
 def gain(against: str, measure: str, middle: float, **more: object) -> dict[str, object]:
-    """A row of a paper's gains, with an interval of a tenth on both sides."""
+    """Return a row of a paper's gains whose interval extends 0.1 to both sides."""
     ends = {"gain": middle, "gain_low": middle - 0.1, "gain_high": middle + 0.1, "printed_gain": 0.432}
     return {"table": "noise", "against": against, "measure": measure, **ends, **more}
 

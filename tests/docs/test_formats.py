@@ -1,4 +1,4 @@
-"""The map on the page of formats is a map, and the maps that come with batchcast are named there."""
+"""Tests that the example map on the page of formats is valid, and that the page names the included maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All guides enable the systemd units with the commands that `batchcast install` prints."""
+"""Tests that all guides enable the systemd units with the commands that `batchcast install` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links between the pages of the repository lead somewhere: files, and headings within them."""
+"""Tests that links between the repository's pages lead to existing files and headings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINK = re.compile(r"(?<!`)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors that a page offers, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub forms them."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     titles = re.findall(r"^#+ +(.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notebook of the examples runs from a clean kernel, and its pictures show something."""
+"""Tests that the example notebook runs from a clean kernel and that its pictures are not empty."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_the_notebook_runs_and_draws_its_five_pictures(tmp_path: Path) -> None:
     import nbformat
 
     book = nbformat.read(NOTEBOOK, as_version=4)
-    assert not any(cell.get("outputs") for cell in book.cells)  # none are kept in the repository
+    assert not any(cell.get("outputs") for cell in book.cells)  # the repository contains no pictures of the notebook
     nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
     drawn = [out["data"]["image/png"] for out in outputs if "image/png" in out.get("data", {})]
     assert len(drawn) == 5
     for picture in drawn:
         pixels = image.imread(io.BytesIO(base64.b64decode(picture)))
-        assert (pixels[..., :3].min(axis=2) < 0.9).mean() > 0.005  # more than an empty frame
+        assert (pixels[..., :3].min(axis=2) < 0.9).mean() > 0.005  # more bytes than an empty frame has
     assert "easy, Half" in outputs[-1]["text"]
     assert not [out for out in outputs if out.output_type == "error"]

@@ -1,4 +1,5 @@
-"""The recipes in contrib/packages are what `python -m tools.packages` writes, and know every dependency."""
+"""Tests that the recipes in contrib/packages equal the output of `python -m tools.packages` and list every
+dependency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of the docs name the options of commands as they are called today, and their tables are whole."""
+"""Tests that the docs name options of commands that exist today, and that their tables are complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED = ("--help", "--version")
 
 
 def unknown_options(text: str) -> list[str]:
-    """Options of `batchcast VERB ...` in a page that the verb does not have by this name today."""
+    """Return the options of `batchcast VERB ...` on a page that the verb does not have today."""
     found = []
     for match in re.finditer(r"batchcast ((?:[a-z-]+ ?)+)([^`\n|#]*)", text):
         verb, context = main.cli, click.Context(main.cli, info_name="batchcast")
@@ -50,7 +50,7 @@ def test_an_older_name_is_seen() -> None:
 
 
 def cut_tables(text: str) -> list[str]:
-    """Rows that an empty line separates from their table, so that a browser shows them as plain text."""
+    """Return table rows that an empty line separates from their table, so that a browser shows them as plain text."""
     lines = re.sub(r"```.*?```", "", text, flags=re.DOTALL).split("\n")
     starts = [n for n, line in enumerate(lines) if re.fullmatch(r"\s*\|[-:| ]+\|", line)]
     whole: set[int] = set()

@@ -1,4 +1,4 @@
-"""The pictures of README and docs show what the demo and the pages show today; `make pictures` draws them anew."""
+"""Tests that the pictures of README and docs show today's demo and pages; `make pictures` draws them again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_each_picture_is_in_the_list_and_shows_something() -> None:
     assert set(SHOWN) <= set(drawn)
     assert set(docs_pictures.REPORT) <= set(SHOWN)
     assert set(drawn) == {*docs_pictures.REPORT, *docs_pictures.PAGES}
-    assert min(drawn.values()) > 10_000, drawn  # an empty page is a few hundred bytes
+    assert min(drawn.values()) > 10_000, drawn  # the file of an empty page has a few hundred bytes
 
 
 @pytest.mark.long

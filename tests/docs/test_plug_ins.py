@@ -1,4 +1,4 @@
-"""The examples on the page of plug-ins run, pass the conformance suite, and cover every entry point."""
+"""Tests that the examples on the page of plug-ins run, pass the conformance suite, and cover every entry point."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOG = batchcast.Trace.from_arrays(
 
 @pytest.fixture
 def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The classes and functions of the page as one module that can be imported, as a reader's own would be."""
+    """Return the classes and functions of the page as one importable module, as a reader would write it."""
     (tmp_path / "plug_ins_of_the_page.py").write_text("\n".join(BLOCKS[:-1]), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "plug_ins_of_the_page", raising=False)

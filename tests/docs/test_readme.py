@@ -1,4 +1,4 @@
-"""Every command of README.md and of the pages for each role runs as it is typed, with made inputs for its files."""
+"""Tests that every command of README.md and of the start pages runs as typed, with generated input files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST = {
     "grid map": "grid draw -o times.etc",
     "compare": "evaluate LOG -o report/",
 }
-"""What the README does on the line before."""
+"""The commands that README.md runs before these."""
 MACHINE = """
 [[nodes]]
 names = "n[1-16]"
@@ -53,14 +53,14 @@ SHELL = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()"]
 
 
 def run(command: str) -> None:
-    """In a process of its own, as in a shell."""
+    """Run the command in a new process, as a shell does."""
     done = subprocess.run([*SHELL, *shlex.split(command)], capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode == 0, (command, done.stderr)
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a fresh clone holds, and the files that the commands name."""
+    """A folder with the content of a fresh clone, and the files that the commands name."""
     place = tmp_path_factory.mktemp("clone")
     for name in ("examples", "src"):
         (place / name).symlink_to(ROOT / name)

@@ -1,4 +1,4 @@
-"""The docs build writes a reference page from the code for commands, methods, settings and columns."""
+"""Tests that the docs build writes a reference page from the code for commands, methods, settings and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The study on one page runs from top to bottom, prints what the page says, and its pictures show something."""
+"""Tests that the code of docs/start/study.md runs, prints what the page shows, and draws pictures that are not
+empty."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """Each piece of code with what the page says it prints, empty where it says nothing."""
+    """Return each piece of code with the output that the page shows for it, or with an empty string."""
     found: list[tuple[str, str]] = []
     for kind, body in BLOCK.findall(text):
         if kind == "python":
@@ -39,7 +40,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
         matplotlib.figure.Figure, "savefig", lambda self, *a, **k: (drawn.append(self), save(self, *a, **k))
     )
     monkeypatch.chdir(tmp_path)
-    module = types.ModuleType("study")  # by which classes of the page are pickled
+    module = types.ModuleType("study")  # pickle finds the page's classes by this module name
     monkeypatch.setitem(sys.modules, "study", module)
     told = blocks(PAGE.read_text(encoding="utf-8"))
     assert len(told) >= 8
@@ -54,7 +55,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
     for k, figure in enumerate(drawn):
         save(figure, tmp_path / f"{k}.png")
         pixels = matplotlib.image.imread(tmp_path / f"{k}.png")
-        assert (pixels[..., :3].min(axis=2) < 0.9).mean() > 0.005  # more than an empty frame
+        assert (pixels[..., :3].min(axis=2) < 0.9).mean() > 0.005  # more bytes than an empty frame has
 
 
 def test_code_and_what_it_prints_are_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""The symptoms in the tables of troubleshooting and logs are words that the program prints today."""
+"""Tests that the program prints the symptoms listed on the pages of troubleshooting and logs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STATE = re.compile(r"^(?:failed|warning) ")
 
 
 def source_words() -> str:
-    """All Python source in one line, adjacent string literals joined."""
+    """All Python source as one line, with adjacent string literals joined."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
     return re.sub(r'["\']\s*\n\s*f?["\']', "", text)
 
 
 def fixed_words(symptom: str) -> list[str]:
-    """The parts of a symptom without numbers, names and omissions that are long enough to be told from others."""
+    """Return the parts of a symptom without numbers, names and omissions, if they are long enough to be distinctive."""
     parts = [part.strip() for part in VARIABLE.split(STATE.sub("", symptom))]
     return [part for part in parts if len(part) >= 8]
 

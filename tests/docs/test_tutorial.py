@@ -1,4 +1,5 @@
-"""The commands of the tutorial and of guides, marked by `$`, work in an empty folder and print what the page shows."""
+"""Tests that commands marked with `$` in the tutorial and guides run in an empty folder and print what the page
+shows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ PAGES = [page for page in [TUTORIAL, *sorted((DOCS / "guides").glob("*.md"))] if
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
-    """Each command (indented lines after `$ `) with the lines of output that the page shows below it."""
+    """Return each command (indented lines after `$ `) with the output lines that the page shows below it."""
     found: list[tuple[str, list[str]]] = []
     in_output, indent = False, "    "
     for line in text.splitlines():
@@ -38,7 +39,7 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 
 def words(line: str) -> str:
-    """The line with single spaces: the width of a table's columns is not compared."""
+    """Return the line with single spaces, because the width of a table's columns is not compared."""
     return " ".join(line.split())
 
 

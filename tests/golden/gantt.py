@@ -1,4 +1,5 @@
-"""Hand-worked schedules as text: one line a job, one column a unit of time, `.` waiting, `#` running, `~` backfilled.
+"""Schedules worked out by hand, as text: one line per job, one column per unit of time; `.` waiting, `#` running, `~`
+backfilled.
 
 Columns before the bar: submit, processors, run, request (units of 10 s). The drawing starts at time 0.
 """
@@ -21,7 +22,7 @@ def jobs_of(picture: str) -> Trace:
 
 
 def draw(picture: str, total: int, policy: Policy, runtime: str = "requested") -> str:
-    """The picture again, with the bars the simulator makes."""
+    """Return the same picture with the bars of the simulated schedule."""
     schedule = simulate(jobs_of(picture), policy, runtime, total=total)
     out = []
     for line, submit, start, end, mark in zip(

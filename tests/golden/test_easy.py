@@ -1,4 +1,4 @@
-"""EASY worked by hand, and the traps other simulators fell into."""
+"""Tests EASY on schedules worked out by hand, with the traps that other simulators fell into."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_reservation_is_honoured_and_not_only_computed():
 
 
 def test_a_queued_job_is_tested_with_its_plan_not_its_true_run_time():
-    agrees(  # the third would end in time, but it asked for longer than the gap
+    agrees(  # the third job would end in time, but its requested time is longer than the gap
         """
         0 3 4 4 |####
         0 4 2 2 |....##
@@ -58,7 +58,9 @@ def test_a_queued_job_is_tested_with_its_plan_not_its_true_run_time():
 
 
 def test_the_shadow_time_comes_from_planned_ends_not_from_limits():
-    agrees(  # planned by the oracle the head's reservation is at 4, so the third (3 long) fits and the fourth does not
+    # planned with true run times, the head's reservation is at 4, so the third job (3 long) fits and the fourth does
+    # not
+    agrees(
         """
         0 3 4 9 |####
         0 4 2 9 |....##
@@ -72,7 +74,7 @@ def test_the_shadow_time_comes_from_planned_ends_not_from_limits():
 
 
 def test_extra_processors_let_a_long_narrow_job_pass():
-    agrees(  # 4 of 5 processors go to the head at 4: one is extra, whatever its job's length
+    agrees(  # 4 of 5 processors go to the head at 4, so one is extra, for a job of any length
         """
         0 3 4 4 |####
         0 4 2 2 |....##
@@ -85,7 +87,9 @@ def test_extra_processors_let_a_long_narrow_job_pass():
 
 
 def test_the_shadow_time_moves_when_a_backfilled_job_ends_early():
-    agrees(  # the third ends at 3, not at 8 as planned: from then on the head is promised 6, and the last must wait
+    # the third job ends at 3, not at 8 as planned; from then on the head is reserved 6 processors, and the last job
+    # must wait
+    agrees(
         """
         0 1 6 6 |######
         0 2 2 8 |##
@@ -162,7 +166,8 @@ def test_zero_length_jobs_end_in_a_further_round_of_their_instant():
 
 
 def test_who_waited_longer_than_first_after_goes_before_shorter_jobs():
-    agrees(  # at 2 the second has waited 2 and the third passes it; at 4 it has waited 4 and goes before the fourth
+    # at 2 the second job has waited 2 and the third passes it; at 4 the second has waited 4 and goes before the fourth
+    agrees(
         """
         0 2 2 2 |##
         0 2 5 5 |....#####
@@ -175,7 +180,7 @@ def test_who_waited_longer_than_first_after_goes_before_shorter_jobs():
 
 
 def test_who_waits_longer_than_easy_would_let_him_goes_before_shorter_jobs():
-    agrees(  # EASY by requests lets the second start at 2, so from then on it is due, and goes before the fourth
+    agrees(  # EASY with requests lets the second job start at 2, so from then on it is due and goes before the fourth
         """
         0 2 2 2 |##
         0 2 5 5 |....#####
@@ -193,7 +198,8 @@ def test_nobody_passes_by_a_forecast_who_has_waited_longer_than_first_after():
         1 4 2 2 | {}##
         3 1 3 9 |   {}
         """
-    ages = {float("inf"): (".....", "~~~"), 10.0: ("...", "...###")}  # the third fits by its true length, not its limit
+    # the third job fits by its true run time, not by its limit
+    ages = {float("inf"): (".....", "~~~"), 10.0: ("...", "...###")}
     for age, bars in ages.items():
         policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=age)
         agrees(jobs.format(*bars), 4, policy, "actual")
@@ -207,8 +213,8 @@ def test_a_shadow_that_ends_jobs_at_their_forecasts_has_the_next_one_due_earlier
         1 2 3 3 | ###
         2 2 3 3 |  ......{}
         """
-    # the second is due in the same way; while it waits the shadow has it run to 10 by its limit, to 5 by its forecast,
-    # so that the third is due at 11 or at 6; at 8 it becomes known that the second ended
+    # the second job is due in the same way; while it waits, the shadow run plans it to 10 by its limit and to 5 by its
+    # prediction, so the third job is due at 11 or at 6; at 8 it becomes known that the second job ended
     for ends, bars in {"requested": ("...#####", "###"), "planned": ("#####", ".....###")}.items():
         policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", due_after=10.0, due_ends=ends)
         agrees(jobs.format(*bars), 2, policy, "actual")
@@ -221,7 +227,7 @@ def test_who_passes_a_reserved_job_by_a_forecast_spends_its_budget_of_risk():
         3 1 3 9 |   {}
         4 1 3 9 |    {}
         """
-    # the third and the fourth run beyond 9, when the second must be able to start, with a chance of a hundredth each
+    # the third and the fourth job run beyond 9, when the second must be able to start, each with probability 1 %
     budgets = {0.0: ("...", "...###", "..###"), 0.015: (".....", "~~~", "....###"), 0.03: ("......", "~~~", "~~~")}
     for budget, bars in budgets.items():
         policy = Policy(
@@ -231,7 +237,7 @@ def test_who_passes_a_reserved_job_by_a_forecast_spends_its_budget_of_risk():
 
 
 class NearlySure:
-    """Every job runs half a minute, with a chance of 99 % at most 40 s."""
+    """Every job runs half a minute, and with probability 99 % at most 40 s."""
 
     def predict(self, job, at):
         return Prediction(30.0, (0.5, 0.99), (30.0, 40.0))

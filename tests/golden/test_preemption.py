@@ -1,4 +1,5 @@
-"""Preemption by requeue worked by hand: who gives way, when, and when it runs again (seconds / 10, last runs drawn)."""
+"""Tests preemption by requeue on examples worked out by hand: which job is preempted, when, and when it runs again
+(unit 10 s)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def test_a_job_of_a_lower_tier_gives_way_and_runs_again_before_those_that_came_l
 
 
 def test_only_the_job_that_makes_room_gives_way():
-    """a and c together would make room for h; c does so alone, which is tried next."""
+    """jobs a and c together would make room for h; c alone does so too, and Slurm tries that next"""
     agrees(
         machine(BY_TIER, 2, partitions=tiers(2)),
         """
@@ -48,7 +49,7 @@ def test_only_the_job_that_makes_room_gives_way():
 
 
 def test_a_job_ends_its_grace_time_where_it_can():
-    """a has until 30 and ends by itself at 20. b has until 70, and the controller looks every 30 seconds."""
+    """job a may run until 30 and ends at 20; b may run until 70, and slurmctld looks every 30 seconds"""
     agrees(
         machine(BY_TIER, partitions=tiers(grace_time=20.0)),
         """
@@ -115,11 +116,12 @@ h2  500  high -n6 -N0 20  601 |  500 0
 m1  900  mid  -n4 -N1 20  401 |  901 0
 h3  1500 high -n16 -N4 10 201 | 1501 0
 g   1600 low  -n4 -N1 30  301 | 3203 0
-"""  # name, submission, partition, tasks, nodes, limit (min), run | last start, how often it gave way
+"""  # name, submission, partition, tasks, nodes, limit (min), run time | last start, number of preemptions
 
 
 def test_the_starts_and_broken_runs_are_those_of_a_real_slurm():
-    """Slurm 22.05, four nodes of four processors, recorded by tests/slurm/lab/record_preemption.py; mid has 2 nodes."""
+    """Slurm 22.05 on four nodes of four processors, recorded by tests/slurm/lab/record_preemption.py; partition mid has
+    2 nodes."""
     names = tuple(f"n{k}" for k in range(1, 5))
     parts = (
         Partition("low", names, 4 * 3600, preempt=True),

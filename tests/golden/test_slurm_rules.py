@@ -1,4 +1,5 @@
-"""Slurm's rules worked by hand: one small machine a rule, who starts when (seconds / 10) and where."""
+"""Tests Slurm's rules on examples worked out by hand: one small machine per rule, which job starts when (unit 10 s) and
+where."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def machine(settings: dict[str, str], nodes: int = 1, cpus: int = 4, **more: obj
 
 
 def draw(site: Machine, picture: str, **fields: dict[str, object]) -> str:
-    """The picture again with the simulator's bars: submit, tasks, run, limit; `.` waits, `#` runs, `~` backfilled."""
+    """Return the same picture with the simulated bars: submit, tasks, run time, limit; `.` waiting, `#` running, `~`
+    backfilled."""
     rows = [line.split("|")[0].split() for line in picture.strip().splitlines()]
     jobs = []
     for name, submit, tasks, run, limit in rows:
@@ -132,7 +134,7 @@ def test_a_forecast_plans_and_ends_nothing():
     ]
     late = simulate_slurm(site, jobs, recorded=AT_ZERO).starts()
     soon = simulate_slurm(site, jobs, recorded=AT_ZERO, lengths=Lengths(lambda r: r.run)).starts()
-    assert late["c", -1] == 80  # its limit runs past the plan of b, which waits for the limit of a
+    assert late["c", -1] == 80  # the job's limit runs past the planned start of b, which waits for the limit of a
     assert soon["c", -1] == 20
     assert soon["b", -1] == 60
 
@@ -148,8 +150,8 @@ def test_jobs_that_have_their_limit_back_once_they_run_leave_more_room_before_th
         simulate_slurm(site, jobs, recorded=AT_ZERO, lengths=Lengths(lambda r: r.run, restored)).starts()
         for restored in (False, True)
     )
-    assert (known["b", -1], known["c", -1]) == (60, 80)  # c would run past the end of a
-    assert (back["c", -1], back["b", -1]) == (20, 70)  # a is planned with its limit of 600
+    assert (known["b", -1], known["c", -1]) == (60, 80)  # job c would run past the end of job a
+    assert (back["c", -1], back["b", -1]) == (20, 70)  # job a is planned with its limit of 600
 
 
 def test_a_job_that_is_planned_late_fits_before_another_only_from_then_on():

@@ -1,4 +1,4 @@
-"""Slow twins of the ensembles' parts, straight from the paper's formulas."""
+"""Slow reference versions of the ensembles' parts, written from the paper's formulas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def gaussian(x, mean, variance):
 
 
 def naive_bayes(codes, values, label, sizes, smoothing, new_codes, new_values):
-    """P(class | row) of one new row, eqs. 6 to 9, one class and feature at a time."""
+    """Return P(class | row) of one new row by eqs. 6 to 9, one class and feature at a time."""
     n, classes = len(label), sorted(set(label))
     columns = list(zip(*values)) if values and values[0] else []
     spread = [sum((v - sum(c) / n) ** 2 for v in c) / n for c in columns]
@@ -34,7 +34,7 @@ def naive_bayes(codes, values, label, sizes, smoothing, new_codes, new_values):
 
 
 def network(x, centres, spreads, weights, bias):
-    """f(x), eqs. 11 and 12, one centre at a time."""
+    """f(x), eqs. Return the output by eqs. 11 and 12, one center at a time."""
     total = bias
     for centre, spread, weight in zip(centres, spreads, weights):
         square = sum((a - b) ** 2 for a, b in zip(x, centre))

@@ -1,4 +1,4 @@
-"""The slow, obvious way to see when fair share lets a job pass: usage second by second, ranks by a walk of the tree."""
+"""A slow reference version of when fair share lets a job pass: usage second by second, ranks by a walk of the tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ Who = tuple[str, str]
 
 
 def ranks(tree: Mapping[str, Any], usage: Mapping[Who, float], account: str = "root") -> list[list[Who]]:
-    """Users from the highest rank down, equal ones together. `tree`: account -> [(name, is a user, shares)]."""
+    """Return the users from the highest rank down, with equal users together. `tree`: account -> [(name, is a user,
+    shares)]."""
 
     def used(name: str, parent: str, is_user: bool) -> float:
         if is_user:
@@ -37,7 +38,7 @@ def ranks(tree: Mapping[str, Any], usage: Mapping[Who, float], account: str = "r
 
 
 def factors(tree: Mapping[str, Any], usage: Mapping[Who, float]) -> dict[Who, float]:
-    """The rank over the number of users; equal users have the highest of their ranks."""
+    """Return each user's rank divided by the number of users; equal users have the highest of their ranks."""
     order = ranks(tree, usage)
     count = left = sum(len(users) for users in order)
     found = {}
@@ -52,10 +53,11 @@ def passes(
     waiting: Sequence[tuple[str, Who, float, float]], weights: tuple[float, float, float, float],
     period: int, until: int,
 ) -> dict[str, int | None]:  # fmt: skip
-    """Seconds until each job's priority is above that of every job before it; 0 for the first, None if not by `until`.
+    """Return the seconds until each job's priority is above the priority of every job before it; 0 for the first job,
+    None if this does not happen by `until`.
 
-    `running`: user, processors, seconds to the end. `waiting`: id, user, priority, seconds eligible, the first first.
-    `weights`: of age, of fair share, the largest age, the half-life (0: none).
+    `running`: user, processors, seconds to the end. `waiting`: id, user, priority and eligible seconds, in queue order.
+    `weights`: of age and of fair share, the largest age, and the half-life (0: none).
     """
     by_age, by_share, max_age, half_life = weights
     usage = dict(usage)

@@ -1,4 +1,4 @@
-"""Mapping rules by looking at every pair at every step."""
+"""Slow mapping rules that examine every pair of job and resource at every step."""
 
 from itertools import combinations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def pairs(times, free, deadline, key, urgent):
-    """Emin-min (key c) and Ebest (key slack) as their pseudo code, the urgent rule before each step."""
+    """Emin-min (key c) and Ebest (key slack) by their pseudo code, with the urgent rule before each step."""
     free, open_jobs, plan = list(free), set(range(len(times))), []
     while True:
         ends = {
@@ -33,7 +33,8 @@ def pairs(times, free, deadline, key, urgent):
 
 
 def by_preference(times, free, deadline, price, weight, urgent, now):
-    """Each step: every open job's resource of least weighted time and cost; the earliest of these ends is placed."""
+    """Map jobs step by step: find every open job's resource of least weighted time and cost, and place the job that
+    ends first."""
     free, open_jobs, plan = list(free), set(range(len(times))), []
     m = len(free)
     while True:
@@ -62,7 +63,7 @@ def by_preference(times, free, deadline, price, weight, urgent, now):
 
 
 def by_key(times, free, deadline, key, urgent):
-    """Max-min and sufferage, one assignment a step."""
+    """Max-min and sufferage, with one assignment per step."""
     free, open_jobs, plan = list(free), set(range(len(times))), []
     while True:
         options = {}
@@ -87,7 +88,7 @@ def by_key(times, free, deadline, key, urgent):
 
 
 def best_makespan(times):
-    """The least makespan by trying every mapping."""
+    """Return the smallest makespan by trying every mapping."""
     from itertools import product
 
     n, m = times.shape
@@ -98,7 +99,8 @@ def best_makespan(times):
 
 
 def exchanges(times, price, where, a, b):
-    """(load of a, load of b, dearness gained) after each exchange of one or two jobs of a against none to two of b."""
+    """Return (load of a, load of b, added cost) after each exchange of one or two jobs of a for at most two jobs of
+    b."""
     on = {r: [i for i in range(len(where)) if where[i] == r] for r in (a, b)}
     few = {r: [[i] for i in on[r]] + [list(pair) for pair in combinations(on[r], 2)] for r in (a, b)}
     load = {r: sum(times[i][r] for i in on[r]) for r in (a, b)}
@@ -110,10 +112,11 @@ def exchanges(times, price, where, a, b):
 
 
 def chains(times, price, where, first, cap, barrier, deepest):
-    """The change of sum price load by every chain of moves that begins on `first` and leaves all it touches below cap.
+    """Return the change of the sum of price times load for every chain of moves that begins on `first` and leaves all
+    touched resources below the cap.
 
-    Each job moves to any other resource; while that lies above the cap (by `barrier`, priced, at most) a job that has
-    not moved yet leaves it, one after which it is at most the cap.
+    Each job moves to any other resource; while that resource lies above the cap (by at most `barrier`, at a price), a
+    job that has not moved yet leaves it, so that it is at most at the cap.
     """
 
     def after(where, r, moved):

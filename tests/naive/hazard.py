@@ -1,4 +1,4 @@
-"""The slow, obvious twin of what a job sees when it is submitted: every figure from the plain list of events before."""
+"""A slow reference version of a job's features at submission, each computed from the plain list of earlier events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log1(value):
 
 
 def run_at(job, level):
-    """The run time at a level: linear between 0 s, the quantiles, and the limit."""
+    """Return the run time at a quantile level: linear between 0 s, the quantiles, and the limit."""
     top = max(job["limit"], 1.0)
     if job["quantiles"] is None:
         return level * top
@@ -35,7 +35,7 @@ def run_at(job, level):
 
 
 def share_by(job, elapsed):
-    """The share of run times up to `elapsed`, from the same points."""
+    """Return the share of run times up to `elapsed`, from the same points."""
     top = max(job["limit"], 1.0)
     if elapsed <= 0 or elapsed >= top:
         return float(elapsed >= top)
@@ -47,14 +47,14 @@ def share_by(job, elapsed):
 
 
 def left(job, now):
-    """Seconds left by the median of what is longer."""
+    """Return the remaining seconds by the median of the run times that are longer."""
     elapsed = max(now - job["start"], 0.0) if "start" in job else 0.0
     gone = share_by(job, elapsed)
     return 31.0 if gone >= 1 else max(run_at(job, gone + 0.5 * (1 - gone)) - elapsed, 1.0)
 
 
 def classes(job):
-    """The job's class of every kind; None where a name is unknown."""
+    """Return the job's class of every kind; None if a name is unknown."""
     size, limit = size_class(job["procs"]), size_class(job["limit"] / 60.0)
     user, queue, group = job["user"], job["queue"], job["group"]
     gpu_type = job["gpu_type"] if job["gpus"] else None
@@ -67,7 +67,8 @@ def classes(job):
 
 
 def seen(job, story, size):
-    """Every feature by name; `story` is what happened before: (time, kind, job), `wait` in the job once it started."""
+    """Return every feature by name; `story` has the earlier events as (time, kind, job), with `wait` in the job once it
+    started."""
     now = job["submit"]
     queue = [j for t, kind, j in story if kind == "submit" and not any(k != "submit" and o is j for _, k, o in story)]
     running = [j for t, kind, j in story if kind == "start" and not any(k == "end" and o is j for _, k, o in story)]
@@ -79,7 +80,7 @@ def seen(job, story, size):
 
 
 def of_gpus(job, story):
-    """GPUs of the job's type; the free ones are counted from the most that were ever busy at one time."""
+    """GPUs of the job's type; free GPUs are counted from the most that were ever busy at one time."""
     busy = most = 0
     for _, kind, j in story:
         if kind != "submit" and j["gpus"] and job["gpu_type"] in (None, j["gpu_type"]):
@@ -244,7 +245,7 @@ def rates(story, now, size):
 
 
 def planned(job, queue, running, now, size):
-    """The forward simulations that draw nothing: by limits, and by the medians."""
+    """Run the forward simulations that draw no random number: by limits, and by medians."""
     features = {}
     for name, length in (("limits", lambda j: j["limit"]), ("forecasts", lambda j: max(run_at(j, 0.5), 1.0))):
         ends = [

@@ -1,4 +1,5 @@
-"""The slow twins of `simulation.learned`: refusals and caps by every value, causes by the second, closed hours."""
+"""Slow reference versions of `simulation.learned`: refusals and caps by every value, causes second by second, closed
+hours."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from batchcast.simulation.learned.fit import CLOSED, HOUR_S, ROOM, WEEK_S
 
 
 def held_at(queue: Queue, rows: np.ndarray, size: np.ndarray, when: float) -> float:
-    """What the jobs of `rows` hold at an instant."""
+    """Return what the jobs of `rows` use at an instant."""
     return float(sum(size[k] for k in rows if queue.start[k] <= when < queue.end[k]))
 
 
 def has_room(queue: Queue, j: int, when: float) -> bool:
-    """Whether the job's processors and GPUs are free for ten minutes."""
+    """Return whether the job's processors and GPUs are free for ten minutes."""
     everybody = np.arange(len(queue.size))
     looked = [when, *(t for t in (*queue.start, *queue.end) if when < t <= when + PATIENCE_S)]
     return all(
@@ -29,7 +30,8 @@ def has_room(queue: Queue, j: int, when: float) -> bool:
 
 
 def has_room_beside_others(queue: Queue, codes: np.ndarray, j: int, when: float) -> bool:
-    """Whether all that runs, all that others wait for and the largest that its group waits for are there together."""
+    """Return whether there is room for all running jobs, all other waiting jobs and the largest waiting job of the
+    group at once."""
     more = [] if queue.nodes is None else [(queue.nodes, queue.nodes_there)]
     for size, there in [*queue.held, *more]:
         for t in (when, when + PATIENCE_S):
@@ -43,13 +45,14 @@ def has_room_beside_others(queue: Queue, codes: np.ndarray, j: int, when: float)
 
 
 def is_outage(queue: Queue, when: float) -> bool:
-    """Whether nothing started for four hours around an instant, or nothing had started yet."""
+    """Return whether nothing started for four hours around an instant, or nothing had started yet."""
     before = [t for t in queue.start if t <= when]
     return not before or min(t for t in queue.start if t > when) - max(before) >= OUTAGE_S
 
 
 def refusal(queue: Queue, codes: np.ndarray, j: int) -> float:
-    """The first look at which there was room beside all others, else the first start that passed the job; NaN: none."""
+    """Return the first instant with room beside all other jobs, else the first start that passed the job; NaN if there
+    is none."""
     wait = queue.start[j] - queue.submit[j]
     if codes[j] < 0 or not wait > 2 * PATIENCE_S:
         return float("nan")
@@ -72,7 +75,7 @@ def refusal(queue: Queue, codes: np.ndarray, j: int) -> float:
 
 
 def caps_of(queue: Queue, codes: np.ndarray, what: str, refused: np.ndarray) -> tuple[float, str] | None:
-    """The value of the cap that most refusals speak for, and whose it is (empty: everybody's)."""
+    """Return the cap value that most refusals support, and its owner (empty: all users)."""
     groups = sorted({int(code) for code in codes if code >= 0})
     rows = {g: np.flatnonzero(codes == g) for g in groups}
     counted = queue.counted
@@ -116,7 +119,7 @@ def caps_of(queue: Queue, codes: np.ndarray, what: str, refused: np.ndarray) -> 
 
 
 def seconds(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """What `by_cause` says, of times in whole seconds."""
+    """Return the same as `by_cause`, for times in whole seconds."""
     found = np.zeros((len(place), len(KINDS)))
     jobs = range(len(place))
 
@@ -125,7 +128,7 @@ def seconds(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.n
         return running, [k for k in jobs if queue.submit[k] <= t < queue.start[k]]
 
     def no_less(k: int, j: int) -> bool:
-        """The first is of the second's place, no smaller and no shorter."""
+        """The first job has the second job's partition, and is neither smaller nor shorter."""
         return place[k] == place[j] and queue.size[k] >= queue.size[j] and not queue.limit[k] < queue.limit[j]
 
     def kind(j: int, t: float) -> str:
@@ -160,7 +163,7 @@ def seconds(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.n
 
 
 def shut(queue: Queue, long: np.ndarray) -> list[bool]:
-    """Of each hour of the week, whether it is closed to these jobs."""
+    """Return for each hour of the week whether these jobs cannot start in it."""
     jobs, first = range(len(long)), math.floor(min(queue.submit) / WEEK_S) * WEEK_S
     found = []
     for hour in range(168):

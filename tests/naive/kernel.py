@@ -1,4 +1,5 @@
-"""`kernel`, slow and obvious: lists of finished jobs, differences as dictionaries, derivatives by their definition."""
+"""A slow reference version of `kernel`: lists of finished jobs, differences as dictionaries, derivatives by their
+definition."""
 
 import math
 
@@ -24,7 +25,7 @@ def describe(job):
 
 
 def differences(one, other):
-    """What two jobs differ in when neither's age counts."""
+    """Return in which fields two jobs differ, without the age of either job."""
     d = {name: float(one[name] != other[name]) for name in ("limit", "procs", *FIELDS)}
     d["apart"] = math.log(1 + abs(one["submit"] - other["submit"]) / 60)
     for name in ("limit", "procs"):
@@ -34,7 +35,8 @@ def differences(one, other):
 
 
 def candidates(job, history):
-    """(run time, log run time, differences) of each candidate of a job among what had ended at its submission."""
+    """Return (run time, log run time, differences) of each candidate of a job among the jobs that had ended at its
+    submission."""
     chosen = {}
     for fields, reach in REACH.items():
         like = [k for k in range(len(history) - 1, -1, -1) if all(history[k][f] == job[f] for f in fields)][:reach]
@@ -79,7 +81,7 @@ def censored(job, now, found, w, log_sum, running, theta):
 
 
 def slopes(job, found, w, run):
-    """The derivative of the CRPS in theta, by its definition."""
+    """Return the derivative of the CRPS with respect to theta, by its definition."""
     scale = max(math.exp(job["limit"]), 60) if job["limit"] is not None else 1e5
     t = [min(math.exp(at) / scale, 10) for _, at, _ in found]
     y = min(run / scale, 10)
@@ -89,7 +91,7 @@ def slopes(job, found, w, run):
 
 
 def kernel_twin(trace, protocol="honest"):
-    """For each job the (seconds, weight) pairs of its answer, None without a candidate; and theta at the end."""
+    """Return for each job its predicted (seconds, weight) pairs (None without a candidate), and theta at the end."""
     theta, squares, own = dict(BEGIN), dict.fromkeys(BEGIN, 0.0), {}
     history, running, asked, answers = [], [], {}, [None] * len(trace)
     for event in events(trace, protocol):

@@ -1,4 +1,4 @@
-"""knn_ga by the paper's words: look at every job, sort everything, take the first K."""
+"""A slow reference version of knn_ga in the paper's words: compute all distances, sort all jobs, take the first K."""
 
 import math
 import statistics
@@ -33,7 +33,7 @@ def scale_of(history):
 
 
 def predict(finished, nominals, numbers, limit, fallback, scale, chosen, oldest):
-    """`finished` in completion order; `chosen` = (template bits, N, K, alpha, beta)."""
+    """`finished` is in order of completion; `chosen` = (template bits, N, K, alpha, beta)."""
     bits, n, k, alpha, beta = chosen
     last = [job for job in finished if job.number >= oldest][-n:]
     newest_first = list(reversed(last))

@@ -1,4 +1,4 @@
-"""Lublin & Feitelson's model (2003) job by job: a die for each question, a walk through slots."""
+"""Lublin & Feitelson's model (2003) job by job, with one random number per decision and a walk through slots."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def run_time(rng: np.random.Generator, kind: Any, procs: int) -> float:
 
 
 def arrivals(gaps: list[float], weights: list[float]) -> Iterator[float]:
-    """Each gap buys time: half an hour of a slot costs its weight in half hours; what is left stays for the next."""
+    """Each gap pays for time: half an hour of a slot costs the slot's weight in half hours, and the rest counts for the
+    next slot."""
     slot, within, day = 0, 0.0, 0
     for gap in gaps:
         left = gap

@@ -1,4 +1,5 @@
-"""Memory the slow, obvious way: who knew what at a submission, and what all attempts of a job ask for."""
+"""A slow reference version of memory predictions: what was known at a submission, and what all attempts of a job
+request."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from batchcast.table import Trace
 
 
 def known_peaks(log: Trace, row: int) -> list[float]:
-    """MiB a processor of the user's jobs that had ended when `row` was submitted and were measured, in order of end.
+    """Return MiB per processor of the user's measured jobs that had ended when `row` was submitted, in order of end.
 
-    Logs here know no nodes; none of their jobs ran out of memory, and no two things happen at one instant.
+    Logs in this test have no nodes and no job out of memory, and no two events at one instant.
     """
     now, user = log.submit_time[row], log.nominal("user_id").decode()
     ends = log.submit_time + log.wait_time + log.run_time
@@ -23,7 +24,7 @@ def known_peaks(log: Trace, row: int) -> list[float]:
 
 
 def spent(request: float, peak: float, again: float) -> float:
-    """All that a job's attempts ask for."""
+    """Return the sum of what a job's attempts request."""
     attempts = [request]
     if peak > request and again >= peak:
         attempts.append(again)
@@ -33,14 +34,14 @@ def spent(request: float, peak: float, again: float) -> float:
 
 
 def expected(request: float, levels: Sequence[float], bounds: Sequence[float], again: float) -> float:
-    """Expected memory of all attempts where the peak is a bound with the chance between its level and the one before,
-    and twice the last bound above the last level."""
+    """Return the expected memory of all attempts, if the peak equals each bound with the probability between its level
+    and the level before, and twice the last bound above the last level."""
     peaks, edges = [*bounds, 2.0 * bounds[-1]], [0.0, *levels, 1.0]
     return math.fsum((edges[k + 1] - edges[k]) * spent(request, peak, again) for k, peak in enumerate(peaks))
 
 
 def cheapest(peaks: Sequence[float], lengths: Sequence[float], asked: float, risk: float) -> float:
-    """The amount, of those around the peaks, that costs least among those that at most `risk` of the tasks outgrow."""
+    """Return the cheapest request among amounts near the peaks that at most the share `risk` of the tasks exceed."""
     count, most = len(peaks), max(peaks)
     logs = [math.log(peak) for peak in peaks]
     middle = sum(logs) / count
@@ -62,7 +63,8 @@ def cheapest(peaks: Sequence[float], lengths: Sequence[float], asked: float, ris
 
 
 def share_for_new(shares: Sequence[float], risk: float) -> float:
-    """The share of least cost that another kind, with these and itself to draw from, outgrows at most at the risk."""
+    """Return the cheapest share that another kind of job, drawn from these kinds and itself, exceeds at most with
+    probability `risk`."""
     found = []
     for share in set(shares):
         outgrown = (1 + sum(one > share for one in shares)) / (1 + len(shares))
@@ -72,7 +74,8 @@ def share_for_new(shares: Sequence[float], risk: float) -> float:
 
 
 def namesakes(log: Trace, row: int) -> list[int]:
-    """The rows of the same user, name and processors that had ended, measured, when `row` was submitted."""
+    """Return the rows of the same user, name and processors that had ended and were measured when `row` was
+    submitted."""
     name, user = log.nominal("job_name").decode(), log.nominal("user_id").decode()
     ends, size = log.submit_time + log.wait_time + log.run_time, log.procs("req")
     kind = [(name[k], user[k], size[k]) for k in range(len(log))]
@@ -80,7 +83,8 @@ def namesakes(log: Trace, row: int) -> list[int]:
 
 
 def memory_log(jobs: int, seed: int, per_node: bool = False) -> Trace:
-    """A log of users with habits that knows what was asked and used; asked far too much, some far too little."""
+    """A log of users with habits that has requested and used memory; some requests are far too large, some far too
+    small."""
     rng = np.random.default_rng(seed)
     user = rng.integers(0, 6, jobs)
     app = rng.integers(0, 3, jobs)
@@ -108,12 +112,12 @@ def memory_log(jobs: int, seed: int, per_node: bool = False) -> Trace:
 
 
 def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
-    """The limit that jobs of the same user, name and size ask for, seconds; NaN where too few had ended to keep `risk`,
-    or where their run times lie far apart.
+    """Return the limit in seconds that follows from jobs of the same user, name and size; NaN if too few had ended for
+    `risk`, or if their run times differ too much.
 
-    A job that came to its limit needed twice that. A running one that has run longer than half of the ended ones needs
-    twice what it has run, at most what `row` asks. At most `risk` of all these may need more, and the next one too;
-    a quarter is added, but not beyond what `row` asks.
+    A job that reached its limit counts as needing twice the limit. A running job that has run longer than half of the
+    ended jobs counts as needing twice its time so far, at most the request of `row`. At most the share `risk` of all
+    these jobs, with the next job added, may need more; a quarter is added, up to the request of `row`.
     """
     name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
     now, asked = log.submit_time[row], float(log.req_time[row])
@@ -132,8 +136,8 @@ def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
 
 
 def keeps_its_limit(log: Trace, row: int, risk: float, bound: np.ndarray) -> bool:
-    """Whether fewer than three of the kind of `row` had ended, and of the last hundred ended jobs of which that was
-    true, with one more, more than twice `risk` ran longer than their `bound`, within their own limits."""
+    """Return whether fewer than three jobs of the kind of `row` had ended, and whether more than twice `risk` of the
+    last hundred ended jobs with few predecessors (with one added) exceeded their `bound` within their own limits."""
     name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
     end = log.submit_time + log.wait_time + log.run_time
 

@@ -1,4 +1,4 @@
-"""The order of waiting jobs, one record at a time, in the words of `batchcast.planning.order`."""
+"""A slow reference version of `batchcast.planning.order`, one record at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
 
 def factors(rows: list[Row], within: str, age: float, band: int, now: float) -> list[int]:
-    """The factor of each row."""
+    """Return the factor of each row."""
     records: dict[int, list[Row]] = {}
     for row in rows:
         records.setdefault(row.group, []).append(row)
@@ -44,7 +44,7 @@ def own(tasks: list[Row]) -> float:
 
 
 def within_band(party: dict[int, list[Row]], band: int) -> list[dict[int, list[Row]]]:
-    """The party in parts, from its highest priority down: no part is wider than the band."""
+    """Return the group in parts, from its highest priority down, so that no part is wider than the band."""
     parts: list[dict[int, list[Row]]] = []
     for g in sorted(party, key=lambda g: -own(party[g])):
         if parts and own(next(iter(parts[-1].values()))) - own(party[g]) <= band:
@@ -94,9 +94,9 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
 
 
 def ages(looks: list[tuple[float, dict[int, tuple[float, float]]]], processors: float) -> list[float]:
-    """The age at each look: an instant, and arrival and work of each waiting job by key."""
-    first: dict[int, tuple[float, float, float]] = {}  # arrival, work and what was in store, when first seen
-    left: list[list[float]] = []  # weight, waited, what was in store
+    """Return the age threshold at each instant; an instant has the arrival and work of each waiting job by key."""
+    first: dict[int, tuple[float, float, float]] = {}  # arrival, work and stored level, when first seen
+    left: list[list[float]] = []  # weight, time waited, stored level
     answer = []
     for now, jobs in looks:
         waiting = {key: (at, min(work, processors * 172_800.0)) for key, (at, work) in jobs.items() if at == at}

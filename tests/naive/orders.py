@@ -1,4 +1,4 @@
-"""An order that is nobody's: it reads all five arguments."""
+"""A queue order that no product uses: it reads all five arguments."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ def odd(now, submit, procs, planned, wait):
 
 
 def unordered(now: float, submit: float, procs: float, planned: float, wait: float) -> float:
-    """Infinite for some, not a number for others: these come last, in order of arrival."""
+    """The key is infinite for some jobs and NaN for others; these jobs come last, in order of arrival."""
     return math.nan if procs % 3 == 0 else math.inf if procs % 3 == 1 else planned

@@ -1,4 +1,4 @@
-"""The paired interval over groups, sample by sample in plain Python."""
+"""The paired interval over groups, computed sample by sample in plain Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def mean_and_error(jobs: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The mean over all jobs of these groups, and its standard error (a ratio of sums over groups)."""
+    """Return the mean over all jobs of these groups, and its standard error (a ratio of sums over groups)."""
     count = sum(len(group) for group in jobs)
     mean = sum(sum(group) for group in jobs) / count
     error = math.sqrt(sum((sum(group) - mean * len(group)) ** 2 for group in jobs)) / count
@@ -19,7 +19,7 @@ def mean_and_error(jobs: Sequence[Sequence[float]]) -> tuple[float, float]:
 def interval(
     difference: Sequence[float], group: Sequence[int], rng: np.random.Generator, level: float, draws: int
 ) -> tuple[float, float, float]:
-    """Mean, low, high of paired differences; the same draws as the fast one takes."""
+    """Return mean, low and high of paired differences, with the same random draws as the fast version."""
     there = sorted(set(group))
     jobs = [[d for d, g in zip(difference, group) if g == one] for one in there]
     mean, error = mean_and_error(jobs)

@@ -1,4 +1,4 @@
-"""The slow twin of `simulation.learned.order`: pairs by looking at every two jobs, past use by adding up every job."""
+"""A slow reference version of `simulation.learned.order`: compares every two jobs, and adds up every job's past use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from batchcast.simulation.learned.order import HOUR_S, NEAR
 
 
 def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:
-    """Who started while a comparable job of somebody else, which had room as well, waited on."""
+    """Return the jobs that started while another user's comparable job, for which there was room too, kept waiting."""
     jobs = range(len(users))
     found = set()
     for i in jobs:
@@ -28,7 +28,7 @@ def pairs(queue: Queue, users: np.ndarray) -> set[tuple[int, int]]:
 
 
 def standing(queue: Queue, users: np.ndarray, when: float, user: int, half_life: float) -> float:
-    """The share of the users who used as much as this one or more, by the hours in which their jobs ended."""
+    """Return the share of users who used at least as much as this user, by the hours in which their jobs ended."""
     hour, use = when // HOUR_S, [0.0] * (int(users.max()) + 1)
     for k in range(len(users)):
         ended = queue.end[k] // HOUR_S

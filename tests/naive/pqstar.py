@@ -1,4 +1,4 @@
-"""The three histories of PQStar as the paper tells them: sets of running jobs, walks over all submissions."""
+"""The three histories of PQStar as the paper describes them: sets of running jobs, walks over all submissions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HOUR = 3600.0
 
 
 def large_from(size, strict):
-    """By counting up through the powers of two."""
+    """Return the class by counting up through the powers of two."""
     for exponent in range(64):
         power = 2.0**exponent
         if power > size**0.5 or (power == size**0.5 and not strict):
@@ -21,7 +21,8 @@ def similar(jobs, a, b):
 
 
 class State:
-    """Who runs and who waits when job i is submitted, from the record alone (ends and starts up to then are past)."""
+    """Return which jobs run and wait when job i is submitted, from the record alone (starts and ends up to then have
+    happened)."""
 
     def __init__(self, jobs, i):
         now = jobs["submit"][i]
@@ -33,7 +34,7 @@ class State:
 
 
 def runs_at(jobs, now):
-    """The running set of an instant, whatever the log order within it."""
+    """Return the set of running jobs at an instant, in any log order within the instant."""
     n = len(jobs["submit"])
     return {j for j in range(n) if jobs["ran"][j] and jobs["start"][j] <= now < jobs["end"][j]}
 
@@ -45,7 +46,8 @@ def rank(jobs, state, i, column):
 
 
 def mark(jobs, states, i, size, threshold, strict=True, tables=False, missing_passes=True):
-    """1 near, 2 rank by size, 3 rank by limit, 4 free processors, 5 far, 0 none; and the near history's length."""
+    """Return the mark (1 near, 2 rank by size, 3 rank by limit, 4 free processors, 5 far, 0 none) and the length of the
+    near history."""
     large = large_from(size, strict)
     busy = lambda s: sum(jobs["procs"][j] >= large for j in s.running)  # noqa: E731
     me = states[i]
@@ -86,7 +88,7 @@ def mark(jobs, states, i, size, threshold, strict=True, tables=False, missing_pa
 
 
 def marks(trace, size, threshold, **reading):
-    """Marks and near lengths of a whole trace (every wait known and not negative, every job fits)."""
+    """Return marks and near lengths of a whole log in which every wait is known and not negative and every job fits."""
     wait, run = trace.wait_time, trace.run_time
     limit = np.where(np.isnan(trace.req_time), 1e12, np.minimum(trace.req_time, 1e12))
     jobs = {

@@ -1,4 +1,5 @@
-"""EASY and conservative by brute force: lists, no incremental state, every question answered from scratch."""
+"""EASY and conservative backfilling by brute force: lists, no incremental state, everything computed again at each
+step."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Job:
     due: float = math.inf
     tail: tuple[float, ...] = ()  # quantiles at TAIL
     spent: float = 0.0
-    passed: tuple[int, float] | None = None  # a job that it passed at a risk, and when that was to start
+    passed: tuple[int, float] | None = None  # the head that this job passed at a risk, and when that head was to start
 
     @property
     def end(self) -> float:
@@ -41,7 +42,7 @@ class Job:
 
 @dataclass
 class NaiveMachine:
-    """One machine, one queue; `promises` notes every reservation a waiting head was given."""
+    """One machine with one queue; `promises` records every reservation that a waiting head received."""
 
     jobs: list[Job]
     total: int
@@ -65,9 +66,11 @@ class NaiveMachine:
     rebuild: bool = False
     ended: bool = False
     arrived: list[Job] = field(default_factory=list)
-    shadow: dict[int, list[float]] = field(default_factory=dict)  # row to start and end in a run of EASY by requests
+    # the job's row, to its start and end in a run of EASY with requests
+    shadow: dict[int, list[float]] = field(default_factory=dict)
     shadow_gone: set[int] = field(default_factory=set)
-    results: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  # class to ends and run times
+    # a class, to the ends and run times of its jobs
+    results: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
 
     def go(self) -> list[Job]:
         waiting = sorted(self.jobs, key=lambda j: (j.submit, j.row))
@@ -144,7 +147,8 @@ class NaiveMachine:
                 self.plan_anew(job)
 
     def plan_anew(self, ended: Job) -> None:
-        """Queued jobs of a class: the geometric mean of their first plan and the class's results since submission."""
+        """Return the new prediction of queued jobs of a class: the geometric mean of their first plan and the class's
+        run times since submission."""
         results = self.results.setdefault(ended.like, [])
         results.append((self.now, max(ended.run, 1.0)))
         last = list(enumerate(results))[-8:]
@@ -158,7 +162,8 @@ class NaiveMachine:
                 job.planned = max(min(math.exp(total / len(logs)), job.request), 1.0)
 
     def follow_shadow(self) -> None:
-        """EASY by requests on what has arrived; a run time is known to it once the job has ended here."""
+        """The shadow run of EASY with requests over the jobs that have arrived; it learns a run time when the job has
+        ended here."""
         while ends := [end for row, (_, end) in self.shadow.items() if row not in self.shadow_gone and end < self.now]:
             self.shadow_pass(min(ends))
         while True:
@@ -197,21 +202,22 @@ class NaiveMachine:
         job.due = now + self.due_after
 
     def shadow_length(self, job: Job) -> float:
-        """What is known of its length now: its forecast holds until it has run longer."""
+        """Return what is known of the job's length now: its prediction holds until the job has run longer."""
         if job.done:
             return job.run
         outlived = job.start + job.first <= self.now
         return job.request if outlived or self.due_ends == "requested" else job.first
 
     def must_end(self, job: Job, head: Job | None) -> float:
-        """By its request, or when the head that it passed at a risk was to start, if that is to come."""
+        """Return the planned end by the job's request, or the planned start of the head that it passed at a risk, if
+        that is later than now."""
         end = job.start + job.request
         if head is not None and job.passed is not None and job.passed[0] == head.row and job.passed[1] > self.now:
             end = min(end, job.passed[1])
         return end
 
     def held(self, at: float, by_request: bool = False, head: Job | None = None) -> int:
-        """Processors the plan holds at an instant by the jobs running now."""
+        """Return the processors that the plan assigns to running jobs at an instant."""
         held = 0
         for j in self.running:
             gone = self.pyss and j.planned_end <= self.now
@@ -242,7 +248,8 @@ class NaiveMachine:
         return (key + float(given.get("ageing", 0.0)) * (job.submit - origin), job.submit, job.row)
 
     def turn(self, job: Job) -> tuple[object, ...]:
-        """Who is due and who waited longer than `first_after`, each by arrival, then all others by the order."""
+        """Order the queue: due jobs and jobs that waited longer than `first_after`, each by arrival, then all others by
+        the queue order."""
         if self.now > job.due:
             return (0, job.submit, job.row)
         old = self.now - job.submit > self.first_after
@@ -277,8 +284,8 @@ class NaiveMachine:
         instants = sorted({self.now, *(end for end in ends if end >= self.now)})
         shadow = next(t for t in instants if self.total - self.held(t, old, head) >= head.procs)
         self.promises.append((head.row, shadow))
-        # a job that passes by its forecast holds nothing at the shadow time in this pass; with running ends taken from
-        # requests it does from the next one on
+        # a job that passes by its prediction uses nothing at the shadow time in this pass; if running ends come from
+        # requests, it does so from the next pass on
         free_then = self.total - self.held(shadow, old, head)
         for job in sorted((j for j in self.queue if j is not head), key=lambda j: self.key(j, self.candidates)):
             fits_now = self.total - self.held(self.now) >= job.procs
@@ -296,7 +303,8 @@ class NaiveMachine:
                     self.start(job, True)
 
     def conservative(self) -> None:
-        """A reservation for everybody; after an end each is placed again in arrival order against all others'."""
+        """Give every job a reservation; after an end, each job is placed again in arrival order against all other
+        reservations."""
         if self.rebuild:
             self.reserved.clear()
         for job in self.queue:
@@ -324,7 +332,7 @@ class NaiveMachine:
 
 
 class NaiveProfile:
-    """Free processors of each second from 0 to a horizon; afterwards all are free."""
+    """Return the free processors of each second from 0 to a horizon, after which all are free."""
 
     def __init__(self, total: int, horizon: int) -> None:
         self.free = np.full(horizon, total)

@@ -1,4 +1,5 @@
-"""Slurm's two loops, second by second, with dicts and lists: slow, obvious, and the oracle of schedule/slurm."""
+"""A slow reference version of Slurm's two loops, second by second with dicts and lists; schedule/slurm must equal
+it."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ class Twin:
         return self.start
 
     def pass_time(self, before, now):
-        """Everything that happens in (before, now]; whether it asks for a pass."""
+        """Apply everything that happens in (before, now], and return whether it triggers a scheduling pass."""
         asked = False
         for j in list(self.running):
             end, (until, told) = min(self.real[j] + j.run, j.cancel), self.told.get(j, (INF, INF))
@@ -188,7 +189,7 @@ class Twin:
         return int(total) - j.nice
 
     def tres(self, j, part):
-        """What the job asks of each TRES, and what its partition has."""
+        """Return the job's request of each TRES, and the amounts that its partition has."""
         nodes, cpus = [n for n in self.nodes if n.name in self.parts[part].nodes], self.sized.get(j, j.cpus)
         per_node, per_cpu = self.memory(j, part)
         whole = (per_node if per_node > 0 else nodes[0].group.memory_mib) * j.min_nodes
@@ -199,7 +200,7 @@ class Twin:
         }
 
     def fairshare(self, last, now):
-        """Usage decays and grows by what ran since `last`; then the Fair Tree ranks users, depth first by level."""
+        """Let usage decay and add the use since `last`; then rank users by Fair Tree, depth first by level."""
         self.now_prio = now
         if self.multi:
             self.rank(last, now)
@@ -225,7 +226,7 @@ class Twin:
         top = accounts + [a for a in users if a.account == "root"]
         rank, count = len(users), [0]
 
-        def level(a, peers, use):  # among its own siblings, also where tied accounts are walked as one
+        def level(a, peers, use):  # only siblings are compared, also if accounts with equal usage are walked together
             peers = [p for p in peers if not p.user or p.account == a.account]
             share = a.shares / sum(p.shares for p in peers)
             mine, all_ = use(a), sum(use(p) for p in peers)
@@ -260,7 +261,7 @@ class Twin:
         return sum(weight * amounts[kind] for kind, weight in weights.items())
 
     def limited(self, j, part, cpus, gpus, nodes):
-        """A QOS's limit stands before an association's of the same kind; jobs counted are those that run."""
+        """A QOS's limit overrides an association's limit of the same kind; running jobs count."""
         if any(n + sum(o.licenses.get(k, 0) for o in self.running) > self.m.licenses[k] for k, n in j.licenses.items()):
             return True
         if not self.enforce:
@@ -330,7 +331,7 @@ class Twin:
 
     # ---- placement ---------------------------------------------------------------------------------------------
     def avail(self, j, node, held, part):
-        """Processors this job could take on the node beside the jobs in `held`."""
+        """Return the processors that this job could use on the node beside the jobs in `held`."""
         here = [(o, c) for o in held for n, c in self.where[o] if n is node]
         g = node.group
         if not set(j.features) <= set(g.features) or not set(j.gres) <= node.kinds:
@@ -358,7 +359,7 @@ class Twin:
         least = j.tasks_per_node or (max(j.tasks, 1) if self.most(j) == 1 else 1)
         if tasks < least:
             return 0
-        if j.gres:  # with gres only the processors of the tasks that the node would run are counted
+        if j.gres:  # with GRES, only the processors of the tasks that the node would run are counted
             one = j.tasks == 1 or j.tasks == j.min_nodes == j.max_nodes
             tasks = min(tasks, j.tasks_per_node or (1 if one else j.tasks or tasks))
         return tasks * j.cpus_per_task
@@ -381,7 +382,7 @@ class Twin:
         return max(min(most, tasks), j.min_nodes) if tasks else most
 
     def place(self, j, nodes, held, part):
-        """(node, processors) of the best set of neighbours; with the poorest nodes left out while it fails."""
+        """Return (node, processors) of the best set of neighboring nodes; while it fails, drop the poorest nodes."""
         free = {n: self.avail(j, n, held, part) for n in nodes}
         free = {n: c for n, c in free.items() if c}
         for least in range(max(free.values(), default=0)):
@@ -395,7 +396,7 @@ class Twin:
         return None
 
     def choose_idle(self, j, free):
-        """CR_LLN: the emptiest nodes of the lightest weight, one after the other."""
+        """Choose nodes by CR_LLN: the emptiest nodes of the lowest weight, one after the other."""
         cpus, nodes, most, chosen = j.cpus, max(j.min_nodes, j.max_nodes if j.max_nodes else 1), self.most(j), []
         while most > 0 and (nodes > 0 or cpus > 0):
             left = [n for n in free if n not in chosen and not (most == 1 and free[n] < cpus)]
@@ -445,7 +446,8 @@ class Twin:
         return None
 
     def spread(self, j, chosen):
-        """Tasks fill nodes in the order they were chosen, one kept for each node still needed; exclusive takes all."""
+        """Tasks fill nodes in the order in which the nodes were chosen, with one task left for each node still needed;
+        exclusive jobs take all processors."""
         if j.exclusive:
             return [(n, n.group.cpus) for n, _ in chosen]
         if not j.tasks or j.tasks_per_node:
@@ -468,7 +470,8 @@ class Twin:
         return tuple(p.name for p in self.m.partitions if p.default)
 
     def reserved(self, j, start, end):
-        """Nodes that reservations keep from this job in [start, end), and when the first of them ends."""
+        """Return the nodes that reservations withhold from this job in [start, end), and when the first of these
+        reservations ends."""
         turns = [
             (r, r.start + k * r.every, r.end + k * r.every)
             for r in self.m.reservations
@@ -507,7 +510,7 @@ class Twin:
                     refused.discard((j.array, part))
                 continue
             if self.limited(j, part, self.sized.get(j, j.cpus), self.gpus(j) * j.min_nodes, j.min_nodes):
-                continue  # a limit is the reason then, and nobody is blocked
+                continue  # the reason is a limit then, so the job blocks no other job
             if self.preempt(j, inside, part, t, now) == "limited":
                 continue
             if not self.reserves(j, part, now):
@@ -516,12 +519,13 @@ class Twin:
             taken = {n for o in self.running if o.exclusive or j.exclusive for n, _ in self.where[o]}
             if self.place(j, inside, [], part) or any(
                 n in taken for n in fit
-            ):  # busy, not absent: nobody passes in this partition or on its nodes
+            ):  # the nodes are busy, not absent: no job passes in this partition or on its nodes
                 failed.add(part)
                 open_nodes -= {n for n in self.nodes if n.name in self.parts[part].nodes}
 
     def reserves(self, j, part, now):
-        """Whether processors may be reserved for it: by its priority and by how long it has been eligible."""
+        """Return whether processors may be reserved for the job, by its priority and by how long it has been
+        eligible."""
         enough = self.prio[j, part] >= self.num("bf_min_prio_reserve", -math.inf)
         return enough and now - self.eligible[j] >= self.num("bf_min_age_reserve", 0)
 
@@ -531,7 +535,8 @@ class Twin:
         return self.m.settings.get("PreemptType", "").endswith("qos") and o.qos in self.qos[j.qos].preempts
 
     def victims(self, j, part, t):
-        """Running jobs that may give way to j: lowest tier or QOS first, then fewest nodes, then the earliest."""
+        """Return the running jobs that job j may preempt: lowest tier or QOS first, then fewest nodes, then the
+        earliest start."""
         by_tier = self.m.settings.get("PreemptType", "").endswith("partition_prio")
         found = []
         for o in self.running:
@@ -580,7 +585,7 @@ class Twin:
         return None
 
     def leave(self, j, at):
-        """The job is taken away: it waits again, and cannot begin for two minutes."""
+        """Preempt the job: it waits again and cannot start for two minutes."""
         self.running.remove(j)
         self.broken.append((j, self.real[j], at, self.part_of[j], self.where[j]))
         for known in (self.told, self.leaving, self.start, self.accrued, self.eligible):
@@ -597,7 +602,7 @@ class Twin:
         held = [o for o in self.running if o not in victims]
         takes = self.place(j, nodes, held, part) if victims else None
         if takes:
-            return t - 1, takes  # now, if they give way
+            return t - 1, takes  # the jobs start now if the preempted jobs leave
         inside = set(nodes)
         ends = sorted((self.plan_end(o), self.order[id(o)], o) for o in held)
         ends = [(max(end, t + 5), k, o) for end, k, o in ends]
@@ -636,7 +641,7 @@ class Twin:
             if j not in self.queue or booked is None or booked >= self.num("bf_max_job_array_resv", 20):
                 continue
             if j.array:
-                reserved[j.array, part] = None  # refused, until a task starts or is booked
+                reserved[j.array, part] = None  # rejected until a task starts or is reserved
             if self.throttled(j) or self.limited(j, part, None, 0, 0):
                 continue
             tested += 1
@@ -704,9 +709,10 @@ class Twin:
                 break
 
     def book(self, slots, a, b, mine):
-        """The table of free nodes over time without `mine` in [a, b); one pair of equal neighbours is joined a call."""
+        """Remove `mine` from the table of free nodes over time in [a, b), and join one pair of equal neighboring rows
+        per call."""
         out, a = [], max(a, slots[0][0])
-        joined = a == slots[0][0]  # Slurm's table holds an empty first record then, and joins that one
+        joined = a == slots[0][0]  # Slurm's table has an empty first row then, and joins it with that row
         for x, y, free in slots:
             for u, v in ((x, min(y, a)), (max(x, a), min(y, b)), (max(x, b), y)):
                 if u < v:

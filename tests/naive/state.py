@@ -1,4 +1,4 @@
-"""The clock's state as anybody would keep it: two dictionaries, every sum taken anew, every rule spelled out."""
+"""A slow reference version of the clock's state: two dictionaries, every sum computed again, every rule written out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAY = 86400.0
 
 
 class NaiveState:
-    """Queue and running set by row in order of arrival and start, and what each wait taught."""
+    """Queue and running jobs by row, in order of arrival and start, and what each wait taught the predictors."""
 
     def __init__(self, total):
         self.total, self.now = total, -math.inf

@@ -1,4 +1,4 @@
-"""Twin of the SWF reader: split() and float(), one line at a time, nothing clever."""
+"""A slow reference version of the SWF reader: split() and float(), one line at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ WHOLE = (1, 11, 12, 13, 14, 15, 16)
 
 
 def read(text: bytes) -> list[list[float | None]]:
-    """The good records in log order, eighteen values each, None for unknown."""
+    """Return the valid records in log order as eighteen values each; None for unknown."""
     records = []
     for line in text.split(b"\n"):
         words = line.decode("utf-8", "replace").split()

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what the other wait predictors compute."""
+"""Slow reference versions of what the wait predictors other than `pqstar` compute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import comb
 
 
 def binomial_rank(n, q, c):
-    """The smallest k with P(Bin(n, q) < k) >= c, in exact fractions; n + 1 when there is none up to n."""
+    """Return the smallest k with P(Bin(n, q) < k) >= c in exact fractions; n + 1 if no k up to n satisfies it."""
     q, c = Fraction(q).limit_denominator(1000), Fraction(c).limit_denominator(1000)
     below = Fraction(0)
     for k in range(1, n + 1):
@@ -18,15 +18,15 @@ def binomial_rank(n, q, c):
 
 
 def nearest(distances, newest_first, k):
-    """The k nearest by sorting everything; among equals the newer."""
+    """Return the k nearest jobs by sorting all of them; among equals, the newer ones."""
     return sorted(newest_first, key=lambda j: (distances[j], newest_first.index(j)))[:k]
 
 
 def forward_start(total, running, queued, policy, of=-1):
-    """When the last of `queued` (procs, planned) starts beside `running` (procs, left), or the one at `of`: instant by
-    instant, anew.
+    """Return when the last of `queued` (procs, planned), or the job at `of`, starts beside `running` (procs, left),
+    computed again at each instant.
 
-    FCFS, EASY, or EASY with the shortest candidate first; infinity when it is larger than the machine.
+    The policy is FCFS, EASY, or EASY with the shortest candidate first; infinity if the job is larger than the machine.
     """
     now, running = 0.0, [list(job) for job in running]
     queue = [(k, *job) for k, job in enumerate(queued) if job[0] <= total]
@@ -63,18 +63,19 @@ def forward_start(total, running, queued, policy, of=-1):
 
 
 def counts_blindly(story, each=20):
-    """Which submissions count as evidence, by reading the whole story again at each: (`submit`, sender, name),
-    (`known`, name) or (`gone`, name), the last two when a wait becomes known or never will.
+    """Return which submissions count as evidence, by reading all earlier events again at each: (`submit`, sender,
+    name), (`known`, name) or (`gone`, name), the last two when a wait becomes known or never will.
 
-    A sender's forecasts are numbered since none of them was open; those told blindly are open and later than the latest
-    of which the outcome is known. Up to twice `each` all count, then every second up to four times, and so on.
+    A sender's predictions are numbered since the sender last had no open prediction; blind predictions are the open
+    ones later than the latest prediction with a known outcome. Up to twice `each` all predictions count, then every
+    second one up to four times `each`, and so on.
     """
     counts = {}
     for at, (kind, *told) in enumerate(story):
         if kind != "submit":
             continue
         sender, name = told
-        mine = {}  # name: number, open or known
+        mine = {}  # name: its number, and whether it is open or known
         latest, number = 0, 0
         for what, *other in (*story[:at], ("submit", sender, name)):
             if what == "submit" and other[0] == sender:
@@ -99,10 +100,10 @@ def levels_by_age(story, ages, levels, steps, repaid, borrowed=0.0, remembered=5
 
     Events are (now, `look`, number, job, waited, bounds) and (now, `start`, job).
 
-    An outcome moves the level of each bound that was open: up by the level where it was passed, down by the rest where
-    it held, which fades. What was not kept is owed as well, in full. The k-th open look at a job, of one age, counts
-    1 / k. With `borrowed` the levels are a mean of those and of the levels of all ages taken for one, weighing as what
-    has come out of that age and `borrowed`.
+    An outcome moves the level of each bound that was open: up by the level if the wait passed the bound, else down by
+    the rest, and the step becomes smaller with time. A missing correction is added in full later. The k-th open
+    prediction of one age of a job counts 1 / k. With `borrowed`, the levels are a weighted mean of the age's own levels
+    and of the levels of all ages together, weighted by the outcomes of that age and by `borrowed`.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
     owed, known = {age: [0.0] * len(levels) for age in moved}, dict.fromkeys(moved, 0.0)

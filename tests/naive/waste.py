@@ -1,4 +1,5 @@
-"""Core-hours used, asked, unused, failed and cut by group, and the limit that jobs keep, in plain Python."""
+"""A slow reference version of core-hours used, requested, unused, failed and cut by group, and of the limit that jobs
+need."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ UNDONE = {
 
 
 def sums(trace: Trace, inside: list[bool], column: str | None) -> dict[Any, dict[str, float]]:
-    """The sums of each group of a column (None: of all jobs together), by its name; None where it is unknown."""
+    """Return the sums of each group of a column (None: all jobs together), by the group's name; None if the name is
+    unknown."""
     groups: dict[Any, dict[str, float]] = {}
     names = [None] * len(trace) if column is None else trace.nominal(column).decode()
     for row, status in enumerate(trace.nominal("status").decode()):
@@ -40,10 +42,10 @@ def sums(trace: Trace, inside: list[bool], column: str | None) -> dict[Any, dict
 
 
 def limit_kept(run_times: Sequence[float], was_cut: Sequence[bool], risk: float) -> float | None:
-    """The smallest run time within which enough jobs ended by themselves; None if no run time has enough.
+    """Return the smallest run time within which enough jobs ended by themselves; None if there is no such run time.
 
-    Enough: with one more job (n + 1 in all), at most the share `risk` exceeds it, even if that one job and every job
-    that was cut would have run for ever.
+    Enough means: with one more job (n + 1 in all), at most the share `risk` exceeds it, even if that one job and every
+    job that was cut would have run for ever.
     """
     n = len(run_times)
     for limit in sorted(run_times):

@@ -1,4 +1,4 @@
-"""A printed gain stands only where its own log could show it; a gain has the sign and the unit that its words say."""
+"""Tests that a printed gain is stated only if its own log could show it, and has the sign and unit of its words."""
 
 from __future__ import annotations
 

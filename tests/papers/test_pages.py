@@ -1,4 +1,4 @@
-"""The pages of the papers: short enough to be read, with a diagram, and linked from README and the first page."""
+"""Tests the pages of the papers: they are short, have a diagram, and are linked from README and the first page."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ MOST_WORDS = 700
 
 
 def words(text: str) -> int:
-    """The words that a reader sees: without diagrams, hidden comments and the bars of tables."""
+    """Return the words that a reader sees: without diagrams, hidden comments and table bars."""
     seen = re.sub(r"<!--.*?-->|```.*?```", "", text, flags=re.DOTALL)
     return sum(re.search(r"\w", word) is not None for word in seen.split())
 

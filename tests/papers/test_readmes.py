@@ -1,4 +1,4 @@
-"""Each paper's README names files and predictors that exist, and every file of its folder."""
+"""Tests that each paper's README names existing files and predictors, and every file of its folder."""
 
 from __future__ import annotations
 

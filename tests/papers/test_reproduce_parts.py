@@ -1,4 +1,4 @@
-"""A reproduction that was run before finds what it kept, and prints the same."""
+"""Tests that a reproduction that was run before reads its stored results and prints the same."""
 
 import json
 from pathlib import Path

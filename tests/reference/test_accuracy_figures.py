@@ -1,4 +1,5 @@
-"""The four data sets of the kNN-GA paper: selection, jobs, and the two simple predictors' figures (honest protocol)."""
+"""Tests the four data sets of the kNN-GA paper: selection, jobs, and the errors of two simple predictors (honest
+protocol)."""
 
 from __future__ import annotations
 

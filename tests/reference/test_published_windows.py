@@ -1,4 +1,4 @@
-"""RLScheduler's published means, repeated to the last digit."""
+"""Tests that RLScheduler's published means are repeated to the last digit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules published by others, start by start, under their order of events."""
+"""Tests published schedules start by start, under the publishers' order of events."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ PRINTED = {
     "CTC-SP2-1996-3.1-cln": (512, (188.05, 6183, 29306751), (None, None, 29306682)),
     "HPC2N-2002-2.2-cln": (240, (286.98, 16189, 109256855), (277.06, 15843, 109256855)),
 }
-"""Of the HPCOpt leaderboard (July 2026): processors; p95 slowdown, mean wait and makespan of first come first served by
-its own engine, and by Batsim 5.0, which ends jobs at their limits, where the same log was given. On SDSC-SP2 and CTC
-Batsim's first two are .2 % off ours at most; HPC2N has one job less there.
+"""The HPCOpt leaderboard (July 2026): processors; p95 slowdown, mean wait and makespan of first come first served in
+its own engine, and in Batsim 5.0, which ends jobs at their limits, for the same log. On SDSC-SP2 and CTC, Batsim's
+first two figures differ from ours by at most 0.2 %; HPC2N has one job less there.
 """
 
 

@@ -1,4 +1,4 @@
-"""Recorded schedules of a real Slurm, beside what the simulated scheduler makes of the same submissions."""
+"""Tests recorded schedules of a real Slurm against the simulated scheduler on the same submissions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_of(name: str) -> Record:
 
 
 def against_both(name: str, k: int) -> list[Agreement]:
-    """The simulation of one run of a set, against each of its two runs: the nearer one counts."""
+    """Compare the simulation of one run of a set with each of its two runs, and return the nearer one."""
     run = run_of(f"{name}-{k}")
     mine = simulated(run, replay_record(run))
     return [agreement(recorded(run_of(f"{name}-{m}")), mine) for m in (1, 2)]
@@ -93,7 +93,7 @@ def test_the_next_ten_minutes_from_recorded_states(name: str) -> None:
 
 SHEET = SHARED / "reference" / "usc-81"
 WITHOUT = ("40", "60")
-"""Runs in which fair-share did nothing: their starts follow age and size alone (docs/evidence/machines.md)."""
+"""Runs in which fair-share had no effect: their starts follow age and size alone (docs/evidence/machines.md)."""
 
 
 @pytest.mark.long

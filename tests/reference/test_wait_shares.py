@@ -1,4 +1,4 @@
-"""The shares measured in papers/quick-starters.md for `pqstar`'s two readings, on the shared logs."""
+"""Tests the shares that papers/quick-starters.md states for the two readings of `pqstar`, on the shared logs."""
 
 import numpy as np
 import pytest

@@ -1,12 +1,13 @@
 """The attack of the security review, repeated: python -m tests.security.attack [postgresql://...]
 
 A private site with a real service (TCP and unix socket) and a real collector, in an SQLite store, and in the PostgreSQL
-database that the URL names. Programs in the place of Slurm's answer the collector. Three attackers try what the review
-found (H1 to M9, and the low points that an attacker brings about): a neighbour with another user id, a client over
-TCP, and files from strangers. A row is a point, a number how often the attacker got something: each must be 0. A dash:
-the point does not exist with this store. The last row is a control: how many secrets the same questions give root.
+database that the URL names. Programs that replace Slurm's commands answer the collector. Three attackers try what the
+review found (H1 to M9, and the low-severity points that an attacker causes): a neighbor with another user id, a client
+over TCP, and files from strangers. A row is a point of the review, a number is how often the attacker succeeded: each
+number must be 0. A dash: the point does not exist with this store. The last row is a control: how many secrets the same
+questions return to root.
 
-The program needs root, since it becomes the neighbour.
+The program needs root, because it runs code as the neighbor.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ QUESTIONS = {
     "M1": (f"/v1/hint?user={OTHER}&partition=main&ntasks=389", f"/v1/hint?user={OWNER}"),
     "other": ("/", f"/jobs?user={OWNER}", f"/v1/report?user={OWNER}", f"/v1/walltime?job={JOB}", "/metrics"),
 }
-"""By point what is asked; after a blank the fields of a form. `test_routes.py` asks every route as everybody."""
+"""The questions of each point; after a blank the fields of a form. `test_routes.py` asks every route as every
+viewer."""
 ON_TCP = {**QUESTIONS, "H4": (f"/script {ASKED}",)}
 ON_UNIX = {**QUESTIONS, "H4": (f"/v1/where?{ASKED}", CHOICE)}
 CONTROL = {"H3": QUESTIONS["H3"], "H4": (CHOICE,)}
@@ -73,7 +75,7 @@ SETTINGS = f'runtime = "recent_mean"\nmemory = ""\nlimits = "largest_recent"\nwa
 
 
 def as_neighbour(act: Callable[[], Any]) -> Any:
-    """Run a function as the user `neighbour` in a process of its own, and return its result."""
+    """Run a function as the user `neighbour` in a separate process, and return its result."""
     here, there = os.pipe()
     child = os.fork()
     if child == 0:
@@ -87,11 +89,11 @@ def as_neighbour(act: Callable[[], Any]) -> Any:
     with os.fdopen(here) as said:
         text = said.read()
     os.waitpid(child, 0)
-    return json.loads(text)  # an attack that fell over is no attack
+    return json.loads(text)  # an attack that crashed is not a valid attack
 
 
 def opened(*paths: Path) -> int:
-    """How many of the files can be read or locked."""
+    """Return how many of the files this process can read or lock."""
     count = 0
     for path in paths:
         with contextlib.suppress(PermissionError), path.open() as file:
@@ -101,13 +103,13 @@ def opened(*paths: Path) -> int:
 
 
 class Asked(NamedTuple):
-    """The addresses of the service over one store."""
+    """The addresses of the service of one store."""
 
     tcp: Any
     unix: str
 
     def ask(self, address: Any, target: str, form: str = "", **headers: str) -> tuple[int, str]:
-        """The status and the text of an answer."""
+        """Return the status and the text of an answer."""
         client = http.client.HTTPConnection("localhost", timeout=60)
         client.sock = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
         client.sock.connect(address)
@@ -119,7 +121,7 @@ class Asked(NamedTuple):
         return answer.status, text
 
     def told(self, address: Any, questions: Mapping[str, Sequence[str]]) -> dict[str, int]:
-        """By point, how many secrets of the owner the answers tell at an address."""
+        """Return, by point, how many secrets of the owner the answers at an address contain."""
         found = {}
         for point, some in questions.items():
             answers = {each: self.ask(address, *each.split(" ")) for each in some}
@@ -128,7 +130,7 @@ class Asked(NamedTuple):
         return found
 
     def warm(self) -> None:
-        """Wait until forecasts are loaded: before that, 503 is all that anybody is told."""
+        """Wait until the models are loaded: until then the service answers everybody with 503."""
         for address in self:
             end = time.monotonic() + 300.0
             while self.ask(address, CHOICE)[0] == 503:
@@ -136,7 +138,7 @@ class Asked(NamedTuple):
                 time.sleep(0.2)
 
     def many_connections(self) -> int:
-        """M5: how many of an honest client and a user get no answer while one client holds 30 connections."""
+        """M5: return how many requests of an honest client and user fail while one client holds 30 connections."""
         with contextlib.ExitStack() as held:
             for _ in range(30):
                 one = held.enter_context(socket.create_connection(self.tcp))
@@ -145,7 +147,7 @@ class Asked(NamedTuple):
         return sum(status != 200 for status in honest)
 
     def stream(self, store: str) -> int:
-        """M7: whether a stream is still open ten seconds after its token was revoked."""
+        """M7: return whether a stream is still open ten seconds after its token was revoked."""
         with Store(store) as base:
             with base.begin() as connection:
                 token = tokens.issue(connection, os.urandom(36), "otherb", "", time.time(), time.time() + 600)
@@ -173,7 +175,7 @@ class Asked(NamedTuple):
 
 @contextlib.contextmanager
 def serving(place: Path, store: str) -> Iterator[Asked]:
-    """The service on TCP and on a unix socket that every user reaches."""
+    """Start the service on TCP and on a unix socket that every user can reach."""
     settings = load({"store": store}, {})
     with Process(settings, 1024) as tcp, Process(settings, 1024, str(place / "socket")) as unix:
         asked = Asked(tcp.address, unix.address)
@@ -183,7 +185,7 @@ def serving(place: Path, store: str) -> Iterator[Asked]:
 
 
 def collecting(place: Path, store: str) -> dict[str, int]:
-    """M2, M8, M9: what the neighbour reads and locks while a collector waits for squeue."""
+    """M2, M8, M9: count the files that the neighbor reads and locks while a collector waits for squeue."""
     os.mkfifo(place / "gate")
     (place / "bin").mkdir()
     for name in ("scontrol", "squeue", "sinfo", "sacct", "sdiag"):
@@ -194,7 +196,7 @@ def collecting(place: Path, store: str) -> dict[str, int]:
         [sys.executable, "-m", "batchcast", "collect", "--once"], env={**os.environ, **environment},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    with (place / "gate").open("w"):  # squeue has opened it to read
+    with (place / "gate").open("w"):  # squeue has opened the file for reading
         process = Path("/proc", (place / "asked").read_text().strip())
         secret = next(
             word for word in (process / "environ").read_bytes().split(b"\0") if word.startswith(b"SQUEUE_FORMAT2=")
@@ -217,7 +219,7 @@ def collecting(place: Path, store: str) -> dict[str, int]:
 
 
 def open_store(store: str) -> int:
-    """M2: whether a store is served that others can read."""
+    """M2: return whether the service serves a store that other users can read."""
     Path(store).chmod(0o644)
     command = [sys.executable, "-m", "batchcast", "serve", "--store", store, "--listen", "127.0.0.1:0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -226,7 +228,7 @@ def open_store(store: str) -> int:
 
 
 def on_site(place: Path, url: str = "") -> dict[str, int]:
-    """All that is tried on the service and the collector of one store, by point."""
+    """Return the results of all attacks on the service and the collector of one store, by point."""
     place.chmod(0o755)
     store = build(place, True, url)
     with serving(place, store) as asked:
@@ -242,7 +244,7 @@ def on_site(place: Path, url: str = "") -> dict[str, int]:
 
 
 def unpacked(place: Path) -> dict[str, int]:
-    """H1, H2: what runs when somebody asks with the store of an unpacked folder, in this folder."""
+    """H1, H2: return what code runs when a user asks with the store of an unpacked folder, in this folder."""
     store = str(place / "store.db")
     build(place, False)
     body = pickled(f"touch {place / 'ran'}")
@@ -259,7 +261,7 @@ def unpacked(place: Path) -> dict[str, int]:
 
 
 def beside_output(place: Path) -> int:
-    """M3: whether a link of the neighbour in a shared folder leads an output file astray."""
+    """M3: return whether a link that the neighbor made in a shared folder redirects an output file."""
     precious = place / "precious"
     precious.write_text("mine")
     (place / "shared").mkdir()
@@ -279,7 +281,7 @@ def beside_output(place: Path) -> int:
 
 
 def kernels(place: Path) -> int:
-    """M4: whether kernels are loaded from a folder that a group can write to, or that the neighbour owns."""
+    """M4: return whether kernels are loaded from a folder that a group can write to, or that the neighbor owns."""
     before, count = dict(os.environ), 0
     os.environ.pop("NUMBA_CACHE_DIR", None)
     os.environ["XDG_CACHE_HOME"] = str(place / "cache")
@@ -300,7 +302,7 @@ def kernels(place: Path) -> int:
 
 
 def bombs(place: Path) -> dict[str, int]:
-    """M6 and low: which files are opened, hang, or take memory, and whether an error tells of another file."""
+    """M6 and low: return which files are opened, hang or use much memory, and whether an error reveals another file."""
     line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\n"
     (place / "a.swf.gz").write_bytes(gzip.compress(line + b"\n" * (80 << 20)))
     (place / "a.swf.xz").write_bytes(lzma.compress(line + b"\n" * (80 << 20), preset=0))
@@ -336,7 +338,7 @@ ROWS = {
 
 
 def attack(*urls: str) -> dict[str, dict[str, int]]:
-    """The counts by point and store."""
+    """Return the counts by point and store."""
     with tempfile.TemporaryDirectory(prefix="attack-") as name, contextlib.ExitStack() as kept:
         root = Path(name)
         root.chmod(0o755)
@@ -355,7 +357,7 @@ def attack(*urls: str) -> dict[str, dict[str, int]]:
 
 
 def table(found: dict[str, dict[str, int]]) -> str:
-    """The counts as text: a row for each point."""
+    """Return the counts as text, with a row for each point."""
     stores = [name for name in found if name != "either"]
     lines = [f"{'point':13}{'attack':34}" + "".join(f"{name:>12}" for name in stores)]
     for point, words in ROWS.items():

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the attacks that are repeated on it."""
+"""A fixture with a real PostgreSQL on which the attacks are repeated."""
 
 from tests.unit.conftest import postgres_server
 

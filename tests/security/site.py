@@ -1,4 +1,4 @@
-"""A site of two users with figures that are found again wherever they are told: a store, and servers over it."""
+"""A site of two users whose figures can be recognized in any answer: a store, and servers over it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from batchcast.store.database import Store
 from batchcast.store.place import clock_path
 
 WAITING, RUNNING, PROCS, LIMIT_S = 83, 3, 389.0, 41_940.0
-"""Of the owner's jobs: so many wait and run, of so many processors and such a limit. Nothing else has these figures:
-of the sixty finished jobs, private figures count those of complete days, as many as the hour of the test has it."""
+"""The owner's jobs: how many wait and run, with how many processors and which time limit. No other value equals these
+figures. Private figures count only finished jobs of complete days, so their number depends on the hour of the test."""
 OWNER, OTHER = "ownera", "otherb"
 SECRETS = (OWNER, "secretname", "secretaccount", "secretqos", "88100", "/home/secretdir")
-"""Words of the owner's jobs; ids begin with 88100."""
+"""Words of the owner's jobs; their ids begin with 88100."""
 FIGURES = (str(WAITING), str(WAITING + 1), str(int(PROCS)), "11:39:00", str(int(LIMIT_S)), "699")
-"""The count of those that wait, also with the other user's job; the size; the limit in three spellings."""
+"""The number of waiting jobs, alone and with the other user's job; the size; the limit in three spellings."""
 FORECAST = "forecast:window=80,first=20,every=20,step=10"
-"""Its model is fitted to the few jobs that there are, for in its reasons it counts those that wait."""
+"""A method whose model is fitted to the few jobs that exist, because its reasons count the waiting jobs."""
 PARTITIONS = {"main": {"is_default": 1.0, "max_time_s": 172_800.0, "default_time_s": 3600.0, "procs": 1024.0}}
 
 
 def sightings(now: float) -> list[Sighting]:
-    """Sixty finished jobs of six users, three of the owner's that run, and all that wait."""
+    """Sixty finished jobs of six users, three running jobs of the owner, and all waiting jobs."""
     seen = []
     for k in range(60):
         user = f"user{k % 4}" if k % 3 else (OTHER if k % 2 else OWNER)
@@ -62,7 +62,7 @@ def sightings(now: float) -> list[Sighting]:
 
 
 def build(place: Path, private: bool, url: str = "") -> str:
-    """Write the store of the site at a URL, else in a folder; where it is."""
+    """Write the site's store at a URL, or else in a folder; return its location."""
     now = time.time()
     store = url or str(place / "store.db")
     given = {"store": store, "runtime": "recent_mean", "memory": "", "limits": "largest_recent"}

@@ -1,4 +1,5 @@
-"""The attack of the review on a real service and a real collector, with SQLite and PostgreSQL: it gets nothing."""
+"""Runs the review's attack on a real service and a real collector, with SQLite and PostgreSQL: every count must be
+0."""
 
 from __future__ import annotations
 

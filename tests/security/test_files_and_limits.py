@@ -1,4 +1,4 @@
-"""What others on the machine may do to files, streams and limits of the service, and what comes of it: nothing."""
+"""Tests that other users of the machine gain nothing through files, streams and limits of the service."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ from batchcast.units import parse_duration, parse_memory
 def test_a_link_in_the_place_of_the_unfinished_file_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a shared folder somebody lays links where the next file will be written first, the name being foreseen."""
+    """In a shared folder, an attacker creates links where the next file will be written, if its name can be
+    predicted."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     for name in (f".out.csv.{os.getpid()}.part", f".out.csv.{files._machine()}-{os.getpid()}-00.part"):
         (tmp_path / name).symlink_to(precious)
-    monkeypatch.setattr(secrets, "token_hex", lambda _: "00")  # even the name that nobody can foresee
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "00")  # even the name that an attacker cannot predict
     with pytest.raises(FileExistsError), whole_file(tmp_path / "out.csv") as part:
         part.write_text("theirs")
     assert precious.read_text() == "mine"
@@ -53,7 +54,8 @@ def test_a_link_in_the_place_of_the_unfinished_file_overwrites_nothing(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
 def test_a_link_of_another_user_in_the_place_of_an_output_file_is_not_followed(tmp_path: Path) -> None:
-    """In /tmp the kernel does not follow such a link either, when a shell writes to it; the user's own is followed."""
+    """In /tmp the kernel does not follow such a link either when a shell writes to it; a user's own link is
+    followed."""
     precious, shared = tmp_path / "precious", tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -81,7 +83,8 @@ def test_a_file_has_the_mode_that_the_umask_leaves(umask: int, tmp_path: Path) -
 
 
 def test_the_lock_of_a_store_is_closed_to_those_who_may_only_read_it(tmp_path: Path) -> None:
-    """Whoever can open a file for reading can hold its lock; a file left open to all by an earlier version counts."""
+    """A user who can open a file for reading can also lock it, so a readable file of an earlier version must be
+    closed."""
     with Store(str(tmp_path / "store.db"), create=True) as store:
         lock = tmp_path / "store.db.lock"
         lock.touch(0o644)
@@ -102,7 +105,7 @@ QUESTION = JobRequest(0, "(test)", 1000.0, 4.0, 600.0, float("nan"), user_id="ad
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "link to an endless file"])
 def test_what_stands_in_the_place_of_the_questions_is_neither_written_nor_read(kind: str, tmp_path: Path) -> None:
-    """The service adds each question to a file beside the store, and the collector reads it."""
+    """The service appends each question to a file beside the store, and the collector reads that file."""
     precious, place = tmp_path / "precious", tmp_path / "store.db.c.asked.jsonl"
     precious.write_text('{"at": 1}\n')
     precious.chmod(0o666 if kind == "hard link" else 0o600)
@@ -146,11 +149,11 @@ def test_a_number_of_thousands_of_digits_is_refused_in_words(digits: int, form: 
         parse_duration(form.format("9" * digits))
 
 
-routes = import_module("batchcast.service.page.routes")  # the package has a function of that name
+routes = import_module("batchcast.service.page.routes")  # the package exports a function with the same name
 
 
 class Service:
-    """As much of a service as a stream needs: a queue that has changed whenever it is asked."""
+    """The parts of a service that a stream needs, with a queue that has changed whenever it is read."""
 
     def __init__(self, bearers: Tokens, token: str) -> None:
         self.bearers, self.token, self.looks = bearers, token, 0
@@ -175,7 +178,7 @@ class Service:
 
 @pytest.mark.parametrize("ends", ["revoked", "expired"])
 def test_a_stream_ends_with_its_token(ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the parts that hold it: the tokens are those of a store, and the stream is the one that is served."""
+    """The parts that a stream uses: the tokens of a store, and the served stream."""
     with Store(str(tmp_path / "store.db"), create=True) as store:
         at = time.time()
         with store.begin() as connection:
@@ -208,7 +211,7 @@ async def _never() -> bool:
 
 
 def test_one_connection_of_nobody_locks_out_no_other_and_no_user() -> None:
-    """Over TCP nobody is known: all have one turn together, and each connection its own number of questions."""
+    """Over TCP the user is unknown: all clients share one turn, and each connection has its own number of questions."""
 
     async def asked() -> None:
         begun, go = asyncio.Event(), asyncio.Event()

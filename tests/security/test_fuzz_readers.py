@@ -1,7 +1,9 @@
-"""Damaged inputs for every reader, from a seed: an answer or one clear error, within a ceiling of memory and time.
+"""Feeds damaged inputs to every reader, from a seed: the reader returns a result or one clear error, within limits of
+memory and time.
 
-`BATCHCAST_FUZZ_SEED` sets the seed (the weekly workflow takes the date), `BATCHCAST_FUZZ_INPUTS` how many inputs each
-reader gets. A failure prints the reader, the seed and the number of the input, and how to run this input alone.
+`BATCHCAST_FUZZ_SEED` sets the seed (the weekly workflow uses the date), and `BATCHCAST_FUZZ_INPUTS` the number of
+inputs per reader. A failure prints the reader, the seed, the number of the input, and the command that runs this input
+alone.
 """
 
 from __future__ import annotations
@@ -47,9 +49,9 @@ ROOT = Path(__file__).parents[2]
 SEED = os.environ.get("BATCHCAST_FUZZ_SEED", "63")
 INPUTS = int(os.environ.get("BATCHCAST_FUZZ_INPUTS", "150"))
 MEMORY = 4 << 30
-"""Bytes of address space: numpy, pyarrow and compiled kernels map about 2 GiB without touching them."""
+"""Limit of address space in bytes: numpy, pyarrow and compiled kernels map about 2 GiB without using it."""
 SECONDS = 10
-"""Of processor time for one input: a ceiling that only an input without an end reaches."""
+"""Limit of processor time for one input, which only an endless input reaches."""
 ALONE = "BATCHCAST_FUZZ_SEED={seed} python -m tests.security.test_fuzz_readers {reader} {number} 1"
 WORDS = (
     "", "nan", "inf", "-1", "0", "(null)", "UNLIMITED", "1e400", "9" * 20, "9" * 5000, "\u00b2", "=", "|", ",", ";",
@@ -81,7 +83,7 @@ QSTAT_JSON = """{"timestamp": 1, "pbs_version": "23", "Jobs": {"7.pbs": {"Job_Na
 
 
 def changed(r: random.Random, data: bytes) -> bytes:
-    """The bytes with one to four pieces dropped, doubled, cut, swapped or replaced by awkward words."""
+    """Return the bytes with one to four pieces removed, doubled, cut, swapped or replaced by unusual words."""
     for _ in range(r.choice((1, 1, 2, 4))):
         at = r.randrange(len(data) + 1)
         end = min(len(data), at + r.choice((1, 3, 20, 200)))
@@ -109,7 +111,7 @@ def changed(r: random.Random, data: bytes) -> bytes:
 
 
 def written(ending: str) -> bytes:
-    """Forty jobs of the demo log in the format of this ending."""
+    """Return forty jobs of the demo log in the format of this file ending."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"log{ending}"
         write_by_ending(demo_workload()[:40], path)
@@ -132,7 +134,7 @@ def read_machine(path: Path) -> None:
 
 def read_qstat(path: Path) -> None:
     for job_id, attributes in parse_qstat(path.read_bytes().decode("utf-8", "replace")):
-        with suppress(ValueError):  # the collector counts a record that it cannot read
+        with suppress(ValueError):  # the collector counts records that it cannot read
             sighting(job_id, attributes)
 
 
@@ -145,11 +147,11 @@ def settings(path: Path) -> None:
 
 
 Sample = bytes | Mapping[str, bytes]
-"""A file, or the files of a folder."""
+"""A damaged input: a file, or the files of a folder."""
 
 
 def corpus() -> dict[str, tuple[Callable[[Path], None], list[Sample]]]:
-    """By reader, the function that reads a path, and sound samples."""
+    """Return for each reader the function that reads a path, and valid samples."""
     texts = {path.name: path.read_bytes() for path in DUMPS.iterdir()}
     plain = {name: text for name, text in texts.items() if name.endswith(".txt")}
     json = {name: text for name, text in texts.items() if name.endswith(".json")} | {"config.txt": texts["config.txt"]}
@@ -183,7 +185,7 @@ NAMES = {"toml": "machine.toml", "packed": "log.gz"}
 
 
 class TooLong(BaseException):
-    """The ceiling of time; no reader catches it."""
+    """Raised when the time limit is reached; no reader catches it."""
 
 
 def _too_long(*_: object) -> None:
@@ -191,7 +193,7 @@ def _too_long(*_: object) -> None:
 
 
 def attack(reader: str, first: int, count: int, folder: Path) -> int:
-    """Give the reader these inputs; the number of failures, each printed."""
+    """Give the reader these inputs, print each failure, and return the number of failures."""
     read, samples = corpus()[reader]
     failed = 0
     signal.signal(signal.SIGVTALRM, _too_long)
@@ -207,7 +209,7 @@ def attack(reader: str, first: int, count: int, folder: Path) -> int:
             path, hit = place, r.choice(sorted(sample))
             for name, data in sample.items():
                 (place / name).write_bytes(changed(r, data) if name == hit else data)
-        print(f"input {reader} {number}", flush=True)  # the last one of a process that is killed
+        print(f"input {reader} {number}", flush=True)  # the last input of a process that is killed
         signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
             read(path)
@@ -223,7 +225,7 @@ def attack(reader: str, first: int, count: int, folder: Path) -> int:
 
 
 def main(readers: str, first: str, count: str) -> int:
-    """Attack in this process, under its ceilings."""
+    """Run the inputs in this process, under its limits."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     seconds = int(time.process_time()) + 120 + SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
@@ -236,7 +238,7 @@ READERS = (
     "sacct,sacct-csv,json,swf", "csv,pbs,nextflow,batsim", "parquet,packed,qstat",
     "dumps,slurm-conf,toml,study,settings",
 )  # fmt: skip
-"""What one process reads, since its imports take longer than a hundred inputs."""
+"""The readers that one process tests, because imports take longer than a hundred inputs."""
 
 
 @pytest.mark.long
@@ -255,7 +257,7 @@ def test_no_damaged_input_ends_in_a_traceback_or_costs_more_than_it_may(readers:
 
 @pytest.mark.long
 def test_a_reader_that_fails_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
-    """The alarm rings: a reader that has no end, and one that raises, are counted and told how to repeat."""
+    """Checks that an endless reader and a reader that raises are counted, with the command that repeats the failure."""
 
     def broken(path: Path) -> None:
         if path.parent.name == "1":

@@ -1,6 +1,6 @@
-"""The service's own OpenAPI document, asked by hypothesis: each answer is one that the document describes.
+"""Lets hypothesis ask the service by its own OpenAPI document: each answer must be one that the document describes.
 
-`BATCHCAST_FUZZ_SEED` sets the seed, `BATCHCAST_FUZZ_INPUTS` how many questions each route gets.
+`BATCHCAST_FUZZ_SEED` sets the seed, and `BATCHCAST_FUZZ_INPUTS` the number of questions per route.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ WORDS = (
 
 
 class Served(NamedTuple):
-    """A server, and what it wrote to its log."""
+    """A server, and the text that it wrote to its log."""
 
     server: Server
     said: list[str]
 
     def ask(self, method: str, target: str) -> tuple[int, str, str]:
-        """Status, content type and body."""
+        """Return status, content type and body."""
         connection = http.client.HTTPConnection("localhost", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(self.server.address)
@@ -58,14 +58,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     given = {"store": build(place, False), "runtime": "recent_mean", "wait": "forecast,recent_wait:need=1"}
     log: Any = lambda *words: said.append(str(words))  # noqa: E731
     with pytest.MonkeyPatch.context() as patch, Server(load(given, {}), str(place / "own"), log, True) as server:
-        patch.setattr(work_queue, "in_child", work_queue.in_thread)  # a process for each question takes seconds
+        # starting a process for each question takes seconds
+        patch.setattr(work_queue, "in_child", work_queue.in_thread)
         patch.setattr(child_process, "NICE", 0)
-        patch.setattr(child_process, "SOON_S", 60.0)  # the first answer of a form waits until its clock is loaded
+        # the first answer of a form waits until the form's clock is loaded
+        patch.setattr(child_process, "SOON_S", 60.0)
         yield Served(server, said)
 
 
 def targets(place: str, operation: dict[str, Any]) -> st.SearchStrategy[str]:
-    """Paths with queries of this operation: named and unnamed parameters, with sound or odd values."""
+    """Paths with queries of this operation: documented and undocumented parameters, with normal or unusual values."""
     names = [parameter["name"] for parameter in operation["parameters"]]
     examples = {p["name"]: [str(each) for each in p["schema"]["examples"]] for p in operation["parameters"]}
     if not names:
@@ -98,7 +100,7 @@ def test_each_answer_is_one_that_the_document_describes(served: Served, place: s
     def asked(target: str) -> None:
         status, kind, text = served.ask("GET", target)
         statuses[status] += 1
-        assert str(status) in operation["responses"], (status, target, text[:300])  # 500 is none of them
+        assert str(status) in operation["responses"], (status, target, text[:300])  # 500 is not a documented status
         (described,) = operation["responses"][str(status)]["content"]
         assert kind == described, (status, target)
         answer = json.loads(text)

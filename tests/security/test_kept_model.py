@@ -1,4 +1,5 @@
-"""A file of a kept model that somebody else made: it runs nothing, imports nothing and is not gone on from."""
+"""Tests a forged file of a saved model: loading it runs and imports nothing, and the collector does not continue from
+it."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ def text(of: str) -> bytes:
 
 
 def named(name: str) -> bytes:
-    """What the pickle of protocol 4 calls a class: a module of ours, and a dotted name that leads out of it."""
+    """What protocol 4 of pickle calls a class: a module of ours, and a dotted name that leads out of the module."""
     return text(ROOM) + text(f"{CTYPES}.{name}") + b"\x93"
 
 
 def pickled(command: str) -> bytes:
-    """A pickle that runs a command past a list of allowed modules: CDLL(None), then its `system` of the command."""
+    """A pickle that runs a command despite a list of allowed modules: CDLL(None), then its function `system`."""
     library = named("CDLL") + b"N\x85R"
     function = named("pythonapi._FuncPtr") + text("system") + library + b"\x86\x85R"
     return b"\x80\x04" + function + b"C" + bytes([len(command)]) + command.encode() + b"\x85R."
@@ -43,7 +44,7 @@ def fresh() -> dict[str, Any]:
 
 
 def kept(place: Path) -> Path:
-    """A file as this user's own batchcast writes it."""
+    """Write a file as this user's own batchcast does."""
     save(place, SavedClock(LiveClock(fresh(), 8.0), 0.0, 0, 0.0, {}))
     return place
 
@@ -62,7 +63,8 @@ def test_a_pickle_with_a_dotted_name_runs_nothing(tmp_path: Path) -> None:
 def test_a_file_that_this_user_s_batchcast_did_not_write_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels follow the numbers in it unchecked: a folder that was unpacked somewhere must not bring such numbers."""
+    """Kernels use the numbers in the file as indices without checks, so a folder unpacked from an archive must not
+    provide them."""
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(model_store, "_secret_key", lambda: b"of the one who made the folder")
         place = kept(tmp_path / "clock")
@@ -86,7 +88,8 @@ def test_a_file_that_this_user_s_batchcast_did_not_write_is_not_read(
     ],
 )
 def test_nothing_that_stands_in_a_file_is_imported_or_called(state: list[Any], tmp_path: Path) -> None:
-    """Even with the key: the one barrier that is left then is that no code is named by what stands there."""
+    """Even an attacker with the key must not run code: the only remaining protection is that the file's content names
+    no code."""
     (tmp_path / "hostile_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     sys.path.insert(0, str(tmp_path))
     try:
@@ -127,7 +130,7 @@ def test_the_key_is_made_once_and_closed_to_others(tmp_path: Path, monkeypatch: 
 
 
 def test_a_list_of_numbers_of_classes_is_closed() -> None:
-    """Each class stands in the code's own list, and none of them is found by a name that the file brings."""
+    """Each class is in the code's own list, and no class is looked up by a name from the file."""
     assert all(isinstance(plain_state._class(number), type) for number in range(len(plain_state.CLASSES)))
     plain = plain_state.Writer().plain(make("runtime", "last_2"))
     assert b"batchcast" not in msgpack.encode(plain)

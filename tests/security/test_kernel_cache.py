@@ -1,4 +1,5 @@
-"""What is run from the cache of compiled kernels is this user's own: no file of a working directory names another."""
+"""Tests that the cache of compiled kernels belongs to this user, and that no file in a working directory can redirect
+it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def _asked_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 
 @pytest.mark.parametrize("first", ["", "import yaml\n", "import yaml, numba\n"])
 def test_a_settings_file_in_the_working_directory_changes_nothing(tmp_path: Path, first: str) -> None:
-    """numba reads it if it finds YAML; a program that brought in either before us is no way around."""
+    """numba reads a configuration file if YAML is installed; a program that imports either one first must not bypass
+    the check."""
     pytest.importorskip("yaml")
     hostile = tmp_path / "hostile"
     hostile.mkdir()
@@ -83,12 +85,12 @@ def test_a_folder_that_others_can_write_to_is_not_read(
 def test_a_shared_folder_above_it_is_no_place_unless_it_is_sticky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever can write to a folder can put another in the place of ours, but for the sticky bit."""
+    """A user who can write to a folder can replace ours inside it, unless the folder has the sticky bit."""
     shared = tmp_path / "shared"
     shared.mkdir()
     ways = {path: path.stat().st_mode for path in tmp_path.parents if path != Path("/") and path != Path("/tmp")}
     for path in ways:
-        path.chmod(0o755)  # pytest's own are closed, and what is below a closed folder is safe
+        path.chmod(0o755)  # pytest's own folders are closed to other users, so everything below them is safe
     tmp_path.chmod(0o755)
     try:
         monkeypatch.setenv("XDG_CACHE_HOME", str(shared))
@@ -109,7 +111,7 @@ def test_a_shared_folder_above_it_is_no_place_unless_it_is_sticky(
 def test_root_with_another_user_s_home_does_not_run_what_lies_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As under `sudo` where HOME stays the caller's."""
+    """As under `sudo` if HOME remains the caller's home."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     folder = Path(kernel_folder())
     os.chown(folder, 4321, 4321)

@@ -1,4 +1,4 @@
-"""Each test that SECURITY.md and the README of this folder name exists."""
+"""Tests that every test named in SECURITY.md and in this folder's README exists."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NAMED = re.compile(r"`((?:tests/|benchmarks/)?[\w/]+\.py)`(?:[:,]? \(((?:`test_\
 
 
 def named(text: str) -> list[tuple[str, list[str]]]:
-    """The files of a page's tables, and the functions named in brackets behind each."""
+    """Return the files in a page's tables, and the functions named in brackets after each file."""
     lines = "\n".join(line for line in text.splitlines() if line.startswith("|"))
     return [(path, re.findall(r"`(test_\w+)(?:\.\.\.)?`", names)) for path, names in NAMED.findall(lines)]
 
 
 def missing(text: str, root: Path = ROOT) -> list[str]:
-    """The named files and functions that do not exist; a name that ends with ... is the beginning of a name."""
+    """Return the named files and functions that do not exist; a name that ends with ... is the beginning of a name."""
     absent = []
     for path, functions in named(text):
         file = next((root / place / path for place in PLACES if (root / place / path).is_file()), None)

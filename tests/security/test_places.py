@@ -1,6 +1,8 @@
-"""Where the files of batchcast lie: umasks, setgid homes, shared folders, `sudo` with a user's HOME, a read-only HOME.
+"""Tests the locations of batchcast's files: umasks, setgid homes, shared folders, `sudo` with a user's HOME, a
+read-only HOME.
 
-Each case is a process of its own with a real umask, real modes and, where the test runs as root, real other users.
+Each case runs in a separate process with a real umask, real permissions and, if the test runs as root, real other
+users.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import pytest
 pytestmark = pytest.mark.long
 
 USER, OTHER, GROUP = 4321, 4322, 4400
-"""Numbers that no account of the machine has; both users are members of the group."""
+"""User ids that no account of the machine has; both users are members of the group."""
 UMASKS = (0o002, 0o022)
 MAKES = """
 import json, os, sys
@@ -59,7 +61,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make fi
 
 @dataclass
 class Machine:
-    """A folder that every user gets into, with a home, a place to work, and a temporary folder as sticky as /tmp."""
+    """A folder that every user can enter, with a home, a working folder, and a temporary folder with the sticky bit
+    like /tmp's."""
 
     root: Path
 
@@ -72,7 +75,7 @@ class Machine:
         return self.root / "work"
 
     def run(self, umask: int, uid: int = 0) -> dict[str, Any]:
-        """What a process says that makes all of batchcast's files; `uid` 0: as whoever runs the test."""
+        """Return the output of a process that creates all of batchcast's files; `uid` 0 means the user of the test."""
         environment = {"HOME": str(self.home), "TMPDIR": str(self.root / "tmp"), "PATH": os.environ["PATH"]}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         words = [sys.executable, "-c", MAKES, str(self.work), oct(umask), str(uid)]
@@ -85,7 +88,7 @@ class Machine:
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    """Not in pytest's own folder, which is closed: below a closed folder everything is safe."""
+    """The folder is not inside pytest's own folder, which is closed to other users and would make everything safe."""
     with tempfile.TemporaryDirectory(prefix="places-") as name:
         here = Machine(Path(name).resolve())
         here.root.chmod(0o755)
@@ -118,7 +121,8 @@ def check_private(machine: Machine, said: dict[str, Any], umask: int) -> None:
 @pytest.mark.parametrize("umask", UMASKS, ids=oct)
 @pytest.mark.parametrize("setgid", [False, True], ids=["plain home", "setgid home"])
 def test_a_umask_and_a_setgid_home_open_nothing(umask: int, setgid: bool, machine: Machine) -> None:
-    """A site whose homes belong to a project's group, with the setgid bit, and where everything is made for it."""
+    """A site whose homes belong to a project's group and have the setgid bit, where all files are created for that
+    group."""
     if setgid:
         for path in (machine.home, machine.work):
             path.chmod(0o2755)
@@ -130,7 +134,7 @@ def test_a_umask_and_a_setgid_home_open_nothing(umask: int, setgid: bool, machin
 @needs_root
 @pytest.mark.parametrize("umask", UMASKS, ids=oct)
 def test_a_home_that_the_group_can_write_to_holds_no_kernels(umask: int, machine: Machine) -> None:
-    """The group could put another folder in the place of ours: kernels and key lie in the temporary folder then."""
+    """The group could replace our folder, so kernels and key must be in the temporary folder."""
     for path in (machine.home, machine.work):
         os.chown(path, USER, GROUP)
         path.chmod(0o2775)
@@ -142,7 +146,8 @@ def test_a_home_that_the_group_can_write_to_holds_no_kernels(umask: int, machine
 @needs_root
 @pytest.mark.parametrize(("bits", "is_sticky"), [(0o777, False), (0o1777, True)], ids=["not sticky", "sticky"])
 def test_two_users_of_a_shared_home_run_nothing_of_each_other(bits: int, is_sticky: bool, machine: Machine) -> None:
-    """As in a container or on a cluster where HOME is one scratch folder: each user's kernels and key are own."""
+    """As in a container or on a cluster where all users share one HOME: each user has separate kernels and a separate
+    key."""
     machine.home.chmod(bits)
     machine.work.chmod(0o1777)
     first = machine.run(0o022, USER)
@@ -159,7 +164,8 @@ def test_two_users_of_a_shared_home_run_nothing_of_each_other(bits: int, is_stic
 
 @needs_root
 def test_root_with_a_user_s_home_runs_nothing_of_the_user_s_and_takes_nothing_over(machine: Machine) -> None:
-    """`sudo` that keeps HOME: root neither loads what lies there nor leaves files that the user cannot write to."""
+    """Under `sudo` that keeps HOME, root must neither load the files there nor leave files that the user cannot
+    write."""
     os.chown(machine.home, USER, GROUP)
     machine.work.chmod(0o1777)
     own = machine.run(0o022, USER)
@@ -178,7 +184,7 @@ def test_root_with_a_user_s_home_runs_nothing_of_the_user_s_and_takes_nothing_ov
 
 @needs_root
 def test_root_in_a_new_home_of_a_user_leaves_nothing_that_keeps_the_user_out(machine: Machine) -> None:
-    """The first call of all is one with `sudo`: the user's own call after it works, with kernels in the home."""
+    """If the very first call uses `sudo`, the user's own later call must work, with kernels in the home."""
     os.chown(machine.home, USER, GROUP)
     machine.work.chmod(0o1777)
     machine.run(0o022)
@@ -193,7 +199,7 @@ def test_root_in_a_new_home_of_a_user_leaves_nothing_that_keeps_the_user_out(mac
 @needs_root
 @pytest.mark.parametrize("umask", UMASKS, ids=oct)
 def test_a_home_that_cannot_be_written_to(umask: int, machine: Machine) -> None:
-    """A read-only HOME, as of a service: kernels and key lie in a private part of the temporary folder."""
+    """With a read-only HOME, as a service has, kernels and key are in a private part of the temporary folder."""
     os.chown(machine.work, USER, GROUP)
     machine.home.chmod(0o555)
     said = machine.run(umask, USER)

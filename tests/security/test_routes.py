@@ -1,6 +1,6 @@
-"""Every route, asked by everybody: what a private site hides is in no answer and on no page.
+"""Asks every route as every viewer: no answer and no page may contain what a private site hides.
 
-A route without a row in `QUESTIONS` fails, so a new one is decided on before it is served.
+A route without a row in `QUESTIONS` fails the test, so its privacy is decided before it is served.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "/assets": ("/page.css",),
     "/assets/vendor": ("/uPlot.min.js",),
 }  # fmt: skip
-"""By route what is asked: a query, or after a blank the fields of a form."""
+"""The questions of each route: a query, or after a blank the fields of a form."""
 OF_OWN_JOBS = ("/", "/jobs", "/jobs/stream", "/metrics", "/v1/start", "/v1/health", "/script")
-"""Routes that tell each viewer of the viewer's own jobs, unless a user is named."""
+"""Routes that show each viewer's own jobs unless the question names a user."""
 VIEWERS = ("nobody on TCP", "nobody by a proxy", OTHER, OWNER, "by a proxy", "operator", "root")
 SEES_ALL = ("operator", "root")
 PEERS = {OTHER: 4101, OWNER: 4102, "operator": 4100, "root": 0, "proxy": 4103}
-"""Who is at the other end of the unix socket: the user id by name. The service runs as the operator."""
+"""The clients of the unix socket: user ids by name. The service runs as the operator."""
 PEER = ["operator"]
-"""The peer that the next connection to a unix socket comes from."""
+"""The user id of the next connection to a unix socket."""
 
 
 class Site(NamedTuple):
@@ -75,7 +75,7 @@ class Site(NamedTuple):
     unix: Server
 
     def ask(self, viewer: str, target: str, form: str = "") -> tuple[int, str]:
-        """The status and the text that a route answers this viewer."""
+        """Return the status and the text that a route answers this viewer."""
         server = self.tcp if viewer == "nobody on TCP" else self.unix
         headers = {"X-User": OWNER} if viewer == "nobody on TCP" else {}  # a header that only the proxy may send
         headers |= {"X-User": OTHER} if viewer == "by a proxy" else {}
@@ -106,7 +106,7 @@ def open_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 async def _in_this_process(_: object, answer: Any) -> Any:
-    """The answer of a kept child, without the seconds that a child takes to load."""
+    """Return the answer of the long-running child process, without the seconds in which it loads."""
     return await anyio.to_thread.run_sync(answer)
 
 
@@ -122,7 +122,8 @@ def served(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(admission, "peer_of", lambda _: (PEERS[PEER[0]], PEER[0]))
         patch.setattr(admission, "os", SimpleNamespace(getuid=lambda: PEERS["operator"]))
-        patch.setattr(work_queue, "in_child", work_queue.in_thread)  # a process for each question takes seconds
+        # starting a process for each question takes seconds
+        patch.setattr(work_queue, "in_child", work_queue.in_thread)
         patch.setattr(child_process.KeptChild, "run", _in_this_process)
         with (
             Server(settings, "127.0.0.1:0", silent, True) as tcp,
@@ -132,9 +133,9 @@ def served(
 
 
 def found_in(text: str, asked: str, words: tuple[str, ...], figures: tuple[str, ...] = ()) -> set[str]:
-    """Which of these an answer holds, but for the words that came with the question."""
+    """Return which of these secrets an answer contains, apart from words that were part of the question."""
     said = unquote_plus(asked)
-    # an id begins with 88100, and seconds since 1970 may hold these digits
+    # these digits may occur in ids that begin with 88100 and in seconds since 1970
     parts = {word: rf"(?<![\d.]){word}" if word.isdigit() else re.escape(word) for word in words}
     found = {word for word, part in parts.items() if re.search(part, text) and word not in said}
     found -= {"88100"} if JOB in said else set()
@@ -153,7 +154,7 @@ def test_no_answer_of_a_private_site_tells_of_others(private_site: Site, viewer:
     for question in QUESTIONS[route]:
         text = answer_of(private_site, viewer, route, question)
         if viewer in SEES_ALL or route in ("/assets", "/assets/vendor", "/v1/openapi.json"):
-            break  # that it is answered is enough
+            break  # an answer is enough here
         if viewer == OWNER:
             hidden = found_in(text, question, (OTHER, ">mine<", '"mine"', '"77990"'))
         else:
@@ -164,7 +165,7 @@ def test_no_answer_of_a_private_site_tells_of_others(private_site: Site, viewer:
 @pytest.mark.parametrize("viewer", VIEWERS)
 @pytest.mark.parametrize("route", sorted(QUESTIONS))
 def test_on_an_open_site_no_known_viewer_is_told_less_than_another(open_site: Site, viewer: str, route: str) -> None:
-    """Each question is answered, and with the words of the owner's jobs that the operator is told."""
+    """Each question gets an answer, and the operator's answers contain the words of the owner's jobs."""
     for question in QUESTIONS[route][:3]:
         text = answer_of(open_site, viewer, route, question)
         if viewer in SEES_ALL or route in OF_OWN_JOBS or route == "/operators":
@@ -175,12 +176,12 @@ def test_on_an_open_site_no_known_viewer_is_told_less_than_another(open_site: Si
 
 @cache
 def told_to_the_operator(site: Site, route: str, question: str) -> str:
-    """What the operator is answered, asked once for all viewers."""
+    """The operator's answers, requested once for all viewers."""
     return answer_of(site, "operator", route, question)
 
 
 def answer_of(site: Site, viewer: str, route: str, question: str) -> str:
-    """The text of one answer, which is never a failure of the service."""
+    """Return the text of one answer, which must never be a server error."""
     query, _, form = question.partition(" ")
     status, text = site.ask(viewer, route + query, form)
     assert status < 500, (status, text[:500])
@@ -189,7 +190,7 @@ def answer_of(site: Site, viewer: str, route: str, question: str) -> str:
 
 
 def finds(site: Site, viewer: str) -> None:
-    """Whether a user who may see the secret finds it; otherwise the search for leaks would prove nothing."""
+    """Checks that a viewer who may see the secret finds it; otherwise the search for leaks would prove nothing."""
     texts = {
         question: site.ask(viewer, question)[1]
         for question in (f"/v1/start?user={OWNER}", f"/v1/where?{ASKED}", f"/script?job={JOB}", f"/?user={OWNER}")
@@ -217,7 +218,7 @@ def test_a_number_of_five_thousand_digits_in_a_form_is_no_failure_and_as_time_or
         status, text = private_site.ask(OTHER, "/script", urlencode({**form, field: "9" * 5000}))
         assert 400 <= status < 500, field
         assert "Traceback" not in text
-    for field in ("ntasks", "nodes"):  # a count is read up to nine digits
+    for field in ("ntasks", "nodes"):  # the search reads counts of up to nine digits
         answer_of(private_site, OTHER, "/script", f" {urlencode({**form, field: '9' * 5000})}")
 
 
@@ -238,7 +239,7 @@ def test_root_and_who_runs_the_service_see_everything_and_nobody_else(
     uid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "peer_of", lambda _: (uid, "somebody"))
-    monkeypatch.setattr(admission, "os", os)  # the sites of this file pretend to run as the operator
+    monkeypatch.setattr(admission, "os", os)  # the sites in this file pretend to run as the operator
     here, there = socket.socketpair()
     with here, there:
         viewer = admission.Admission(load({"store": str(Path("/nowhere"))}, {})).peer(here).viewer
@@ -247,9 +248,10 @@ def test_root_and_who_runs_the_service_see_everything_and_nobody_else(
 
 @pytest.mark.long
 def test_the_process_that_listens_loads_no_compiler(tmp_path: Path) -> None:
-    """Answers that need compiled code come from children: numba and LLVM alone would take 95 MB here, for ever.
+    """Answers that need compiled code come from child processes, because numba and LLVM would occupy 95 MB in the
+    server.
 
-    Each route is asked, with the answers that need a forecast and the form that compares machines among them.
+    The test asks each route, including answers that need a prediction and the form that compares machines.
     """
     settings = load({"store": build(tmp_path, False)}, {})
     with Process(settings, 1024) as server:

@@ -1,7 +1,7 @@
-"""A served demo site, open and private, asked by schemathesis: a program that knows nothing of this project.
+"""Lets schemathesis, a program that knows nothing of this project, ask a served demo site, open and private.
 
-schemathesis lies in a Python of its own (`make setup-workflows`), since its plug-in would load into every test.
-`BATCHCAST_FUZZ_SEED` sets the seed, `BATCHCAST_FUZZ_INPUTS` how many questions of each kind a route gets.
+schemathesis is installed in a Python of its own (`make setup-workflows`), because its plug-in would load into every
+test. `BATCHCAST_FUZZ_SEED` sets the seed, and `BATCHCAST_FUZZ_INPUTS` the number of questions of each kind per route.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ST = Path(__file__).parents[2] / ".venv" / "schemathesis" / "bin" / "st"
 SEED = os.environ.get("BATCHCAST_FUZZ_SEED", "63")
 INPUTS = os.environ.get("BATCHCAST_FUZZ_INPUTS", "12")
 CHECKS = "status_code_conformance,content_type_conformance,response_schema_conformance"
-"""A status of 500 is not in the document; 503 is: while the forecasts are being loaded, and after too long a wait."""
+"""The document does not allow status 500; it allows 503 while models are loaded and after too long a wait."""
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Real Slurm, MariaDB and PostgreSQL, or a reason why not."""
+"""Fixtures with real Slurm, MariaDB and PostgreSQL; without them a test skips with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from places import NEWER
 
 
 def absent(reason: str) -> None:
-    """The house's rule for missing real parts (tests/conftest.py)."""
+    """The project's rule for missing real parts (tests/conftest.py)."""
     spec = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parent.parent / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
@@ -27,30 +27,31 @@ def absent(reason: str) -> None:
 
 @pytest.fixture(params=["here", pytest.param("newer", marks=pytest.mark.slow)])
 def lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A lab on real time, on this machine's Slurm and, in `make test-lab-all`, on the newer one of `newer.sh`."""
+    """A lab in real time on this machine's Slurm and, in `make test-lab-all`, on the newer Slurm of `newer.sh`."""
     yield from labs_on(request.param, speed=1.0)
 
 
 @pytest.fixture(params=["here", "newer"])
 def fast_lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
-    """An accelerated lab, on each Slurm; skipped (or failed) where it cannot run."""
+    """An accelerated lab on each Slurm; skips (or fails) if the lab cannot run."""
     yield from labs_on(request.param, speed=60.0)
 
 
 @pytest.fixture
 def fast_lab_here() -> Iterator[None]:
-    """An accelerated lab, on this machine's Slurm alone."""
+    """An accelerated lab on this machine's Slurm alone."""
     yield from labs_on("here", speed=60.0)
 
 
 @pytest.fixture
 def lab_here() -> Iterator[None]:
-    """A lab on real time, on this machine's Slurm alone."""
+    """A lab in real time on this machine's Slurm alone."""
     yield from labs_on("here", speed=1.0)
 
 
 def labs_on(where: str, speed: float) -> Iterator[None]:
-    """Labs of this test run that Slurm. A second Slurm is skipped, never failed: not every mirror has one."""
+    """Start labs that run this version of Slurm. If the second Slurm is missing, the test skips and never fails,
+    because not every package mirror has it."""
     import slurm_lab
 
     before = slurm_lab.CHOSEN["root"]

@@ -1,7 +1,7 @@
 """The full tables of docs/evidence/live.md, on a real Slurm: `make slurm-lab-experiments` (about twenty minutes).
 
-Every figure is measured here; the checks are those of the tests, on more jobs and more faults. Each table names the
-Slurm it was measured on: this machine's, or with `BATCHCAST_LAB=newer` that of `newer.sh`.
+The program measures every figure; its checks are the checks of the tests, on more jobs and more faults. Each table
+names the Slurm on which it was measured: this machine's, or with `BATCHCAST_LAB=newer` the Slurm of `newer.sh`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from slurm_lab import Lab, missing
 from batchcast.store.reader import Reader
 
 JOBS, KILLS = 200, 30
-"""Jobs of each replay (`experiments.py faults 100` takes another number, `calm load=1.3` a load) and kills."""
+"""Default number of jobs and kills in each replay (`experiments.py faults 100` sets another number, `calm load=1.3` a
+load)."""
 
 
 def main() -> int:
-    """Run everything that was asked for (calm, nodes, faults, queue; default all but nodes), print Markdown tables."""
+    """Run the named experiments (calm, nodes, faults, queue; default all but nodes) and print Markdown tables."""
     reason = missing(speed=test_replay.SPEED)
     if reason:
         print(f"experiments: {reason}", file=sys.stderr)

@@ -1,12 +1,13 @@
-"""An operator's day on a real Slurm, as a program: what users are told, what came of it, and what planning cost.
+"""An operator's day on a real Slurm, as a program: which start times users are told, the real starts, and the cost of
+planning.
 
     flock /tmp/batchcast-lab.lock python tests/slurm/operator_day.py --hours 5 --speed 40 -o day.json
 
 A lab of 16 cores with multifactor priorities, a QOS that preempts and one that is preempted, three partitions, a
 drained node and a maintenance. Two users submit arrays, chains, held jobs, jobs with begin times, padded limits,
-time-outs, failures and jobs that are cancelled. Before each plain submission its user asks `start --test`, and then
-submits exactly that; in between all waiting jobs are asked for, beside `squeue --start`. In the middle fifth of the day
-planning is on (`plan = "both"`), and then `plan --off`.
+time-outs, failures and jobs that are cancelled. Before each plain submission its user asks `start --test` and then
+submits exactly that job; in between the program asks for all waiting jobs, and for `squeue --start`. In the middle
+fifth of the day planning is on (`plan = "both"`), and then it is switched off by `plan --off`.
 
 An answer has an outcome if its job started or its 90 % time has passed, as `batchcast accuracy` counts. In a short day
 this share is too high: of 90 % times after the end of the day, only those that held are known. So the share is also
@@ -59,8 +60,8 @@ Job = Mapping[str, Any]
 
 
 class Told(NamedTuple):
-    """An answer that a user was given: to what, at which instant, the likely and the 90 % start, and the latest start
-    that the limits of the jobs before it imply (NaN: not known)."""
+    """An answer to a user: for which job, at which instant, the likely and the 90 % start, and the latest start that
+    the limits of the jobs before it imply (NaN: unknown)."""
 
     kind: str
     job_id: str
@@ -71,7 +72,7 @@ class Told(NamedTuple):
 
 
 class Queue:
-    """What `squeue` shows at one instant, and the latest starts that the limits in it imply."""
+    """What `squeue` shows at one instant, and the latest starts that its limits imply."""
 
     def __init__(self, lab: Lab) -> None:
         self.at = lab.now()
@@ -88,7 +89,7 @@ class Queue:
     def latest(self, partition: str, procs: float, job: str | None = None) -> float:
         """Return the latest start of a waiting job, or of a job submitted now, which waits behind all others.
 
-        The other jobs' partitions are not told apart: each is taken to need processors of this one.
+        Partitions of other jobs are not distinguished: each job counts as if it needs processors of this partition.
         """
         before = sorted(self.waiting.values())
         if job is not None:
@@ -118,12 +119,12 @@ class Load:
         self.kinds, self.weights = [kind for kind, _ in kinds], [weight for _, weight in kinds]
 
     def submit(self) -> None:
-        """One submission of the mix. A client that fails under load is no reason to stop."""
+        """Send one submission of the mix. A client that fails under load does not stop the program."""
         with contextlib.suppress(RuntimeError):
             self.random.choices(self.kinds, self.weights)[0]()
 
     def due(self) -> None:
-        """What was planned for by now: releases and cancellations."""
+        """Carry out the releases and cancellations that are due by now."""
         now = self.lab.now()
         for item in [item for item in self.later if item[0] <= now]:
             self.later.remove(item)
@@ -182,7 +183,7 @@ class Load:
         self._sub(0, 10, 20, "-N3", "-n12", "-t", "60", name="wide")
 
     def cancel(self) -> None:
-        """One waiting job or task is cancelled, and another one in a while."""
+        """Cancel one waiting job or task, and plan another cancellation."""
         waiting = self.lab.run("squeue", "-h", "-r", "-t", "PD", "-o", "%i").split()
         if waiting:
             self.lab.run("scancel", self.random.choice(waiting))
@@ -190,7 +191,7 @@ class Load:
 
 
 class Day:
-    """One day: what was told, the calls of each phase, priorities while planning was on."""
+    """One day: the answers, the calls in each phase, and the priorities while planning was on."""
 
     def __init__(self, lab: Lab, collector: Follower, hours: float, rate: float, seed: int) -> None:
         self.lab, self.collector, self.hours, self.rate = lab, collector, hours, rate
@@ -208,10 +209,10 @@ class Day:
         )  # fmt: skip
 
     def run(self) -> None:
-        """A drained node, a maintenance, planning on, `plan --off`, the rest of the day.
+        """Run the day: a drained node, a maintenance, planning on, `plan --off`, the rest of the day.
 
-        Calls are counted once the maintenance is over (while jobs wait for one, reservations are asked for too), and
-        after planning from a quarter of an hour on: what went back is read once more.
+        Calls are counted after the maintenance, because jobs that wait for it cause queries of reservations, and from
+        15 minutes after planning, because restored limits are read once more.
         """
         lab, begin = self.lab, self.lab.now()
         end = begin + 3600 * self.hours
@@ -244,7 +245,7 @@ class Day:
             if now > begin + cycle:
                 after = self._calls()
                 spent, cycles = self.calls.get(self.phase, (0, 0))
-                # a collector that was started anew counts from 0
+                # a restarted collector counts from 0
                 if phase == self.phase and after[0] >= before[0] and now > self.counted_from:
                     self.calls[phase] = spent + after[0] - before[0], cycles + after[1] - before[1]
                 before, phase, cycle = after, self.phase, now - begin + 300
@@ -261,7 +262,8 @@ class Day:
                      "user=root", "flags=maint,ignore_jobs", "nodes=n[1-2]")  # fmt: skip
 
     def _plan(self, how: str) -> None:
-        """Planning on or off, as an operator does it: the setting, a restart, and for off the verb first."""
+        """Switch planning on or off as an operator does: the setting and a restart; to switch it off, first the
+        verb."""
         if how == "off":
             begin = self.lab.now()
             try:
@@ -276,7 +278,7 @@ class Day:
                 self.off += [f"left: {left[:10]}", *[line for line in steps if f" {left[0]} " in f" {line} "][-8:]]
         try:
             self.collector.kill(15)
-        except subprocess.TimeoutExpired:  # it finishes its cycle first, which a crowded machine makes long
+        except subprocess.TimeoutExpired:  # the collector finishes its cycle first, which takes long on a busy machine
             self.collector.kill(9)
         self.collector.env["BATCHCAST_PLAN"] = how
         self.phase = "after" if how == "off" else "during"
@@ -284,19 +286,19 @@ class Day:
         self.collector.start()
 
     def _factors(self) -> list[str]:
-        """The waiting jobs that have a factor of planning."""
+        """Return the waiting jobs that have a factor set by planning."""
         rows = (row.split() for row in self.lab.run("sprio", "-h", "-o", "%i %S").splitlines())
         return [job for job, factor in rows if int(factor)]
 
     def _priorities(self) -> None:
-        """The lowest priority, and the lowest factor that planning set, of all that wait now."""
+        """Return the lowest priority, and the lowest factor that planning set, of all waiting jobs."""
         with contextlib.suppress(RuntimeError, ValueError):
             for row in self.lab.run("sprio", "-h", "-o", "%i %Y %S").splitlines():
                 _, priority, factor = row.split()
                 self.lowest, self.worst_factor = min(self.lowest, int(priority)), min(self.worst_factor, int(factor))
 
     def _calls(self) -> tuple[int, int]:
-        """Calls since the collector started, and cycles: lines of its log."""
+        """Return the calls since the collector started, and its cycles (lines of its log)."""
         calls = 0
         for row in Reader(self.collector.store).rows("SELECT value FROM meta WHERE name = 'health'"):
             calls = sum(int(daemon["calls"]) for daemon in json.loads(row["value"]).values())
@@ -310,7 +312,8 @@ class Day:
         return json.loads(self.asker.stdout.readline())
 
     def _test(self, user: str, name: str, options: Mapping[str, str]) -> Callable[[str], None]:
-        """Ask `start --test` and `sbatch --test-only`; return what records both answers for the job submitted next."""
+        """Ask `start --test` and `sbatch --test-only`; return a function that records both answers for the job
+        submitted next."""
         queue, partition = Queue(self.lab), options.get("partition", "main")
         said = self._said({"test": {"job-name": name, **options}, "user": user})
         words = [f"--{option}={value}" for option, value in options.items()]
@@ -333,7 +336,7 @@ class Day:
         return told
 
     def _ask(self) -> None:
-        """What everybody who waits is told now, beside Slurm's own estimate."""
+        """Record the current answers for all waiting jobs, and Slurm's own estimates."""
         queue = Queue(self.lab)
         for row in self._said({"waiting": True}) or ():
             if row["counts_from"] == "submission" and row["likely_start_s"] is not None:
@@ -348,7 +351,7 @@ class Day:
 
 
 def answers() -> None:
-    """A process on the lab's clock that answers questions, one line of JSON each, as the service would."""
+    """A process on the lab's clock that answers questions as the service does, one line of JSON each."""
     from batchcast.service.answers.disclosure import Viewer
     from batchcast.service.answers.questions import start_from_store
     from batchcast.service.answers.script import answer_options
@@ -366,7 +369,7 @@ def answers() -> None:
 
 
 def accounted(lab: Lab) -> dict[str, Job]:
-    """Every run by job id: instants of submission, eligibility and start (None: not yet), and its state."""
+    """Return every run by job id: instants of submission, eligibility and start (None: not started), and its state."""
     text = lab.run("sacct", "-a", "-X", "-P", "-n", "-S", "2000-01-01", "--format=JobID,Submit,Eligible,Start,State",
                    env={**lab.env, "SLURM_TIME_FORMAT": "%s"})  # fmt: skip
     found = {}
@@ -378,7 +381,7 @@ def accounted(lab: Lab) -> dict[str, Job]:
 
 
 def at_submission(store: str) -> Iterator[tuple[str, Told]]:
-    """What each job was told at its submission, by method."""
+    """Return the predictions for each job at its submission, by method."""
     sql = (
         "SELECT f.method AS method, j.job_id AS job_id, j.submit_time AS at, f.point_s AS point, f.levels AS levels, "
         "f.quantiles_s AS bounds FROM forecasts f JOIN jobs j ON f.row = j.row "
@@ -392,19 +395,20 @@ def at_submission(store: str) -> Iterator[tuple[str, Told]]:
 
 
 def _has_predicted(store: str) -> bool:
-    """Return whether the store has a prediction; not before the collector has made the store."""
+    """Return whether the store has a prediction; False until the collector has created the store."""
     with contextlib.suppress(BatchcastError):
         return next(at_submission(store), None) is not None
     return False
 
 
 def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float) -> dict[str, Any]:
-    """A row of the table: 90 % times with an outcome, those before `now` (`due`), how many held, errors in minutes.
+    """Return a row of the table: 90 % times with an outcome, those before `now` (`due`), how many held, errors in
+    minutes.
 
-    `beyond` counts 90 % times later than what limits imply, `beyond_margin` those later than that and the product's
-    margin; `furthest_min` is by how much the worst is later than what limits imply (negative: none is).
-    `started_later` counts jobs that started later than limits imply, and `started_later_margin` than with the margin:
-    since drained nodes, reservations, whole nodes and later jobs of higher priority are not in `Queue.latest`.
+    `beyond` counts 90 % times later than limits imply, `beyond_margin` those later by more than the product's margin;
+    `furthest_min` is the largest excess in minutes (negative: all are earlier). `started_later` counts jobs that started
+    later than limits imply, and `started_later_margin` those later by more than the margin: `Queue.latest` does not know
+    drained nodes, reservations, whole nodes and later jobs of higher priority.
     """
     errors, worst = [], (0.0, "")
     held: list[bool] = []
@@ -445,7 +449,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
 
 
 def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any]:
-    """A day on a lab of its own, and what came of it."""
+    """Run a day on a new lab, and return the result."""
     with Lab(nodes=4, cpus=4, speed=speed, conf=CONF) as lab:
         for words in (
             ("add", "qos", "scavenger"), ("add", "qos", "high", "priority=10", "preempt=scavenger"),
@@ -456,7 +460,7 @@ def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any
                              PATIENCE_S="900", HISTORY_EVERY_S="300", MEMORY="", PLAN="off",
                              PLAN_PARTITIONS="main,short,long", PLAN_CALL_S="3600", PLAN_LAG_S="86400")  # fmt: skip
         collector.start()
-        for _ in range(2):  # the second one waits, and is told when it starts
+        for _ in range(2):  # the second job waits, and a start time is predicted for it
             lab.submit("-N4", "--exclusive", "-t", "60", seconds=900)
         lab.wait(lambda: _has_predicted(collector.store), "a first prediction", 600)  # compiling code takes minutes
         day = Day(lab, collector, hours, rate, seed)
@@ -535,7 +539,7 @@ def show(day: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """The day, its table, and with `-o` its figures as JSON."""
+    """Print the day and its table, and with `-o` write its figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hours", type=float, default=5.0, help="lab hours")
     parser.add_argument("--speed", type=float, default=40.0)

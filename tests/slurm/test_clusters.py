@@ -1,4 +1,5 @@
-"""Two real clusters, each with its own collector: no answer mixes them, and a job goes to one of them, once."""
+"""Tests two real clusters, each with its own collector: no answer mixes them, and each job is submitted to one of them,
+once."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SCRIPT = "#!/bin/sh\n#SBATCH --job-name=relax --ntasks=2 --time=10 --output=/dev
 
 @pytest.fixture(scope="module")
 def labs() -> Iterator[dict[str, Lab]]:
-    """Alpha and beta on real time."""
+    """The clusters alpha and beta in real time."""
     for _ in labs_on("here", speed=1.0):
         with (
             Lab(nodes=1, cpus=2, conf={"ClusterName": "alpha"}) as alpha,
@@ -37,7 +38,7 @@ def labs() -> Iterator[dict[str, Lab]]:
 
 
 def program(place: Path, labs: dict[str, Lab], *words: str) -> subprocess.CompletedProcess[str]:
-    """A verb of somebody who has both clusters in the settings, and alpha's clients."""
+    """Run a verb as a user who has both clusters in the settings, and alpha's clients."""
     env = {**labs["alpha"].outside, "BATCHCAST_CONFIG": str(place / "batchcast.toml"), "XDG_STATE_HOME": str(place)}
     return subprocess.run([*BATCHCAST, *words], env=env, cwd=place, capture_output=True, text=True, timeout=300)
 
@@ -111,9 +112,9 @@ def test_a_job_goes_once_to_the_cluster_that_can_start_it(
 def test_a_broker_that_is_killed_again_and_again_submits_every_job_once(
     labs: dict[str, Lab], sites: tuple[Path, dict[str, Follower]]
 ) -> None:
-    """The broker is killed right after each job that it accepted, with its sbatch on the way or not yet begun.
+    """The broker is killed right after each job that it accepted, before or during the job's sbatch.
 
-    With BATCHCAST_KILLS=50, a slurmctld is away as well while every tenth job is sent.
+    With BATCHCAST_KILLS=50, a slurmctld is also stopped while every tenth job is submitted.
     """
     place, _ = sites
     spool, state = place / "spool", place / "broker"
@@ -187,7 +188,7 @@ def test_each_line_of_the_guide_is_followed_with_a_store_a_service_and_a_cluster
         service.terminate()
         service.wait(60)
     compared = said["batchcast start --test job.sh --where --input 20G@archive"]
-    assert "34 min" in compared, compared  # 20 GiB at 10 MiB/s to alpha
+    assert "34 min" in compared, compared  # copying 20 GiB to alpha at 10 MiB/s
     assert "3 min 25 s" in compared, compared
     assert "gamma: no answer" in compared
     assert "best: env SLURM_CONF=" in compared
@@ -197,5 +198,5 @@ def test_each_line_of_the_guide_is_followed_with_a_store_a_service_and_a_cluster
 
 
 def lines_with(path: Path, *marks: str) -> int:
-    """How many lines of a file have all marks; 0 without the file."""
+    """Return how many lines of a file contain all marks; 0 without the file."""
     return sum(all(mark in line for mark in marks) for line in path.read_text().splitlines()) if path.exists() else 0

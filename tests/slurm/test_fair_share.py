@@ -1,4 +1,4 @@
-"""When fair share lets a job pass those before it: the times and the order foretold, and what Slurm then did."""
+"""Tests when fair share lets a job pass earlier jobs: the predicted times and order, against Slurm's own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CONF = {
     "PriorityCalcPeriod": "1",
     "AccountingStorageEnforce": "associations",
 }
-FEW_PERIODS_S = 5 * MINUTE  # five seconds of this machine, which may have other work
+FEW_PERIODS_S = 5 * MINUTE  # five seconds of this machine, which may be busy
 
 
 def projected(lab: Lab, follower: Follower, job: str, since: float) -> list[float | None]:
-    """How many jobs are before this one and when it passes them, as the collector foretold it after an instant."""
+    """Return how many jobs are before this job and when it passes them, as the collector predicted after an instant."""
     found: list[list[float | None]] = []
 
     def there() -> bool:
@@ -36,7 +36,7 @@ def projected(lab: Lab, follower: Follower, job: str, since: float) -> list[floa
 
 
 def priorities(lab: Lab) -> dict[str, int]:
-    """Priority of each waiting job, as Slurm has it now."""
+    """Return the priority of each waiting job in Slurm."""
     rows = lab.run("squeue", "-h", "-t", "PD", "-o", "%i %Q").splitlines()
     return {job: int(value) for job, value in map(str.split, rows)}
 
@@ -57,7 +57,8 @@ def test_jobs_start_in_the_order_foretold_and_pass_at_the_time_foretold() -> Non
             return lab.submit(*long, *more, seconds=600 * MINUTE, user=user)
 
         try:
-            # six processors for 10 minutes: the heavy user's jobs are ahead until they have used as much
+            # six processors for 10 minutes: the heavy user's jobs are ahead until they have used as much as the other
+            # users
             first = lab.submit("-N3", "--exclusive", "-t30", seconds=10 * MINUTE, user=light)
             blockers = [submit("root", "-A", "chemistry") for _ in range(2)]
             ran, ahead, second = (submit(heavy) for _ in range(3))

@@ -1,4 +1,4 @@
-"""What the guide tells a new operator to do, done on a real Slurm on real time; and what hurts on the way."""
+"""Follows the guide for a new operator on a real Slurm in real time, including the common mistakes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HURTING = ["a|b", "quo\"te '", "new\nline", "Straße 😀", "-n", "x" * 400]
 
 
 def started(lab: Lab, count: int) -> bool:
-    """Whether so many jobs are over."""
+    """Return whether this many jobs have ended."""
     return lab.run("squeue", "-h", "-a", "-t", "CD", "-o", "%i").count("\n") >= count
 
 
@@ -43,19 +43,19 @@ def test_the_guide_from_nothing_to_an_answer() -> None:
 
 
 def without_a_store(lab: Lab, follower: Follower) -> None:
-    """One gentle query, and it is said; without an estimate of Slurm's, no answer."""
+    """One query to Slurm, which is reported; if Slurm has no estimate, there is no answer."""
     lab.submit("-N2", "--exclusive", "-t", "10", seconds=3, name="first")
     second = lab.submit("-N2", "--exclusive", "-t", "10", seconds=0.5, name="second")
     lab.wait(lambda: "N/A" not in lab.run("squeue", "-h", "-j", second, "-o", "%S"), "Slurm's estimate")
     done = subprocess.run(
         [*BATCHCAST, "start", second], env=follower.env, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode in (0, 3), done.stderr  # 3: it began between the two looks
+    assert done.returncode in (0, 3), done.stderr  # 3: the job began between the two queries
     assert "there is no store" in done.stderr
 
 
 def asks_accounting_once(lab: Lab) -> None:
-    """Limits and use from one question to sacct, where nobody collects."""
+    """Limits and use from one query to sacct, if no collector runs."""
     alone = Follower(lab, str(lab.root / "nowhere.db"))
     for words, said in (
         (("walltime", "--name", "*", "-u", "daemon"), "#SBATCH --time="),

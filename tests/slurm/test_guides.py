@@ -1,6 +1,6 @@
-"""The guides for operators and users, followed line by line on a real Slurm on real time.
+"""Follows the guides for operators and users line by line on a real Slurm in real time.
 
-The installation itself is tried on a system that is thrown away (docs/evidence/install.md), since it needs systemd.
+The installation itself is tested on a disposable system (docs/evidence/install.md), because it needs systemd.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from guide import Shell, commands_in, lines_of, settings_of
 from slurm_lab import Lab
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
-MINUTE, PATIENCE = 60.0, 400.0  # code is compiled once, which takes minutes on a crowded machine
+MINUTE, PATIENCE = 60.0, 400.0  # code is compiled once, which takes minutes on a busy machine
 CONF = {"PriorityType": "priority/multifactor"}
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Lab, Follower, Shell]]:
-    """A lab with a busy machine, a collector with a file of settings, and a shell beside both."""
+    """A lab with a busy machine, a collector with a settings file, and a shell."""
     with Lab(nodes=2, cpus=2, conf=CONF) as lab:
         store = tmp_path / "store.db"
         config = tmp_path / "batchcast.toml"
@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Lab, Follower, Shell]]:
         follower.env["BATCHCAST_CONFIG"] = str(config)
         done = [lab.submit("-n1", "-t", "10", seconds=0.5, name="relax1", user="root") for _ in range(4)]
         lab.wait(lambda: len(lab.run("squeue", "-h", "-t", "CD", "-o", "%i").split()) >= len(done), "ended jobs")
-        # a job that waits before its past is known gets no answer from this method
+        # this method gives no answer for a job that waits before its history is known
         lab.wait(lambda: lab.run("sacct", "-naPX", "-o", "State").count("COMPLETED") >= len(done), "accounting")
         lab.submit("-N2", "--exclusive", "-t", "600", seconds=60 * MINUTE, name="blocker", user="root")
         waiting = lab.submit("-n1", "-t", "120", seconds=1, name="relax1", user="root")
@@ -53,7 +53,7 @@ def test_planning_is_tried_switched_on_and_off_as_its_two_guides_say(site: tuple
     simulated = [line for line in tried if " LOG " in line]
     tried = [line for line in tried if line not in simulated]
     for line in tried:
-        said = shell.run(line, (0, 1) if line.endswith("doctor") else (0,))  # doctor fails: OverTimeLimit is 0
+        said = shell.run(line, (0, 1) if line.endswith("doctor") else (0,))  # doctor fails because OverTimeLimit is 0
         if line.endswith("--dry-run"):
             assert "OverTimeLimit is 0 in partition main" in said
     conf = lab.slurm_conf.read_text()
@@ -62,7 +62,7 @@ def test_planning_is_tried_switched_on_and_off_as_its_two_guides_say(site: tuple
     config = Path(shell.env["BATCHCAST_CONFIG"])
     config.write_text(config.read_text() + settings_of("planning-limits.md").replace("= 10 ", "= 100 "))
     for line in on:
-        if line == "batchcast plan":  # the step before is to restart the collector
+        if line == "batchcast plan":  # the previous step restarts the collector
             follower.kill(signal.SIGTERM)
             follower.start()
             lab.wait(follower.has_looked, "a cycle", PATIENCE)

@@ -1,4 +1,4 @@
-"""VASP directories submitted to a real Slurm: the collector reads their inputs, and `walltime` answers from them."""
+"""Tests VASP directories submitted to a real Slurm: the collector reads their inputs, and `walltime` uses them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ POTCAR = (
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Directories of the lab's user: `short` and `long`, which differ in their cutoff, and a trap."""
+    """Directories of the lab's user: `short` and `long`, which differ in their cutoff, and one that must not be
+    read."""
     with tempfile.TemporaryDirectory(prefix="batchcast-home-") as place:
         top = Path(place)
         top.chmod(0o755)
@@ -49,17 +50,17 @@ def home() -> Iterator[Path]:
 
 
 def inputs(store: str) -> dict[str, tuple[int, str | None]]:
-    """What the store has of each job: whether it has left by the clock's events, and its features."""
+    """Return for each job in the store whether it has left the queue by the clock's events, and its features."""
     with contextlib.closing(sqlite3.connect(store)) as database:
         try:
             rows = database.execute("SELECT job_id, told & 4, inputs FROM jobs").fetchall()
-        except sqlite3.OperationalError as error:  # the collector has not made its tables yet
+        except sqlite3.OperationalError as error:  # the collector has not created its tables yet
             raise RuntimeError(str(error)) from error
     return {job_id: (gone, features) for job_id, gone, features in rows}
 
 
 def test_walltime_of_a_vasp_directory_rests_on_its_inputs(lab_here: None, home: Path) -> None:
-    """All jobs have one name and one size. The small cutoff runs 1 s, the large one 6 s."""
+    """All jobs have one name and one size. Jobs with the small cutoff run 1 s, jobs with the large one 6 s."""
     with Lab(nodes=4, cpus=4) as lab:
         store = str(lab.root / "inputs.db")
         follower = Follower(lab, store, interval=1.0, RUNTIME=SPEC, LIMITS=SPEC, WAIT="recent_wait:need=1", MEMORY="",
@@ -79,7 +80,7 @@ def test_walltime_of_a_vasp_directory_rests_on_its_inputs(lab_here: None, home: 
 
             run(10)
             trap = lab.submit("-n1", "-t60", f"--chdir={home / 'trap'}", seconds=1, name="relax")
-            run(20)  # a predictor is trained when jobs are submitted, here from what ended before
+            run(20)  # a predictor is trained at submissions, here from jobs that ended before
             known = {job: json.loads(features or "{}") for job, (_, features) in inputs(store).items()}
             assert {known[job].get("encut") for job, name in jobs.items() if name == "short"} == {200.0}
             assert {known[job].get("encut") for job, name in jobs.items() if name == "long"} == {600.0}

@@ -1,4 +1,4 @@
-"""The same jobs of a real Slurm as `sacct -P -o ALL` and as `--json` prints them: every column is the same."""
+"""Tests that `sacct -P -o ALL` and `sacct --json` give the same columns for the same jobs of a real Slurm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 
 HOLD = "/usr/bin/perl -e 'my $x = chr(97) x ($ARGV[0] << 20); select undef, undef, undef, $ARGV[1]'"
 OF_THE_COMMAND = {"exclusive", "array_throttle", "nice", "cpus_per_task", "app_id"}
-"""Columns from SubmitLine, which the JSON of Slurm 22.05 does not have."""
+"""Columns from SubmitLine, which the JSON of Slurm 22.05 does not contain."""
 
 
 def test_sacct_prints_the_same_columns_as_text_and_as_json(tmp_path: Path) -> None:
@@ -48,11 +48,12 @@ def test_sacct_prints_the_same_columns_as_text_and_as_json(tmp_path: Path) -> No
 
 
 def differing(one: Trace, other: Trace) -> dict[str, tuple[object, object]]:
-    """The columns of two readings that are not the same."""
+    """Return the columns that differ between two readings."""
     unequal = {}
     for name in sorted({*one.names, *other.names} - OF_THE_COMMAND):
         first, second = (values(trace, name) for trace in (one, other))
-        if name in ("alloc_procs", "avg_cpu_time"):  # text gives jobs that never started what they asked for
+        # the text form gives jobs that never started their requested values
+        if name in ("alloc_procs", "avg_cpu_time"):
             first = [value if ran else None for value, ran in zip(first, values(one, "alloc_nodes"))]
         if first != second:
             unequal[name] = (first, second)
@@ -60,7 +61,7 @@ def differing(one: Trace, other: Trace) -> dict[str, tuple[object, object]]:
 
 
 def values(trace: Trace, name: str) -> list[object]:
-    """A column as plain values, None where nothing is known."""
+    """Return a column as plain values, with None for unknown."""
     if name not in trace.names:
         return [None] * len(trace)
     column = trace.column(name)

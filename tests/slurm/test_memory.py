@@ -1,4 +1,5 @@
-"""Jobs that hold what they are told to, on a real Slurm with jobacct_gather/linux: what the collector makes of it."""
+"""Tests jobs that use a given amount of memory on a real Slurm with jobacct_gather/linux: what the collector
+records."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 HOLD = "/usr/bin/perl -e 'my $x = chr(97) x ($ARGV[0] << 20); select undef, undef, undef, $ARGV[1]'"
 MIB = 1024.0
 BESIDES = 24 * MIB
-"""The interpreter, the shell and srun beside what a job was told to hold."""
+"""Memory of the interpreter, the shell and srun beside the job's own amount."""
 
 
 @pytest.fixture(scope="module", params=["here", pytest.param("newer", marks=pytest.mark.slow)])
@@ -34,7 +35,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 def submit(lab: Lab, name: str, command: str, *options: str) -> None:
-    """A job of `daemon`'s that runs the command."""
+    """Submit a job of user `daemon` that runs the command."""
     plain = ("--parsable", "--uid=daemon", "--gid=daemon", "--chdir=/tmp", "-o", "/dev/null", "-t", "5")
     lab.run("sbatch", *plain, "-J", name, *options, "--wrap", command)
 
@@ -52,7 +53,7 @@ def test_the_store_knows_what_each_job_held_and_which_ran_out(lab: Lab) -> None:
     methods = {"RUNTIME": "recent_mean", "WAIT": "recent_wait:need=1"}
     follower = Follower(lab, str(lab.root / "memory.db"), HISTORY_DAYS="0.02", **methods)
     follower.run("collect", "--once", "--quiet")
-    follower.run("collect", "--once", "--quiet")  # the queue goes on showing FAILED: accounting's word stays
+    follower.run("collect", "--once", "--quiet")  # the queue still shows FAILED, but the state from accounting stays
     jobs = stored(follower.store)
     assert len(jobs) == 11  # steps multiply nobody
     said_of_each_job(jobs)
@@ -60,7 +61,7 @@ def test_the_store_knows_what_each_job_held_and_which_ran_out(lab: Lab) -> None:
 
 
 def accounted(lab: Lab) -> bool:
-    """Whether accounting knows how each of the eleven jobs and its batch step ended."""
+    """Return whether accounting has the final state of the eleven jobs and their batch steps."""
     lines = [line.split("|") for line in lab.run("sacct", "-naP", "-o", "JobID,State,End").splitlines()]
     ended = [job for job, state, end in lines if state != "RUNNING" and end != "Unknown"]
     return len(ended) == len(lines) and sum(job.endswith(".batch") for job in ended) == 11
@@ -82,10 +83,10 @@ def said_of_each_job(jobs: list[dict[str, Any]]) -> None:
 
 
 def said_to_users(follower: Follower) -> None:
-    """Both numbers from one command; doctor says how they were measured."""
+    """One command gives both numbers, and doctor says how they were measured."""
     limit, _, memory, why = follower.run("walltime", "--name", "grows", "-u", "daemon").splitlines()
     assert limit.startswith("#SBATCH --time=")
-    assert memory == "#SBATCH --mem=200M"  # 150 MiB, what is beside it and a tenth, up to the step
+    assert memory == "#SBATCH --mem=200M"  # 150 MiB, the overhead and a tenth, rounded up to the step
     assert "kernel: 95% of jobs like this hold 1" in why
     assert "similar jobs alone say" in why
     (answer,) = json.loads(follower.run("walltime", "--name", "grows", "-u", "daemon", "--json"))["results"]

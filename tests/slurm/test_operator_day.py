@@ -1,4 +1,4 @@
-"""How operator_day.py judges answers; the day itself is a program, which needs a lab."""
+"""Tests how operator_day.py judges answers; the day itself is a program that needs a lab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOW = 10_000.0
 
 
 class Shown:
-    """A lab whose `squeue` shows one text."""
+    """A lab whose `squeue` always shows the same text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -29,7 +29,8 @@ def job(start: float | None) -> dict[str, Any]:
 
 
 def test_90_percent_times_within_the_day_are_counted_apart() -> None:
-    """Of later ones, those whose jobs started count as held and the others not at all, so their share is too high."""
+    """Of later 90 % times, only those of started jobs count, and they count as held, so the share of held times is too
+    high."""
     told = [Told("renewed", str(k), 0.0, 100.0, by_90) for k, by_90 in enumerate((500.0, 500.0, 500.0, 2e4, 2e4))]
     jobs = {str(k): job(start) for k, start in enumerate((400.0, 600.0, None, 400.0, None))}
     row = judged("renewed", told, jobs, NOW)

@@ -1,4 +1,5 @@
-"""The order on a real Slurm: factors by forecast, arrays whole, others' left alone, none of ours after --off."""
+"""Tests the queue order on a real Slurm: factors by prediction, arrays as a whole, others' factors unchanged, none left
+after --off."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_the_order_is_set_survives_and_goes_back(lab: Lab) -> None:
         now = factors(lab)
         assert now[short] > now[array] > now[long] > 0
         assert now[theirs] == 7
-        assert len(lab.run("squeue", "-h", "-t", "PD", "-o", "%i").split()) == 4  # the array is one record still
+        assert len(lab.run("squeue", "-h", "-t", "PD", "-o", "%i").split()) == 4  # the array is still one record
         saved(lab, long)
         kill(lab, "slurmctld")
         lab.start_slurmctld()
@@ -68,13 +69,13 @@ def test_the_order_is_set_survives_and_goes_back(lab: Lab) -> None:
         follower.run("plan", "--on")
         lab.wait(lambda: mine <= factors(lab).keys(), "factors again", PATIENCE)
         follower.kill(signal.SIGKILL)
-        assert mine <= factors(lab).keys()  # with batchcast dead the last levels stay
+        assert mine <= factors(lab).keys()  # when batchcast is dead, the last levels stay
         follower.run("plan", "--off")
         assert factors(lab) == {theirs: 7}
 
 
 def cycles(record: Path) -> list[Counter[str]]:
-    """Each whole cycle's commands and how often it ran them, without the options that name jobs and times."""
+    """Return each complete cycle's commands and how often it ran them, without options that name jobs and times."""
     found: list[Counter[str]] = []
     for line in record.read_text().splitlines():
         words = json.loads(line)["command"]
@@ -86,7 +87,7 @@ def cycles(record: Path) -> list[Counter[str]]:
 
 
 def test_after_off_a_cycle_runs_the_commands_of_a_cycle_before_planning(lab: Lab, tmp_path: Path) -> None:
-    """Once 12 to 19 calls a cycle were left for hours, where 5.8 were made before planning."""
+    """Regression: after `plan --off` 12 to 19 calls a cycle remained for hours, instead of the 5.8 before planning."""
     lab.submit("-t", "600", "-N4", "--exclusive", seconds=600 * MINUTE)
     mine = {lab.submit("-t", str(limit), seconds=MINUTE) for limit in (100, 90)}
     usual = []

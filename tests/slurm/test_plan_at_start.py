@@ -1,4 +1,5 @@
-"""A real slurmctld's prolog gives a job that starts on a planned limit its own one back, the collector being dead."""
+"""Tests that slurmctld's prolog restores the own limit of a job that starts with a planned limit, without the
+collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other modes of planning on a real Slurm: by --time-min, and by advice in comments alone."""
+"""Tests the other modes of planning on a real Slurm: by --time-min, and by comments alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shown(lab: Lab, job_id: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def planner(lab: Lab, name: str, mode: str) -> Iterator[Follower]:
-    """A collector that plans so; nobody else plans beside it, and nothing of it is left."""
+    """A collector that plans in this mode, alone; all its traces are removed afterwards."""
     follower = agent(lab, name)
     follower.env["BATCHCAST_PLAN"] = mode
     follower.start()
@@ -49,7 +49,7 @@ def planner(lab: Lab, name: str, mode: str) -> Iterator[Follower]:
 
 
 def off(lab: Lab, follower: Follower) -> None:
-    """Switched off; on a fast clock a busy store may be locked for longer than anybody waits."""
+    """Switch planning off, and retry: on a fast clock a busy store may stay locked longer than the time-out."""
     lab.wait(lambda: follower.run("plan", "--off") is not None, "planning off", 120)
 
 
@@ -67,7 +67,7 @@ def test_by_time_min_slurm_starts_a_job_earlier_and_it_has_its_own_limit_back(la
         lab.wait(lambda: shown(lab, fits)["TimeMin"] == "00:25:00", "a --time-min", 120)
         assert shown(lab, fits)["TimeLimit"] == "00:40:00"
         assert shown(lab, fits)["AdminComment"] == "batchcast:limit=00:40:00,time-min=00:25:00;"
-        assert {shown(lab, job)["TimeMin"] for job in (first, head)} == {"N/A"}  # nothing would cover it there
+        assert {shown(lab, job)["TimeMin"] for job in (first, head)} == {"N/A"}  # no OverTimeLimit would cover it there
         lab.run("scancel", blocker)
         lab.wait(lambda: shown(lab, fits)["JobState"] == "RUNNING", "a job started by backfill")
         assert shown(lab, head)["JobState"] == "PENDING"
@@ -111,7 +111,7 @@ def test_who_changes_the_limit_of_a_job_with_our_time_min_has_that_taken_away(la
 @pytest.mark.slow
 def test_advice_is_a_comment_and_nothing_else(lab: Lab) -> None:
     with planner(lab, "advise", "advise") as follower:
-        done = submitted(lab, "-n1", seconds=MINUTE)  # one that has started: waits are known then
+        done = submitted(lab, "-n1", seconds=MINUTE)  # a job that has started, because its wait is known then
         lab.wait(lambda: shown(lab, done)["JobState"] == "COMPLETED", "a finished job")
         submitted(lab, "-N4", "--exclusive", limit=240, seconds=240 * MINUTE)
         job = submitted(lab, "-n1", "--comment=own words", seconds=MINUTE)

@@ -1,4 +1,5 @@
-"""Planning on a real Slurm, with forecasts that are always far too short, under SIGKILLs: no job is ended early."""
+"""Tests planning on a real Slurm with predictions that are always far too short, under SIGKILLs: no job is ended
+early."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 
 
 PATIENCE = 180.0
-"""Real seconds to wait for what a look or two brings: on a machine with other work a collector takes long to start."""
+"""Real seconds to wait for the effect of one or two cycles: on a busy machine a collector starts slowly."""
 
 
 @pytest.fixture(scope="module", params=["here", pytest.param("newer", marks=pytest.mark.slow)])
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """Four nodes, three partitions, at sixty times the speed, on each Slurm."""
+    """Four nodes and three partitions at sixty times the speed, on each Slurm."""
     for _ in labs_on(request.param, speed=SPEED):
         with Lab(nodes=4, cpus=4, speed=SPEED, conf=CONF) as running:
             yield running
@@ -72,7 +73,8 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
     ran = accounted(lab)
     assert early(asked, ran) == []
     assert {ran[i].state for i in asked} == {"COMPLETED", "TIMEOUT"}
-    words = told(lab)  # nobody gave these limits back; where accounting has the planned one, it has the user's beside
+    # these limits were not restored; where accounting has the planned limit, it also has the user's limit
+    words = told(lab)
     assert all(ran[i].limit == one.limit or f"limit=00:{one.limit}:00," in words[i] for i, one in asked.items())
 
 
@@ -87,7 +89,8 @@ def emptied(lab: Lab) -> Iterator[None]:
 
 
 def planned_and_running(lab: Lab, planner: Follower, *asked: Asked) -> dict[str, Asked]:
-    """Jobs that were planned while they waited and have started since the collector died: limits of 40 stand at 25."""
+    """Jobs that were planned while they waited and started after the collector died: limits of 40 min are set to 25
+    min."""
     planner.start()
     (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
     jobs = submitted(lab, list(asked), "-n2")
@@ -139,7 +142,7 @@ def test_a_suspended_job_has_its_own_limit_back_before_it_goes_on(lab: Lab) -> N
     lab.run("scontrol", "resume", job)
     empty(lab, 300)
     planner.kill(signal.SIGTERM)
-    ran = accounted(lab)[job]  # what sleeps counts the time it was stopped, Slurm does not
+    ran = accounted(lab)[job]  # `sleep` counts the time while the job was suspended, Slurm does not
     assert (ran.state, ran.limit) == ("COMPLETED", 40)
 
 
@@ -177,7 +180,7 @@ def test_where_overtimelimit_is_lowered_limits_go_back_first_and_it_is_said(lab:
 
 
 def elapsed(lab: Lab, job: str) -> float:
-    """Minutes that a job has run."""
+    """Return the minutes that a job has run."""
     return minutes(lab.run("squeue", "-h", "-j", job, "-o", "%M").strip())
 
 
@@ -188,14 +191,15 @@ def test_a_maintenance_announced_after_jobs_started_and_were_submitted_ends_noth
     (job,) = jobs
     planner.start()
     lab.wait(lambda: limits_now(lab)[job] == 100, "its own limit", PATIENCE)
-    waiting = submitted(lab, [Asked(40, 3.0)], "-n16")  # all of the machine, so it waits for the end of the other
+    # the job needs the whole machine, so it waits for the other job's end
+    waiting = submitted(lab, [Asked(40, 3.0)], "-n16")
     (later,) = waiting
     lab.wait(lambda: limits_now(lab)[later] == 25, "planned limits", PATIENCE)
     when = ("starttime=now+10minutes", "duration=120", "users=root", "nodes=ALL", "flags=maint,ignore_jobs")
     name = lab.run("scontrol", "create", "reservation", *when).split()[-1]
     lab.wait(lambda: later in of_kind(planner, "restored"), "the limit of a job that might run into it", PATIENCE)
     lab.wait(lambda: "State=ACTIVE" in lab.run("scontrol", "show", "reservation", name), "the maintenance", PATIENCE)
-    assert states(lab, jobs) == {"R"}  # on into the maintenance, as it would with its own limit
+    assert states(lab, jobs) == {"R"}  # the job runs into the maintenance, as it would with its own limit
     lab.wait(lambda: not states(lab, jobs), "the end of the job", PATIENCE)
     with contextlib.suppress(RuntimeError):  # it may be over
         lab.run("scontrol", "delete", f"reservation={name}")

@@ -1,4 +1,5 @@
-"""Two thousand jobs in a real queue: what one cycle costs slurmctld, and that every job has its forecasts after it."""
+"""Tests two thousand jobs in a real queue: the cost of one cycle for slurmctld, and that every job has its predictions
+after it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from batchcast.store.reader import Reader
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
 WAITING = 2000
-METHODS = 8  # kernel, last_2, recent_mean and calibrated of the run time, four of the wait
+METHODS = 8  # run time: kernel, last_2, recent_mean and calibrated; wait: four methods
 
 
 class Cost(NamedTuple):
@@ -26,7 +27,8 @@ class Cost(NamedTuple):
 
 
 def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
-    """One cycle over a queue of so many jobs, `alone` of them submitted one by one, the others as tasks of arrays."""
+    """Run one cycle over a queue of this many jobs, `alone` of them submitted singly and the others as tasks of
+    arrays."""
     first_job = lab.submit("-N4", "--exclusive", "-t", "60", seconds=3600)
     lab.wait(lambda: lab.run("squeue", "-h", "-j", first_job, "-o", "%t").strip() == "R", "the machine to be taken")
     for k in range(alone):
@@ -34,12 +36,13 @@ def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
     for first in range(alone, waiting, 1000):
         lab.submit("-n1", "-t", "10", f"--array=1-{min(1000, waiting - first)}", seconds=60, name="array")
     follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.01")
-    follower.run("collect", "--once", "--quiet")  # history, and what the first look costs, are not the question
+    # the test does not measure the cost of reading history and of the first cycle
+    follower.run("collect", "--once", "--quiet")
     for row in Reader(follower.store).rows("SELECT count(*) AS n FROM jobs WHERE open = 1 AND start_time IS NULL"):
         assert row["n"] == waiting
     spent = forecasts = 0.0
 
-    def cycle_issues_all() -> bool:  # the first within a settling time of the submissions waits for what may still come
+    def cycle_issues_all() -> bool:  # the first cycle soon after the submissions waits for jobs that may still arrive
         nonlocal spent, forecasts
         before = cpu_seconds(lab)
         follower.run("collect", "--once", "--quiet")

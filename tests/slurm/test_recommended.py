@@ -1,4 +1,4 @@
-"""Each recommendation that a report can print, on a real Slurm: its exact settings, and what they change there."""
+"""Tests each recommendation of a report on a real Slurm: its exact settings, and what they change there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ RECOMMENDED = [(*row, found) for row in ROWS if (found := recommended_settings(*
 
 @pytest.fixture(scope="module", params=["here", pytest.param("newer", marks=pytest.mark.slow)])
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """Four busy nodes at sixty times the speed. The `quick` jobs of daemon ran 2 min, the `slow` jobs of games 40."""
+    """Four busy nodes at sixty times the speed. The `quick` jobs of user daemon ran 2 min, the `slow` jobs of user
+    games 40 min."""
     for _ in labs_on(request.param, speed=SPEED):
         with Lab(nodes=4, cpus=4, speed=SPEED, conf={**CONF, "PriorityType": "priority/multifactor"}) as running:
             for _ in range(4):
@@ -45,11 +46,11 @@ def test_every_row_of_a_slurm_that_needs_no_foresight_has_settings() -> None:
 def test_a_recommendation_does_on_a_slurm_what_it_says(
     lab: Lab, tmp_path: Path, policy: str, predictor: str, settings: dict[str, str | float]
 ) -> None:
-    """Two jobs wait: the quick one has the longer limit, so limits and predictions order the two differently."""
+    """Two jobs wait, and the quick one has the longer limit, so limits and predictions order them differently."""
     config = tmp_path / "batchcast.toml"
     config.write_text(f"{settings_toml(settings)}\n")
     follower = agent(lab, f"{policy}-{predictor}", HISTORY_DAYS="1")
-    for name in settings:  # the lines of the report alone decide
+    for name in settings:  # only the lines of the report decide
         follower.env.pop(f"BATCHCAST_{name.upper()}", None)
     if "runtime" not in settings:
         follower.env["BATCHCAST_RUNTIME"] = load({}, {})["runtime"]
@@ -65,7 +66,7 @@ def test_a_recommendation_does_on_a_slurm_what_it_says(
             assert limits_now(lab)[quick] == 100
         else:
             lab.wait(lambda: limits_now(lab)[quick] < 100, "a planned limit", PATIENCE)
-            assert limits_now(lab)[quick] == 85  # the invariant: no less than its own limit minus OverTimeLimit
+            assert limits_now(lab)[quick] == 85  # the invariant: no limit below the job's own limit minus OverTimeLimit
             assert not factors(lab)
         follower.run("plan", "--off")
         assert not factors(lab)

@@ -1,4 +1,5 @@
-"""A workload on a real Slurm under an accelerated clock, the collector beside it: undisturbed, and under faults."""
+"""Replays a workload on a real Slurm under an accelerated clock with the collector beside it, undisturbed and under
+faults."""
 
 from __future__ import annotations
 
@@ -31,19 +32,19 @@ from conftest import absent
 pytestmark = [pytest.mark.slurm]
 SPEED = 60.0
 FAST_PATIENCE = f"&connect_timeout={60 * SPEED:.0f}"
-"""libpq counts the fast clock's seconds."""
+"""libpq counts seconds of the fast clock."""
 NODES = 4
 JOBS = 30
 KILLS = 10
 RUNTIME = ("recent_mean", "last_2")
 WAIT = ("forecast", "recent_wait", "qbets", "log_uniform", "pqstar", "ibl", "scheduler_replay")
 UNDESCRIBED = "none"
-"""The collector captures no machine: a replay of the log could not know at which of its submissions it had done so."""
+"""The collector captures no machine, because a replay of the log could not know at which submission that happened."""
 METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
 
 
 def methods() -> dict[tuple[str, str], Any]:
-    """Fresh predictors by kind and name."""
+    """Return new predictors by kind and name."""
     return {("runtime", m): make("runtime", m) for m in RUNTIME} | {("wait", m): make("wait", m) for m in WAIT}
 
 
@@ -51,8 +52,8 @@ def methods() -> dict[tuple[str, str], Any]:
 def calm(
     jobs: int = JOBS, store: str | None = None, on_nodes: bool = False, load: float | None = None
 ) -> Iterator[Follower]:
-    """The replay without faults, into an SQLite file of its own or the store given; on the nodes as captured, at a load
-    or a job every 70 s."""
+    """Run the replay without faults, into a new SQLite file or the given store; on the nodes as captured, with a load
+    or one job every 70 s."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
         follower = Follower(lab, store or str(lab.root / "store.db"), **METHODS, MACHINE=UNDESCRIBED)
         if on_nodes:
@@ -72,7 +73,8 @@ def calm(
 
 @contextlib.contextmanager
 def troubled(jobs: int = JOBS, kills: int = KILLS) -> Iterator[Follower]:
-    """The replay with kills of the collector, both daemons restarted, and the store's disk full for a while."""
+    """Run the replay with kills of the collector, restarts of both daemons, and a store whose disk is full for a
+    while."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab, small_disk(lab.root / "disk") as disk:
         follower = Follower(lab, str(disk / "store.db"), **METHODS, MACHINE=UNDESCRIBED)
         begin(follower)
@@ -85,7 +87,7 @@ def troubled(jobs: int = JOBS, kills: int = KILLS) -> Iterator[Follower]:
 
 
 class Trouble:
-    """What goes wrong, spread over the submissions; every wait is for a condition."""
+    """The faults, spread over the submissions; each pause waits for a condition, not for a time."""
 
     def __init__(self, follower: Follower, disk: Path, planned: list[Planned], kills: int) -> None:
         rng = np.random.default_rng(5)
@@ -118,7 +120,8 @@ class Trouble:
         self.follower.lab.start_slurmctld()
 
     def fill(self) -> None:
-        """Nothing more can be written, and the collector, started anew, has said so (a log it had could be reused)."""
+        """Check that nothing more can be written, and that the restarted collector has logged it (an existing log could
+        be reused)."""
         self.follower.kill(signal.SIGTERM)
         with (self.disk / "ballast").open("wb", buffering=0) as ballast:
             for size in (65536, 512):
@@ -132,18 +135,18 @@ class Trouble:
         self.follower.lab.wait(lambda: self.words() > seen, f"word of the full disk\n{self.follower.tail()}", 120)
 
     def empty(self) -> None:
-        """Room again; a collector that could not even start is started, as systemd would."""
+        """Free the disk; start a collector that could not start, as systemd would."""
         (self.disk / "ballast").unlink()
         self.follower.kill(signal.SIGTERM)
         self.follower.start()
 
     def words(self) -> int:
-        """How often the collector said that the disk is full."""
+        """Return how often the collector logged that the disk is full."""
         return self.follower.log.read_text(errors="replace").count("is full")
 
 
 class small_disk:
-    """A file system of 24 MB; where mounting is not allowed, the test that needs it says so."""
+    """A file system of 24 MB; if mounting is not allowed, the test that needs it says so."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -162,9 +165,9 @@ class small_disk:
 
 
 def begin(follower: Follower) -> None:
-    """The collector has looked once: forecasts are issued from now on.
+    """Wait for the collector's first cycle, after which it makes predictions.
 
-    Kernels are compiled before: half a minute that no operator waits for twice is half an hour of the fast clock.
+    Kernels are compiled before, because half a minute of compilation is half an hour of the fast clock.
     """
     rows = range(40)
     trace = Trace.from_arrays(
@@ -187,7 +190,7 @@ def begin(follower: Follower) -> None:
 
 
 def finish(follower: Follower) -> None:
-    """Every job is over, sacct knows it, and so does the store."""
+    """Wait until every job has ended in Slurm, in sacct and in the store."""
     lab = follower.lab
     lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG,S").strip(), "empty queue", 600)
     lab.wait(
@@ -238,7 +241,7 @@ def test_a_replay_under_faults(tmp_path: Path) -> None:
 
 
 def check_jobs(followed: Follower) -> None:
-    """Every job is there once, with the times sacct gives."""
+    """Check that the store has every job once, with the times of sacct."""
     kept = [
         (
             j["job_id"],
@@ -255,14 +258,16 @@ def check_jobs(followed: Follower) -> None:
 
 
 def check_names(followed: Follower) -> None:
-    """Names are as submitted, newlines and 4-byte characters included; a job only sacct ever showed has its ` for "."""
+    """Check that names are as submitted, with newlines and 4-byte characters; a name that only sacct showed has `
+    instead of "."""
     from workload import NAMES
 
     assert {j["job_name"] for j in stored(followed.store)} <= {*NAMES, *(n.replace('"', "`") for n in NAMES)}
 
 
 def check_outcomes(followed: Follower) -> None:
-    """Every job had its forecasts, each with its outcome. Their names are new: few or none get an advised limit."""
+    """Check that every job had its predictions, each with its outcome. The jobs' names are new, so few or none get a
+    suggested limit."""
     rows = Reader(followed.store).rows("SELECT * FROM forecast_outcomes")
     jobs = {j["row"]: j for j in stored(followed.store)}
     issued = {(r["row"], r["kind"], r["method"]) for r in rows if r["moment"] == "submit"}
@@ -279,7 +284,8 @@ def check_outcomes(followed: Follower) -> None:
 
 
 def check_in_time(calm: Follower) -> None:
-    """Issued within two looks of its submission: those that waited longer had it in time."""
+    """Check that each prediction was made within two cycles of the submission, and so in time for jobs that waited
+    longer."""
     rows = Reader(calm.store).rows(
         "SELECT f.issued_at, j.submit_time, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
         "f.moment = 'submit'"
@@ -290,12 +296,12 @@ def check_in_time(calm: Follower) -> None:
 
 
 def check_recorded_clock_agrees(followed: Follower, tmp_path: Path, most_late: int = 0) -> None:
-    """The recorded clock over the exported log says what the live clock said, to the last bit.
+    """Check that a replay of the exported log gives the collector's predictions bit by bit.
 
-    With slurmctld and slurmdbd restarted under it the collector may learn of an event after its clock has passed that
-    instant. It counts these (`doctor` shows them); forecasts made meanwhile could not know, so with any of them only
-    their number is held. As told: Slurm lets a run that had finished last until its requeue, which nobody could know
-    when it was told.
+    If slurmctld and slurmdbd are restarted, the collector may learn of an event after its clock has passed that
+    instant. The collector counts these late events (`doctor` shows them); predictions made meanwhile could not know
+    them, so with any late event only the number of predictions is compared. The log is exported `--as-told`, because
+    Slurm extends a finished run until its requeue, which was unknown when the collector read it.
     """
     store = Store(followed.store)
     with store.begin() as connection:
@@ -329,7 +335,7 @@ def check_recorded_clock_agrees(followed: Follower, tmp_path: Path, most_late: i
 
 
 def check_accuracy(calm: Follower) -> None:
-    """Waiting users were answered, and coverage and error are printed, beside Slurm's own."""
+    """Check that waiting users got answers, and print coverage and error beside Slurm's own."""
     assert "LIKELY" in calm.answers
     assert "SLURM SAYS" in calm.answers
     text = calm.run("accuracy")
@@ -339,7 +345,7 @@ def check_accuracy(calm: Follower) -> None:
 
 
 def check_faults(troubled: Follower, kills: int = KILLS) -> None:
-    """The disk was full, and the collector was killed as often as planned."""
+    """Check that the disk was full and that the collector was killed as often as planned."""
     log = troubled.log.read_text(errors="replace")
     assert "is full" in log
     assert troubled.killed >= kills

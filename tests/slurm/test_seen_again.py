@@ -1,4 +1,5 @@
-"""What once misled a collector, on a real Slurm: jobs hidden for a while, its own clock ahead, limits changed later."""
+"""Tests cases that once misled a collector, on a real Slurm: jobs hidden for a while, its own clock ahead, limits
+changed later."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 
 @pytest.fixture(scope="module", params=["here", pytest.param("newer", marks=pytest.mark.slow)])
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """One lab on real time for all of these."""
+    """One lab in real time for all tests of this file."""
     for _ in labs_on(request.param, speed=1.0):
         with Lab(nodes=2, cpus=2) as running:
             yield running
@@ -33,7 +34,7 @@ def follower(lab: Lab, tmp_path: Path) -> Follower:
 
 
 def the(store: str, job_id: str) -> list[dict[str, Any]]:
-    """Every run of a job, in order."""
+    """Return every run of a job, in order."""
     return [row for row in stored(store) if row["job_id"] == job_id]
 
 
@@ -49,7 +50,7 @@ def running(lab: Lab, job_id: str) -> bool:
 
 @pytest.mark.slow
 def test_a_running_job_that_was_given_up_for_lost_and_is_seen_again_is_open_again(lab: Lab) -> None:
-    """To a collector that may not see others' jobs for a while they are lost; when it may, they run."""
+    """While a collector may not see other users' jobs, these jobs are lost; when it may see them again, they run."""
     place = lab.root / "of-nobody"
     place.mkdir()
     place.chmod(0o777)
@@ -84,7 +85,7 @@ def privacy(lab: Lab) -> str:
 
 
 def look(lab: Lab, follower: Follower, place: Path) -> None:
-    """One cycle of a collector that is `nobody`, unknown to accounting."""
+    """Run one cycle of a collector as user `nobody`, whom accounting does not know."""
     user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *lab.place.rights]
     env = {**follower.env, "HOME": str(place)}
     words = [*user, *BATCHCAST, "collect", "--once", "--quiet"]
@@ -94,7 +95,7 @@ def look(lab: Lab, follower: Follower, place: Path) -> None:
 
 @pytest.mark.parametrize("ahead", ["+1d", pytest.param("+10m", marks=pytest.mark.slow)])
 def test_a_clock_that_was_ahead_for_one_reading_leaves_nothing_ahead(lab: Lab, follower: Follower, ahead: str) -> None:
-    """One cycle ends though its clock is ahead; what ends afterwards is read by the next one."""
+    """One cycle ends although the collector's clock is ahead; the next cycle reads what ends afterwards."""
     early = lab.submit("-n1", "-t5", seconds=600)
     lab.wait(lambda: running(lab, early), "a running job")
     words = ["faketime", "-m", "-f", ahead, *BATCHCAST, "collect", "--once"]

@@ -1,4 +1,4 @@
-"""`batchcast.lua` in a real slurmctld: no submission fails or waits twice, whatever the service does."""
+"""Tests `batchcast.lua` in a real slurmctld: no submission fails or waits twice, whatever the service does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANSWER = b'HTTP/1.0 200 OK\r\n\r\n{"results":[{"limit_s":1800.0,"likely_start_s"
 
 
 def said(lab: Lab) -> list[tuple[int, str, float, str]]:
-    """What each submission noted: questions so far, the limit it was told, seconds waited so far, the last failure."""
+    """What each submission recorded: questions so far, the suggested limit, seconds waited so far, the last failure."""
     found = re.findall(r"hint calls=(\d+) limit=(\S+) waited=(\S+) why=(.*)", lab.tail("slurmctld", 10_000))
     return [(int(calls), limit, float(waited), why) for calls, limit, waited, why in found]
 
@@ -62,7 +62,7 @@ def test_a_submission_is_told_a_limit_or_nothing_and_never_waits_for_a_service_t
             listening.bind(str(place))
             listening.listen(100)
             anew(lab)
-            submit(lab, 20)  # hung: accepted by the kernel, answered by nobody
+            submit(lab, 20)  # a hung service: the kernel accepts the connection, and no program answers
             *_, last = said(lab)
             assert (last[0], last[1]) == (1, "nil")
             assert last[2] < 1.0
@@ -72,7 +72,7 @@ def test_a_submission_is_told_a_limit_or_nothing_and_never_waits_for_a_service_t
             listening.bind(str(place))
             listening.listen(100)
             with script.open("a") as file:
-                file.write("if there then batchcast.wait = 20 end\n")  # the answer is looked at here, not its speed
+                file.write("if there then batchcast.wait = 20 end\n")  # this test checks the answer, not its speed
             anew(lab)
             asked = answered(listening, lab)
         assert asked.startswith("GET /v1/hint?")
@@ -136,13 +136,13 @@ def answer_once(listening: socket.socket, got: list[str]) -> None:
 
 
 def anew(lab: Lab) -> None:
-    """slurmctld with a module that remembers no failure."""
+    """Start slurmctld with a module that has no recorded failure."""
     lab.stop("slurmctld")
     lab.start_slurmctld()
 
 
 def answered(listening: socket.socket, lab: Lab) -> str:
-    """Answer the question of one submission at once; what was asked."""
+    """Answer the question of one submission at once; return the question."""
     got: list[str] = []
 
     listening.settimeout(30)

@@ -1,4 +1,5 @@
-"""Planning with forecasts that are always far too short, under SIGKILLs and on a full disk: no job is ended early."""
+"""Tests planning with predictions that are always far too short, under SIGKILLs and on a full disk: no job is ended
+early."""
 
 from __future__ import annotations
 

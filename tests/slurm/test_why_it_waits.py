@@ -1,4 +1,4 @@
-"""Reasons, cancelled jobs and privacy as a real Slurm prints them; the answers that follow. Real time."""
+"""Tests reasons, cancelled jobs and privacy as a real Slurm prints them, and the answers that follow. Real time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
 
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside: bool) -> None:
-    """Also beside a reservation of other nodes: 22.05 names the nodes, 24.11 says of them that they may be reserved."""
+    """Also tested beside a reservation of other nodes: 22.05 names these nodes, 24.11 says that they may be
+    reserved."""
     with Lab(nodes=2, cpus=2) as lab:
         if beside:
             lab.run("scontrol", "create", "reservation", "reservationname=course", "starttime=now+2hours",
@@ -45,7 +46,7 @@ def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside
 
 
 def test_jobs_that_take_the_advised_limit_start_before_the_maintenance() -> None:
-    """The sentence for users is followed to the letter: as the user, with the command that is printed below it."""
+    """The test follows the advice to a user literally: as that user, with the command printed below it."""
     with Lab(nodes=2, cpus=4) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
         lab.run("scontrol", "create", "reservation", "reservationname=power", "starttime=now+3hours", "duration=60",
@@ -76,7 +77,7 @@ WANTED = {
 
 
 def make_reasons(lab: Lab) -> dict[str, str]:
-    """Jobs that wait for one thing each, by what it is."""
+    """Return jobs that each wait for one thing, by that thing."""
     lab.run("scontrol", "update", "nodename=n3", "state=drain", "reason=broken")
     lab.run("sacctmgr", "-iQ", "add", "qos", "one", "set", "MaxJobsPerUser=1")
     lab.run("sacctmgr", "-iQ", "modify", "user", USERS[0], "set", "qos+=one")
@@ -141,7 +142,7 @@ PRINTED = {
 
 
 def make_more_reasons(lab: Lab) -> dict[str, str]:
-    """As `make_reasons`, of limits of associations and QOS, of partitions, of a maintenance, of the machine itself."""
+    """Like `make_reasons`, for limits of associations and QOS, partitions, a maintenance, and the machine itself."""
     user, other = USERS
     for words in (
         ("modify", "user", other, "where", "account=physics", "set", "MaxJobs=1"),
@@ -179,7 +180,7 @@ def make_more_reasons(lab: Lab) -> dict[str, str]:
 
 
 def reasons(lab: Lab) -> dict[str, str]:
-    """Each waiting job's reason, as soon as it is one of its own."""
+    """Return each waiting job's reason, once Slurm has set a specific one."""
     jobs = Slurm(LabTransport(lab)).snapshot().jobs
     return {s.job_id: s.reason for s in jobs if s.state == "PENDING" and word(s.reason) not in ("", "Priority")}
 
@@ -189,7 +190,7 @@ def rules(lab: Lab) -> dict[str, Rule]:
 
 
 def settled(lab: Lab, wanted: dict[str, Rule], seconds: float) -> None:
-    """Until each of these jobs has a reason of that rule."""
+    """Wait until each of these jobs has a reason handled by that rule."""
     try:
         lab.wait(lambda: wanted.items() <= rules(lab).items(), "these rules", seconds)
     except TimeoutError:
@@ -198,7 +199,7 @@ def settled(lab: Lab, wanted: dict[str, Rule], seconds: float) -> None:
 
 
 def _answers(follower: Follower, jobs: dict[str, str]) -> str:
-    """What the user is told after one more look, once the store has each of these jobs."""
+    """Return the answers to the user after one more cycle, once the store has each of these jobs."""
     follower.run("collect", "--once", "--quiet")
     if not {j["job_id"] for j in stored(follower.store)} >= set(jobs.values()):
         return ""
@@ -206,7 +207,8 @@ def _answers(follower: Follower, jobs: dict[str, str]) -> str:
 
 
 def cancelled_together(lab: Lab, follower: Follower) -> None:
-    """While nobody looks: irregular tasks of a held array, and a held job, cancelled and purged from slurmctld."""
+    """Cancel irregular tasks of a held array, and a held job, while no collector runs, until slurmctld has purged
+    them."""
     odd = [k for k in range(1, 200) if k % 3 or k % 7 == 0]
     array = lab.submit("-n1", "-t5", "-H", "-a", ",".join(map(str, odd)), seconds=1)
     held = lab.submit("-n1", "-t5", "-H", seconds=1)
@@ -215,7 +217,7 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # it hears seconds later
     lab.run("scontrol", "update", "nodename=n3", "state=resume")
     lab.stop("slurmctld")
-    for path in (lab.root / "state").glob("job*"):  # slurmctld has forgotten, as it does after MinJobAge
+    for path in (lab.root / "state").glob("job*"):  # slurmctld has purged the job, as it does after MinJobAge
         path.unlink() if path.is_file() else None
     lab.start_slurmctld()
     follower.run("collect", "--once", "--quiet")
@@ -223,7 +225,7 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
 
 
 def _accounted(lab: Lab, array: str, held: str) -> bool:
-    """Whether accounting has both, cancelled, the array with its tasks."""
+    """Return whether accounting has both as cancelled, the array with its tasks."""
     rows = lab.run("sacct", "-aXnP", "-o", "jobid,state", "-j", f"{array},{held}").splitlines()
     return {row.partition("|")[0].partition("[")[0] for row in rows if "CANCELLED" in row} == {f"{array}_", held}
 
@@ -253,7 +255,7 @@ def test_a_site_that_hides_jobs_is_noticed_and_doctor_fails_without_the_right_to
 
 
 def as_stranger(lab: Lab, follower: Follower, *words: str) -> str:
-    """A verb as `nobody`, who collects into a store of its own and is unknown to accounting."""
+    """Run a verb as `nobody`, who collects into a separate store and whom accounting does not know."""
     place = lab.root / "stranger"
     place.mkdir(mode=0o777)
     place.chmod(0o777)

@@ -2,9 +2,9 @@
 
     python tests/slurm/under_fire.py --seeds 1,2,3 --jobs 300 --kills 67 --forecasts hasty,kernel,none -o fire.jsonl
 
-One line a run in the file; a run that stands there is not made again. `none` is the same seeded workload under the same
-seeded kills of Slurm's daemons without batchcast, `hasty` a forecaster that says one minute of every job; with an order
-(`--mode both`) one for each processor, and `plan --off` must leave no factor at the end.
+The output file has one line per run; a run whose line is already there is skipped. `none` is the same workload under
+the same kills of Slurm's daemons without batchcast, `hasty` a predictor that predicts one minute for every job; with an
+order (`--mode both`) it predicts one minute per processor, and `plan --off` must leave no factor at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("under_fire.jsonl"))
     parser.add_argument("--logs", type=Path, help="a folder for the daemons' logs and the stores")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # SIGTERM also stops the lab
     if reason := missing(SPEED):
         print(f"under_fire: {reason}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The same store tests on a real SQLite and a real PostgreSQL."""
+"""Fixtures that run the same store tests on a real SQLite and a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PLACE = Path(__file__).parents[1] / "slurm" / "lab" / "postgres_lab.py"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The store's own tests run on both in the fast tier, the service's on PostgreSQL in the long one."""
+    """The store's own tests run on both databases in the fast tier, the service's tests on PostgreSQL in the long
+    tier."""
     for item in items:
         if "service" in item.path.parts and item.get_closest_marker("postgres"):
             item.add_marker(pytest.mark.long)
@@ -22,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Callable[[], str]]:
-    """Gives the URL of a fresh database at every call."""
+    """Returns the URL of a new database at every call."""
     spec = importlib.util.spec_from_file_location("postgres_lab", PLACE)
     assert spec is not None
     assert spec.loader is not None
@@ -42,7 +43,7 @@ def postgres_server() -> Iterator[Callable[[], str]]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Gives, at every call, another place where a store may be made."""
+    """Returns, at every call, another location for a store."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_server")
     numbers = itertools.count(1)
@@ -51,5 +52,5 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]
 
 @pytest.fixture
 def url(new_url: Callable[[], str]) -> str:
-    """Where an empty store may be made."""
+    """A location for an empty store."""
     return new_url()

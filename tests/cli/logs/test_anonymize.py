@@ -1,4 +1,4 @@
-"""`batchcast anonymize`: the key, what is printed, and forecasts that come out the same before and after."""
+"""Tests `batchcast anonymize`: the key, the printed text, and that predictions are the same before and after."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("ids", ["keep", "renumber"])
 def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, ending: str, ids: str) -> None:
     out = tmp_path / f"out{ending}"
-    if ending == ".swf":  # which has no job names: compared with what it can hold
+    if ending == ".swf":  # SWF has no job names, so the log is compared only in the columns that SWF can hold
         assert run("convert", str(log), "-o", str(tmp_path / "log.swf")).exit_code == 0
         log = tmp_path / "log.swf"
     done = run("anonymize", str(log), "-o", str(out), "--key", str(tmp_path / "key"), "--ids", ids)
@@ -40,7 +40,7 @@ def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, endi
         ran = run("runtime", str(path), "--predictor", "last_2,recent_mean", "--json")
         assert ran.exit_code == 0, ran.output
         rows = json.loads(ran.stdout)["results"]
-        # which user decided a difference is a name, replaced as it should be; sums over users come in another order
+        # the user that decided a difference is a name and is replaced; sums over users are added in another order
         kept = [{k: v for k, v in row.items() if k != "seconds" and not k.endswith("_decided_by")} for row in rows]
         figures.append(kept)
     for before, after in zip(*figures, strict=True):
@@ -48,7 +48,8 @@ def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, endi
 
 
 def test_the_risk_of_linking_is_measured_on_the_log_and_rounding_lowers_it(tmp_path: Path) -> None:
-    """Four jobs of three users: two share both times once they are rounded, and one is alone however they are."""
+    """Four jobs of three users: after rounding, two jobs share both times, and one job stays unique with any
+    rounding."""
     path, out = tmp_path / "log.csv", tmp_path / "out.csv"
     path.write_text(
         "job_id,submit_time,wait_time,run_time,req_procs,user_id\n"

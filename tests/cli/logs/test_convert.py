@@ -1,4 +1,5 @@
-"""`batchcast convert`: what is written is read again; a wrong ending or place is one message."""
+"""Tests `batchcast convert`: batchcast reads each written file again, and a wrong ending or path gives one error
+message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""CSV logs on the command line: maps by name and by file, notes, convert and back, Batsim's schedule."""
+"""Tests CSV logs on the command line: maps by name and by file, notes, conversion in both directions, Batsim's
+schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`batchcast info`: true figures, how the machine's size is known, and bad input as one message."""
+"""Tests `batchcast info`: correct figures, the source of the machine's size, and one error message for bad input."""
 
 from __future__ import annotations
 

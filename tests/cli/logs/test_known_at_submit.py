@@ -1,4 +1,4 @@
-"""Columns of a user's table reach predictors only when the user vouches for them."""
+"""Tests that columns of a user's table reach predictors only if the user declares them known at submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`batchcast machine` and `whatif` as an operator meets them: dumps captured, shown, simulated on, varied."""
+"""Tests `batchcast machine` and `whatif` as an operator uses them: dumps are captured, shown, simulated and varied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`machine learn` and `--machine learned`, as a user sees them."""
+"""Tests `machine learn` and `--machine learned` as a user sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`batchcast synth`: the log that was asked for in the format of the ending, the comparison, and what is refused."""
+"""Tests `batchcast synth`: the requested log in the format of the file's ending, the comparison, and rejected
+options."""
 
 from __future__ import annotations
 

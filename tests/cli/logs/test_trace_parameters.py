@@ -1,4 +1,4 @@
-"""`runtime --trace-parameters`: what each training found, in a file."""
+"""Tests `runtime --trace-parameters`: a file lists the parameters that each training chose."""
 
 import csv
 

@@ -1,4 +1,5 @@
-"""`batchcast compare`: like for like or not, what changed, and what is no report."""
+"""Tests `batchcast compare`: whether two reports are comparable, what changed, and the message for a file that is no
+report."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def write_log(path: Path, jobs: int = 400, stretch: int = 3600) -> Path:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders: `a`, `b` (learned from the recorded ends), `other` (another log)."""
+    """Report folders: `a`, `b` (the predictor learned from the recorded ends) and `other` (another log)."""
     place = tmp_path_factory.mktemp("reports")
     log, other = write_log(place / "log.swf"), write_log(place / "other.swf", 380)
     for name, path, *options in (
@@ -178,8 +179,8 @@ def test_the_page_says_the_verdict_first_and_draws_what_changed(tmp_path: Path) 
     assert "Differences in mean wait" in parts[1]
     assert "Waits, B minus A" in parts[1]
     assert "EASY with last_2" in parts[1]
-    assert "EASY with requested" not in parts[1].partition("<figure>")[2]  # it is the same in both
-    assert "B minus A" not in parts[0]  # no forecast changed
+    assert "EASY with requested" not in parts[1].partition("<figure>")[2]  # the prediction is the same in both reports
+    assert "B minus A" not in parts[0]  # no prediction changed
     assert "none changed in mean error" in short
 
 
@@ -191,7 +192,8 @@ def test_a_page_of_the_same_draws_nothing(reports: Path, tmp_path: Path) -> None
 
 
 def test_beside_the_first_measure_stand_changes_alone_unless_all_columns_are_asked_for(reports: Path) -> None:
-    """In a pipe the schedules' table had 211 characters a line, half of it figures that the reports hold."""
+    """Checks the width in a pipe: the schedules' table once had 211 characters a line, half of them repeated from the
+    reports."""
     short, whole = compare(reports, "a", "b"), compare(reports, "a", "b", "--details")
     widest = [max(map(len, done.stdout.split("Simulated schedules")[1].splitlines())) for done in (short, whole)]
     assert widest[0] < 170 < widest[1]

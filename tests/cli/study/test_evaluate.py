@@ -1,4 +1,4 @@
-"""`batchcast evaluate`: what it leaves behind, what it prints, and what it refuses."""
+"""Tests `batchcast evaluate`: the files that it writes, the text that it prints, and the options that it rejects."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_details_on_a_terminal_begin_with_the_record_before_anything_is_computed
     assert shown.startswith("What the log holds")
     assert not piped.startswith("What the log holds")
     told = [[line.strip() for line in text.splitlines() if line.strip()][:-1] for text in (shown, piped)]
-    assert sorted(told[0]) == sorted(told[1])  # each line once; the last names the folder
+    assert sorted(told[0]) == sorted(told[1])  # each line appears once; the last line names the folder
 
     def nothing_more(*args: object, **given: object) -> None:
         raise UsageError("nothing more")

@@ -1,4 +1,4 @@
-"""A log converted to a folder, and the verbs that go through it month by month."""
+"""Tests a log that was converted to a folder, and the verbs that process the folder month by month."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*words: object) -> Any:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of several months."""
+    """A log that spans several months."""
     path = tmp_path_factory.mktemp("log") / "months.swf"
     write_trace(make_log(np.random.default_rng(2), Recipe(jobs=3000, procs=4, load=0.4)), path)
     return path

@@ -1,4 +1,5 @@
-"""`batchcast limits`: limits that keep their risk, beside the usual rule and the users' own."""
+"""Tests `batchcast limits`: suggested limits that respect their risk, compared with the usual rule and the users'
+limits."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_what_a_log_cannot_tell_from_nothing_is_not_called_saved() -> None:
 def test_the_plain_rule_is_recommended_where_it_wastes_less_at_the_promised_risk(
     ended_early: float, verdict: str, is_recommended: bool
 ) -> None:
-    """As on LPC: the rule ends 45 of 1,000 jobs early, within the 50 promised, and leaves a third as much unused."""
+    """A log like LPC: the usual rule ends 45 of 1,000 jobs early, within the allowed 50, and leaves a third as many
+    core-hours unused."""
     rows = [
         {"limits": rule, "killed_beyond_own_per_thousand": early, "over_request_core_h": unused}
         for rule, early, unused in (("advice", 17.6, 1_141_185.0), ("rule_of_thumb", ended_early, 349_771.0),
@@ -88,18 +90,18 @@ def test_the_plain_rule_is_recommended_where_it_wastes_less_at_the_promised_risk
 
 
 def test_the_risk_column_counts_only_what_a_rule_adds_to_the_users_own_limits(tmp_path: Path) -> None:
-    """Every other job is cut by its user's own limit, whatever is advised: that is no risk of the advice."""
+    """Every second job is ended by its user's own limit, which is no risk of the suggested limit."""
     path = tmp_path / "cut.swf"
     jobs = (f"{k} {k * 9000} 0 {600 + 3000 * (k % 2)} 1 -1 -1 1 3600 -1 1 1 1 -1 -1 -1 -1 -1" for k in range(1, 400))
     path.write_text("; MaxProcs: 8\n" + "\n".join(jobs) + "\n")
     result = CliRunner().invoke(cli, ["limits", str(path)])
     assert result.exit_code == 0, result.output
     own = next(line for line in result.stdout.splitlines() if line.strip().startswith("users' limits"))
-    assert own.split()[3] == "0.00"  # with the jobs that their own limits cut it would be 501
+    assert own.split()[3] == "0.00"  # with the jobs that were ended by their own limits, the figure would be 501
 
 
 def few_groups() -> Trace:
-    """400 jobs of one user in less than 20 weeks."""
+    """A log of 400 jobs of one user in less than 20 weeks."""
     return Trace.from_arrays(
         {
             "submit_time": np.arange(400) * 3000.0,

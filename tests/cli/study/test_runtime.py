@@ -1,4 +1,4 @@
-"""`batchcast runtime`: keys, protocols, groups, and what it says about jobs it does not score."""
+"""Tests `batchcast runtime`: keys, protocols, groups, and the message about jobs that are not scored."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_site_that_is_private_names_no_user(log: Path, monkeypatch: pytest.Mon
 def test_scoring_a_part_learns_from_everything(log: Path) -> None:
     rows = run(str(log), "--predictor", "last_2", "--score-from", "1970-01-01T01:00")["results"]
     assert rows[0]["jobs"] == 4
-    assert rows[0]["mae_s"] < 10  # with nothing learned it would be the limit, ten minutes off
+    assert rows[0]["mae_s"] < 10  # an untrained predictor would return the limit, which is ten minutes off
 
 
 def test_the_table_says_protocol_and_selection(log: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_method_that_never_trained_says_so(log: Path) -> None:
 
 @pytest.mark.parametrize("name", ["JobName", "Application"])
 def test_one_of_two_names_is_enough(tmp_path: Path, name: str) -> None:
-    """`su` and `trip` read an application where a job has no name, and the other way round."""
+    """Checks that `su` and `trip` use the application if a job has no name, and the name if it has no application."""
     column, account = {"JobName": ("job_name", "account"), "Application": ("app_id", "group_id")}[name]
     lines = [f"job_id,submit_time,run_time,wait_time,req_procs,req_time,user_id,{account},{column}"]
     lines += [f"{k + 1},{100 * k},{10 + k % 5},0,1,600,u{k % 3},g,a{k % 2}" for k in range(40)]

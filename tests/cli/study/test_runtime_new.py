@@ -1,4 +1,4 @@
-"""`batchcast runtime LOG --new`: the run time of one job, learned from the whole log."""
+"""Tests `batchcast runtime LOG --new`: the predicted run time of one new job, learned from the whole log."""
 
 import json
 
@@ -32,9 +32,9 @@ def run(*words):
 def test_a_new_job_is_answered_from_all_jobs_that_have_ended(log):
     words = (log, "--predictor", "recent_mean:fields=job_name", "--json", "--new")
     (row,) = json.loads(run(*words, "procs=4,name=relax"))["results"]
-    assert row["run_s"] == 300.0  # both ended jobs of that name
+    assert row["run_s"] == 300.0  # both jobs with that name have ended
     (early,) = json.loads(run(*words, "procs=4,name=relax,at=200"))["results"]
-    assert early["run_s"] == 100.0  # at 200 s only the first had ended
+    assert early["run_s"] == 100.0  # at 200 s only the first job had ended
     assert "recent_mean" in run(log, "--new", "procs=4,user=ada,request=1h", "--predictor", "recent_mean")
 
 

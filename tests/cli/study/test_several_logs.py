@@ -1,4 +1,4 @@
-"""Verbs that read logs take several of them, in the form of `sacct --json` too, and count common jobs once."""
+"""Tests verbs that read several logs, also in the form of `sacct --json`, and count common jobs once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WORDS = {
     "evaluate": ["--predictor", "requested"],
     "report": ["--each"],
 }
-"""The options that each verb needs here."""
+"""The options that each verb needs in this test."""
 
 
 def one(k: int) -> dict[str, object]:
-    """A job as `sacct --json` of data_parser v0.0.44 prints it."""
+    """A job as `sacct --json` prints it with data_parser v0.0.44."""
     submit = SUBMIT + 100 * k
     times = {"submission": submit, "eligible": submit, "start": submit + 10, "end": submit + 70 + k, "elapsed": 60 + k}
     return {

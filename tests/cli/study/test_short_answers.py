@@ -1,4 +1,4 @@
-"""The answers of the verbs about logs fit a terminal of 24 lines of 100 characters."""
+"""Tests that the answers of the verbs about logs fit a terminal of 24 lines of 100 characters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINES, CHARACTERS = 24, 100
     ids=lambda words: words[0],
 )
 def test_the_answer_fits_a_terminal(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "IN_A_PIPE", CHARACTERS)  # the width of a terminal; a pipe has no width
+    monkeypatch.setattr(output, "IN_A_PIPE", CHARACTERS)  # lines as wide as a terminal's
     monkeypatch.chdir(tmp_path)  # `evaluate` and `demo` write a report
     run = CliRunner().invoke(cli, words)
     assert run.exit_code == 0, run.output

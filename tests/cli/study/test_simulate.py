@@ -1,4 +1,4 @@
-"""`batchcast simulate` as a user meets it: what it prints, writes, and says when something is wrong."""
+"""Tests `batchcast simulate` as a user sees it: the printed text, the written files, and the messages about errors."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ PARTED = """; MaxProcs: 8
 
 @pytest.mark.parametrize("verb", ["simulate", "evaluate"])
 def test_partitions_apart_say_when_they_are_more_than_the_machine(verb, tmp_path):
-    """Partition 2 has no request and followed partition 1 on the same processors; of partition 3 nothing ran."""
+    """Partition 2 requests nothing and ran after partition 1 on the same processors; partition 3 ran no job."""
     out = ["-o", tmp_path / "r"] if verb == "evaluate" else []
     done = batchcast(verb, "-", "--partitions", "split", *out, "--json", text=PARTED)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,5 @@
-"""`batchcast sweep` from the command line: counted, run, resumed, reported, and what fails is said."""
+"""Tests `batchcast sweep` on the command line: tasks are counted, run, resumed and reported, and failures are
+listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`batchcast wait` as its user meets it."""
+"""Tests `batchcast wait` as its user sees it."""
 
 import json
 
@@ -95,12 +95,12 @@ def test_a_log_without_waits_has_no_answer(tmp_path):
 
 
 def crafted(path, spoil=None, wait=None):
-    """Four hundred jobs on 16 processors; `spoil` makes some waits no waits, as long as `wait` says."""
+    """A log of 400 jobs on 16 processors; `spoil` makes some recorded waits invalid by adding `wait` seconds."""
     rng = np.random.default_rng(0)
     lines = ["; MaxProcs: 16"]
     for k in range(400):
         submit, waited, procs = 600 * k, int(rng.integers(0, 900)), int(rng.integers(1, 8))
-        if spoil == "outage":  # nobody comes and nobody starts for days, although there is room
+        if spoil == "outage":  # for days no job arrives or starts, although there is room
             submit += 400000 * (k >= 210)
             waited = wait - 600 * (k - 200) if 200 <= k < 210 else waited
         elif spoil and 100 <= k < 300 and k % 10 == 7:
@@ -120,7 +120,7 @@ def crafted(path, spoil=None, wait=None):
     ],
 )
 def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, words):
-    """The figures of the jobs after it are the same, however long the spoiled waits claim to be."""
+    """Checks that the scores of later jobs do not depend on the length of the invalid waits."""
     told = []
     for k, wait in enumerate(waits):
         path = crafted(tmp_path / f"{k}.swf", spoil, wait)

@@ -1,4 +1,4 @@
-"""`batchcast wait LOG --new`: one job, its wait, without a store."""
+"""Tests `batchcast wait LOG --new`: the predicted wait of one new job, without a store."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Chains of moves against every chain there is, and `exact`, which goes by them, on drawn matrices."""
+"""Tests chains of moves, and `exact`, which uses them, against all chains on random matrices."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     "kind", [pytest.param(k, marks=pytest.mark.long if k in FEW else pytest.mark.slow) for k in KINDS]
 )
 def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
-    """The box here counts looks at it: whatever is asked after it is used up, little work follows."""
+    """This work box counts how often it is read, so the test sees how little work follows after the box is used up."""
     batch = Batch.of_times(draw_times(np.random.default_rng(9), 1024, 32, kind))
     begun = Search(seed=1, kicks=20)
     by_search = makespan(batch, begun.assign(batch))
@@ -85,7 +85,7 @@ def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
     def left() -> float:
         nonlocal looks
         looks += 1
-        return 2.0 if looks <= 40 else 0.0  # the search begins and ends within these
+        return 2.0 if looks <= 40 else 0.0  # the search begins and ends within these limits
 
     exact.left = left
     plan, bound = exact.solve(batch)
@@ -96,7 +96,7 @@ def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
 
 @pytest.mark.long
 def test_chains_come_nearer_than_search_where_resources_share_few_jobs():
-    """Inconsistent times: two resources share next to no jobs that are cheap on both, so exchanges are few."""
+    """Inconsistent times: any two resources share almost no jobs that are cheap on both, so few exchanges exist."""
     batch = Batch.of_times(draw_times(np.random.default_rng(7), 1024, 32, "i_hihi"))
     by_search = makespan(batch, Search(kicks=100).assign(batch))
     exact = Exact(seconds=4, kicks=100, search_kicks=100)

@@ -1,4 +1,4 @@
-"""The public conformance suite over every registered heuristic and the second readings."""
+"""Runs the public conformance suite on every registered heuristic and on the second readings of the paper."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The grid's clock by hand, and its one promise: nothing is lost."""
+"""Tests the grid's clock on examples worked out by hand, and that it loses no job."""
 
 from dataclasses import dataclass
 
@@ -25,12 +25,12 @@ from batchcast.predict.registry import make
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Expected times as given, one row a job, one column a resource; the same face as `Model`."""
+    """Given expected times, one row per job and one column per resource, with the interface of `Model`."""
 
     times: np.ndarray
 
     def rows(self, jobs: np.ndarray) -> np.ndarray:
-        """The rows of the given jobs."""
+        """Return the rows of the given jobs."""
         return np.asarray(self.times[jobs])
 
 
@@ -68,7 +68,7 @@ def test_mapping_every_t_waits_for_the_tick():
     [("run", RAN_LATE, 6, 6, 6), ("stop", STOPPED, 4, 4, 4), ("drop", DROPPED, np.nan, 3, 3)],
 )
 def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, next_start):
-    #  r0 |0 0 0|1 1 1|2    job 1 is due at 4 and would end at 6
+    #  r0 |0 0 0|1 1 1|2 where job 1 is due at 4 and would end at 6
     outcome = run([0, 0, 0], [9, 4, 99], [[3], [3], [1]], "mct", MappingRule(None, late=late))
     assert outcome.outcome.tolist() == [ASSIGNED, code, ASSIGNED]
     assert outcome.finish[1] == pytest.approx(finish, nan_ok=True)
@@ -77,7 +77,7 @@ def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, nex
 
 
 def test_remapping_lets_a_pressing_newcomer_overtake():
-    #  at 0 both jobs would be bound to the one resource; at 1 a job due at 5 arrives
+    #  at 0 both jobs would be assigned to the one resource; at 1 a job with deadline 5 arrives
     arrival, due, times = [0, 0, 1], [99, 99, 5], [[3], [8], [1]]
     assert run(arrival, due, times, "emin_min", MappingRule(None)).outcome[2] == NO_RESOURCE
     remapped = run(arrival, due, times, "emin_min", MappingRule(None, remap=True))

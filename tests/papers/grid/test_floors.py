@@ -1,4 +1,4 @@
-"""The floor under unfinished jobs, and the interval of a ratio over runs that share their draws."""
+"""Tests the lower bound of unfinished jobs, and the interval of a ratio over runs with common random numbers."""
 
 from __future__ import annotations
 

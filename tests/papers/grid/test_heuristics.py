@@ -1,4 +1,4 @@
-"""The compiled rules do what looking at every pair does; the searches keep their promises."""
+"""Tests that compiled rules equal an examination of every pair, and that the searches keep their guarantees."""
 
 import csv
 import itertools
@@ -22,7 +22,7 @@ from batchcast.predict.registry import make
 
 @st.composite
 def cases(draw):
-    """Whole numbers, so that equal times are equal; some pairs do not fit, some deadlines are tight."""
+    """Integer times, so that equal times compare equal; some pairs do not fit, some deadlines are tight."""
     n, m = draw(st.integers(1, 9)), draw(st.integers(1, 5))
     cell = st.one_of(st.integers(1, 9).map(float), st.just(np.inf))
     times = np.array(draw(st.lists(st.lists(cell, min_size=m, max_size=m), min_size=n, max_size=n)))
@@ -141,7 +141,7 @@ def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
     top = settle(problem, standing)
     assert top <= before
     assert top == pytest.approx(loads(times, problem.free, standing.where).max())
-    if standing.held.max() > 8:  # of more jobs the least dear ones alone are paired
+    if standing.held.max() > 8:  # of more jobs, only the cheapest ones are paired
         return
     full = int(standing.load.argmax())
     for a in range(m):
@@ -155,7 +155,7 @@ def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
 
 @pytest.mark.long
 def test_search_asks_its_box_inside_the_descent():
-    """A box that is used up at the first look ends everything at once, with a whole plan."""
+    """A work box that is used up at its first check ends every search at once, with a complete plan."""
     times = draw_times(np.random.default_rng(3), 4096, 128, "c_lolo", whole=True)
     search = Search(kicks=10**9)
     looks = iter(range(10**9))
@@ -178,7 +178,7 @@ def test_a_whole_bound_is_no_higher_than_what_trying_everything_finds(m, n, seed
 
 
 def test_search_of_many_jobs_takes_no_start_that_asks_no_clock(monkeypatch):
-    """Sufferage looks at all pairs of jobs: at 8192 x 64 it alone took three times the default box."""
+    """Sufferage examines all pairs of jobs: for 8192 x 64 it alone took three times the default box."""
     monkeypatch.setattr(Sufferage, "assign", lambda self, batch: pytest.fail("a start of quadratic cost"))
     times = draw_times(np.random.default_rng(4), 4096, 8, "i_lolo", whole=True)
     plan, bound = Search(kicks=2).solve(Batch.of_times(times))
@@ -187,7 +187,7 @@ def test_search_of_many_jobs_takes_no_start_that_asks_no_clock(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["i_hihi", "s_lohi"])
 def test_search_comes_within_two_percent_of_the_bound_on_drawn_matrices(kind):
-    """The hardest kinds at 512 x 16, a work box in place of the clock's."""
+    """The hardest kinds of matrix at 512 x 16, with a work box instead of the clock's limit."""
     batch = Batch.of_times(draw_times(np.random.default_rng(7), 512, 16, kind))
     plan, bound = Search(kicks=50).solve(batch)
     assert bound <= makespan(batch, plan) <= 1.02 * bound

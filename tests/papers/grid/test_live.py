@@ -1,4 +1,4 @@
-"""The broker: the same decisions as the recorded clock, the same after any kill, and a deadline said at once."""
+"""Tests the broker: it decides like the recorded clock, also after any kill, and reports a missed deadline at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLATFORM = (
 
 
 def lines_of(jobs: Jobs) -> list[dict]:
-    """The jobs of a run as a broker takes them, in order of arrival."""
+    """Return the jobs of a run as a broker receives them, in order of arrival."""
     order = np.argsort(jobs.arrival, kind="stable").tolist()
     return [
         {"id": jobs.ids[k], "instructions": jobs.ini[k], "file_mb": jobs.fsize[k], "deadline": jobs.deadline[k],
@@ -37,7 +37,7 @@ def lines_of(jobs: Jobs) -> list[dict]:
 @pytest.mark.parametrize("spec", ["min_min", "emin_min", "ebest", "esufferage", "asjs", "deadline_search"])
 @pytest.mark.parametrize("every", [0.25, None])
 def test_the_broker_on_a_virtual_clock_gives_what_reproduce_grid_simulates(spec: str, every: float | None) -> None:
-    """The published experiment's jobs, one by one as they come, against all of them at once."""
+    """Runs the published experiment with jobs that arrive one by one, and compares with all jobs given at once."""
     jobs, resources = draw_jobs(Setting(26.0, 0.5, 0.5), np.random.default_rng(2), jobs=250, resources=12)
     rule = MappingRule(every)
     simulated = simulate(jobs, resources, Model(jobs, resources), make("heuristic", spec), rule)
@@ -52,13 +52,13 @@ def test_the_broker_on_a_virtual_clock_gives_what_reproduce_grid_simulates(spec:
 
 
 def test_a_broker_killed_anywhere_decides_as_one_that_never_was(tmp_path: Path) -> None:
-    """Each prefix of a journal, with its last line cut anywhere, goes on to the same decisions."""
+    """From each prefix of a journal, with its last line cut anywhere, the broker continues to the same decisions."""
     jobs, resources = draw_jobs(Setting(20.0, 0.5, 0.5), np.random.default_rng(3), jobs=60, resources=5)
     offered, rule = lines_of(jobs), MappingRule(0.25)
 
     def run(journal: Path) -> Broker:
         broker = Broker(resources, Units(), make("heuristic", "emin_min"), rule, Journal(journal))
-        for job in offered:  # whoever sends jobs sends those again that were not answered
+        for job in offered:  # the sender sends those jobs again that got no reply
             broker.offer(job, job["arrival"])
         broker.finish()
         return broker
@@ -96,7 +96,7 @@ def test_a_job_without_a_number_is_refused_and_one_sent_again_is_the_same_job(tm
 
 
 def talk(path: Path, *messages: dict) -> list[dict]:
-    """The replies on one connection."""
+    """Return the replies on one connection."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
         file = connection.makefile("rw")

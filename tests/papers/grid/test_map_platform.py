@@ -1,4 +1,4 @@
-"""`batchcast grid map --jobs --platform`: one's own jobs on one's own resources, without a matrix."""
+"""Tests `batchcast grid map --jobs --platform`: the user's own jobs on the user's own resources, without a matrix."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def test_a_job_goes_where_its_user_s_weights_of_time_and_cost_say(tmp_path):
     assert document["warnings"] == ["job strange left out: cost_weight not between 0 and 1"]
     time, weighed = document["results"]
     where = dict(line.split(",")[:2] for line in (tmp_path / "plan.csv").read_text().splitlines()[1:])
-    # `own` is free of charge, but it would end `due` after its deadline
+    # `own` costs nothing, but it would end `due` after its deadline
     assert where == {"hasty": "cloud", "thrifty": "own", "due": "cloud"}
-    assert (time["in_time"], weighed["in_time"]) == (2, 3)  # `emin_min` puts `thrifty` in front of `due`
+    assert (time["in_time"], weighed["in_time"]) == (2, 3)  # `emin_min` places `thrifty` before `due`
     assert weighed["cost"] == pytest.approx(2 * 10 * 5)
 
 

@@ -1,4 +1,5 @@
-"""The broker on clusters: earlier jobs are counted, deadlines are told at once, and no kill loses or repeats a job."""
+"""Tests the broker on clusters: earlier jobs count, missed deadlines are reported at once, and no kill loses or repeats
+a job."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ EVENTS = MappingRule(None)
 
 
 class Killed(Exception):
-    """The broker's process ends here."""
+    """Raised where the broker's process is killed."""
 
 
 class Queues:
-    """Clusters that run one job at a time: a job of `options["run"]` seconds ends after those that were sent before.
+    """Clusters that run one job at a time: a job of `options["run"]` seconds ends after the jobs that were sent before
+    it.
 
-    `jobs` are the jobs that were submitted, by key, as the ledger of a user keeps them; it survives the broker.
+    `jobs` are the submitted jobs by key, as a user's ledger records them; `jobs` survives the broker.
     """
 
     def __init__(self, busy: Mapping[str, float], silent: Sequence[str] = ()) -> None:
@@ -74,7 +76,7 @@ def where(broker: ClusterBroker) -> list[str]:
 
 
 def test_jobs_of_one_instant_do_not_all_go_to_the_cluster_that_is_free_first() -> None:
-    """Each placed job is counted where it was sent, so six equal jobs fill both clusters to the same instant."""
+    """Each placed job counts on its cluster, so six equal jobs fill both clusters to the same instant."""
     broker = ClusterBroker(Queues({"alpha": 0.0, "beta": 120.0}), make("heuristic", "min_min"), MappingRule(10.0))
     for k in range(6):
         broker.offer({"id": f"j{k}", "run": 60}, 1.0)
@@ -163,7 +165,7 @@ def test_a_rejected_job_is_not_counted_in_front_of_the_next() -> None:
 
 
 def test_a_broker_killed_anywhere_loses_no_job_and_sends_none_twice(tmp_path: Path) -> None:
-    """Killed before a submission, after it, or with the last line of its journal cut at any byte."""
+    """Tests kills before a submission, after it, and with the last line of the journal cut at any byte."""
     rng = random.Random(5)
     for round_ in range(50):
         queues, path = Queues({"alpha": 0.0, "beta": 90.0}), tmp_path / f"{round_}"
@@ -180,7 +182,7 @@ def test_a_broker_killed_anywhere_loses_no_job_and_sends_none_twice(tmp_path: Pa
 
         def run(queues: Queues = queues, path: Path = path, jobs: list[dict[str, Any]] = jobs) -> ClusterBroker:
             broker = ClusterBroker(queues, make("heuristic", "emin_min"), EVENTS, Journal(path), True)
-            for k, job in enumerate(jobs):  # whoever sends jobs sends those again that were not answered
+            for k, job in enumerate(jobs):  # the sender sends those jobs again that got no reply
                 broker.offer(job, float(k))
                 broker.advance(float(k))
             broker.advance(1000.0)

@@ -1,4 +1,4 @@
-"""Bounds that a solver proves, against trying everything; and that they lie above the relaxation's."""
+"""Tests bounds that a solver proves against all mappings, and that they lie above the relaxation's bounds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from batchcast.papers.grid.model import Batch, draw_times, makespan
 
 
 def tried(times: np.ndarray, free: np.ndarray) -> float:
-    """The least makespan, by trying every mapping."""
+    """Return the smallest makespan by trying every mapping."""
     n, m = times.shape
     return float(min(loads(times, free, np.array(where)).max() for where in itertools.product(range(m), repeat=n)))
 
 
 def least_of_three(times: np.ndarray) -> float:
-    """The least makespan on three resources of whole times, by the least third load at each pair of the others."""
-    size = int(times.min(axis=1).sum()) + 1  # no load need exceed the cheapest jobs all on one resource
+    """Return the smallest makespan on three resources with integer times, by the smallest third load for each pair of
+    other loads."""
+    size = int(times.min(axis=1).sum()) + 1  # no load needs to exceed the load of the cheapest jobs all on one resource
     third = np.full((size, size), np.inf)
     third[0, 0] = 0.0
     for a, b, c in times.astype(int):
@@ -37,7 +38,8 @@ def least_of_three(times: np.ndarray) -> float:
 
 
 def drawn(n: int, m: int, seed: int) -> tuple[Problem, float]:
-    """A problem of uneven times with resources free at different times, and the relaxation's bound."""
+    """Return a problem with uneven times and resources that become free at different times, and the relaxation's
+    bound."""
     rng = np.random.default_rng(seed)
     times, free = rng.uniform(1, 9, (n, m)) * rng.uniform(1, 30, (n, 1)), rng.uniform(0, 5, m)
     bound, price = priced(times, free, 300)
@@ -54,7 +56,7 @@ def test_a_raised_bound_is_no_higher_than_what_trying_everything_finds(n, m, see
     if len(met):
         assert best <= loads(problem.times, problem.free, met).max() <= best * above * (1 + 1e-6)
     else:
-        assert proved >= bound + (best - bound) / 1.16 - 0.001 * best  # caps are so far apart
+        assert proved >= bound + (best - bound) / 1.16 - 0.001 * best  # the caps lie far apart
 
 
 @settings(max_examples=15)
@@ -80,7 +82,7 @@ def test_what_is_refuted_is_not_there_and_what_is_met_is(n, m, seed, factor):
 
 
 def test_a_cap_that_a_planted_mapping_meets_is_never_refuted():
-    """Each resource's times are scaled so that a mapping with small extra costs fills all of them alike."""
+    """Each resource's times are scaled so that a mapping with small extra costs fills all resources equally."""
     rng = np.random.default_rng(5)
     times = draw_times(rng, 128, 8, "i_hihi")
     price = priced(times, np.zeros(8), 500)[1]
@@ -98,7 +100,7 @@ def test_a_cap_that_a_planted_mapping_meets_is_never_refuted():
 
 @pytest.mark.long
 def test_where_jobs_differ_much_the_bound_rises_above_the_relaxation():
-    """Inconsistent times of a large range: the relaxation is no tight bound, and exact says so."""
+    """With inconsistent times of a large range the relaxation's bound is loose, and `exact` reports that."""
     batch = Batch.of_times(draw_times(np.random.default_rng(7), 256, 16, "i_hihi"))
     plan, relaxed = Search(kicks=50).solve(batch)
     exact, proved = Exact(seconds=6, kicks=50, search_kicks=50, columns=2).solve(batch)

@@ -1,4 +1,4 @@
-"""`batchcast grid` as a user meets it."""
+"""Tests `batchcast grid` as a user sees it."""
 
 import csv
 import itertools
@@ -81,7 +81,7 @@ def test_deadlines_and_files_from_a_file(tmp_path):
     rows = {row["heuristic"]: row for row in doc["results"]}
     assert rows["emin_min"]["in_time"] == rows["ebest"]["in_time"] == rows["best_fit"]["in_time"] == 3
     assert rows["best_fit"]["mean_finish"] > rows["emin_min"]["mean_finish"]
-    assert rows["met"]["makespan"] == 4 + 10 / 10 + 2  # both transfers and runs on the first
+    assert rows["met"]["makespan"] == 4 + 10 / 10 + 2  # both transfers and both runs on the first resource
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_time_box_ends_the_search_whatever_the_kicks(tmp_path, monkeypatch):
     times = np.random.default_rng(0).uniform(1, 100, (40, 5))
     (tmp_path / "m.etc").write_text("40 5 0\n" + "\n".join(f"{t:.4f}" for t in times.ravel()))
     doc = json.loads(run("map", tmp_path / "m.etc", "--heuristic", "search", "--seconds", "30", "--json"))
-    assert 30 < next(clock) < 40  # asked the time until the box was used up, and not once more
+    assert 30 < next(clock) < 40  # the clock was read until the box was used up, and not again
     assert doc["results"][0]["over_bound"] < 0.2
 
 

@@ -1,4 +1,4 @@
-"""The genetic search against enumeration where everything can be tried."""
+"""Tests the genetic search against enumeration on problems where all settings can be tried."""
 
 from itertools import product
 

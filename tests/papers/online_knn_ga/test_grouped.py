@@ -1,4 +1,4 @@
-"""Measuring each kind of job once gives what measuring every job gives, number for number."""
+"""Tests that evaluating each kind of job once gives exactly the result of evaluating every job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""knn_ga against its naive twin, job by job and genome by genome, under both protocols."""
+"""Tests knn_ga against its slow reference version, job by job and genome by genome, under both protocols."""
 
 import math
 
@@ -49,7 +49,8 @@ def bits(template):
 
 
 def told(trace, protocol, method):
-    """Drive the method and its twin's memory side by side; yields (job, answer, finished so far, what was asked)."""
+    """Run the method and its reference version side by side; yields (job, prediction, finished jobs so far,
+    request)."""
     state, cadence = SystemState(), Cadence(method)
     finished, requests, numbers = [], [], {}
     for event in events(trace, protocol):
@@ -184,7 +185,7 @@ def test_without_generations_the_windows_move_on_and_the_first_rule_stays():
     method = KnnGa(H, T1, T2, generations=0)
     points = replay(log, {"it": method})["it"].points
     assert not method.trained
-    assert points[39] == 50.0  # ada's two jobs lie before the HistSet: everybody's mean answers
+    assert points[39] == 50.0  # ada's two jobs lie before the HistSet, so the mean of all users is predicted
     assert replay(log, {"it": KnnGa(h=10**6)})["it"].points[39] == 9.0
 
 
@@ -203,7 +204,7 @@ def request(user: str) -> JobRequest:
 
 
 def hourly(n, **columns):
-    """A log of one user's jobs whose run time follows from a name, one job ending before the next begins."""
+    """A log of one user's jobs whose run time follows from the name; each job ends before the next one begins."""
     kind = np.arange(n) % 2
     given = {"submit_time": np.arange(n) * 3600.0, "wait_time": np.zeros(n), "run_time": 100.0 + 900.0 * kind,
              "user_id": ["ada"] * n, "req_time": np.full(n, 3600.0), "req_procs": np.full(n, 4.0)}  # fmt: skip
@@ -216,7 +217,7 @@ def test_windows_grow_from_the_first_search_until_they_are_full():
     replay(hourly(100), {"it": method})
     assert [row["batch"] for row in method.trained] == [-3, -2, -1, 0, 1, 2]
     assert [row["first_job"] for row in method.trained] == [9, 18, 36, 40, 60, 80]
-    assert method.trained[0]["training_jobs"] == 3  # a third of the nine
+    assert method.trained[0]["training_jobs"] == 3  # a third of the nine jobs
 
 
 def test_growing_windows_change_nothing_once_the_full_ones_have_begun():
@@ -236,11 +237,11 @@ def test_a_slurm_log_is_parted_by_its_own_columns_and_the_answer_names_them():
     assert not found & {"group_id", "queue_id", "app_id"}
     assert found & set(answers.basis[-1].replace(",", "").split())
     plain = replay(hourly(100), {"it": KnnGa(h=30, t1=10, t2=20, first=9, population=12, generations=6)})["it"]
-    assert abs(plain.points[60:] - answers.points[60:]).mean() > 400.0  # without names nothing parts them
+    assert abs(plain.points[60:] - answers.points[60:]).mean() > 400.0  # without names, no field separates the jobs
 
 
 def test_a_range_widens_while_the_best_genome_lies_at_its_end():
-    """The best K is 170, and the range ends at 50: 100, then 200 have to be reached."""
+    """The best K is 170 and the range ends at 50, so the search must widen the range to 100 and then to 200."""
     rounds = []
 
     def fitness(genes):
@@ -254,7 +255,7 @@ def test_a_range_widens_while_the_best_genome_lies_at_its_end():
     assert found[0] == 50.0
     assert 90.0 < found[1] <= 100.0
     assert abs(found[5] - 170.0) < 10.0
-    assert all(ends[0] == 3000 for ends in rounds)  # what has room is not widened
+    assert all(ends[0] == 3000 for ends in rounds)  # a range with room is not widened
 
 
 def test_wider_searches_are_tried_on_orders_that_reach_far_enough():

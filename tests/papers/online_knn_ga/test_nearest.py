@@ -1,4 +1,4 @@
-"""Regressions over two to four neighbours against what exact arithmetic gives."""
+"""Tests regressions over two to four neighbors against exact arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from batchcast.papers.online_knn_ga.nearest import Linear
 
 
 def exact_of_two(table: np.ndarray, run: np.ndarray, query: np.ndarray) -> float:
-    """Smallest-norm least squares through two points: along their difference alone, in rational numbers."""
+    """Return the smallest-norm least squares solution through two points, along their difference, in rational
+    numbers."""
     a, b, q = ([Fraction(v) for v in row] for row in (*table.tolist(), query.tolist()))
     low, high = (Fraction(v) for v in run.tolist())
     way = [y - x for x, y in zip(a, b)]
@@ -21,7 +22,7 @@ def exact_of_two(table: np.ndarray, run: np.ndarray, query: np.ndarray) -> float
 
 @pytest.mark.parametrize("seed", range(60))
 def test_two_neighbours_span_one_direction(seed: int) -> None:
-    """Centring leaves rounding beside that direction, which is no second one."""
+    """Centering leaves a rounding error beside that direction, which must not count as a second direction."""
     rng = np.random.default_rng(seed)
     hours = 2 * np.pi * rng.random(3)
     features = np.column_stack([rng.standard_normal((3, 2)) * 1e-2, np.sin(hours), np.cos(hours)])
@@ -31,7 +32,7 @@ def test_two_neighbours_span_one_direction(seed: int) -> None:
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_few_neighbours_of_a_line_give_that_line(count: int) -> None:
-    """Points on one line through the features: the exact answer is that line, along it and nowhere else."""
+    """The points lie on one line through the features, so the exact solution is that line."""
     rng = np.random.default_rng(count)
     for _ in range(40):
         start, way = rng.random(6), rng.random(6)

@@ -1,4 +1,5 @@
-"""The thinned neighbour orders against brute force: for every N and every K up to the most, the same first K."""
+"""Tests the thinned neighbor orders against brute force: for every N and every K up to the largest, the same first
+K."""
 
 import math
 
@@ -34,7 +35,7 @@ def test_no_needed_candidate_is_thinned_away(seed, jobs, queries):
 
 
 def test_thinning_does_thin():
-    """Else the sweep would walk thousands of entries a job."""
+    """Without thinning the sweep would visit thousands of entries per job."""
     rng = np.random.default_rng(0)
     values, codes = rng.random((2000, 3)), np.zeros((2000, 1), np.int32)
     orders = neighbour_orders(values[:5], codes[:5], np.full(5, 2000), values, codes, (0,), 50)

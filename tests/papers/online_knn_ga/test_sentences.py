@@ -1,4 +1,4 @@
-"""The sentences under the tables say what the tables say."""
+"""Tests that the sentences below the tables agree with the tables."""
 
 from __future__ import annotations
 

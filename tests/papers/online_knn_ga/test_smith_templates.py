@@ -1,4 +1,4 @@
-"""The search tries on the training set what predict would have said: checked by asking predict at the time."""
+"""Tests that the search scores on the training set exactly what `predict` would have returned at that time."""
 
 import numpy as np
 import pytest

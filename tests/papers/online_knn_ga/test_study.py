@@ -61,7 +61,8 @@ def test_every_setting_of_tables_5_and_6_has_a_row_and_its_gain():
     assert all(row["wait_gain"] == 0 for row in rows if row["loop"] == "requests")
     raised = [r for r in rows if r["loop"] == "open, raised" and r["protocol"] == "paper" and r["policy"] == "easy"]
     perfect = [r for r in rows if r["loop"] == "perfect" and r["policy"] == "easy"]
-    assert raised[0]["mean_wait_s"] == perfect[0]["mean_wait_s"]  # 0.8 of the truth, raised to the truth
+    # 0.8 of the true run time, raised to the true run time
+    assert raised[0]["mean_wait_s"] == perfect[0]["mean_wait_s"]
     assert raised[0]["printed_wait_min"] == 187.15
     corrected = [r for r in rows if r["loop"] == "open" and r["protocol"] == "paper"]
     assert all(row["corrections"] > 0 for row in corrected)

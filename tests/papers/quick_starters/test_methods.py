@@ -1,4 +1,4 @@
-"""The methods that the paper compares with, held to their slow twins."""
+"""Tests the methods that the paper compares with against slow reference versions."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ NAN = float("nan")
 
 
 def tell(method, waits, procs=1.0, start_row=0, total=64.0):
-    """Jobs submitted at 0 that started after these waits."""
+    """Return jobs that were submitted at 0 and started after these waits."""
     state = SystemState(total)
     for row in range(start_row, start_row + len(waits)):
         job = JobRequest(row, row, 0.0, procs, 600.0, NAN)
@@ -66,7 +66,7 @@ def test_a_run_of_misses_cuts_the_history():
 
 
 def test_a_new_clustering_brings_no_history_back():
-    """What a change point cut off stays forgotten when the clusters are refilled."""
+    """Jobs that a change point removed stay removed when the clusters are filled again."""
     method = Qbets()
     waits = [*np.random.default_rng(0).permutation(300).tolist(), 5000.0, 5100.0, 4900.0]
     for count, wait in enumerate(waits):

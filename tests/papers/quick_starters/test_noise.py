@@ -1,4 +1,4 @@
-"""PQStar's gains over the others: every printed measure has its row, in its own unit, with its interval."""
+"""Tests PQStar's gains over other methods: every printed measure has its row, unit and interval."""
 
 from __future__ import annotations
 

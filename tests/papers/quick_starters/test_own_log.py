@@ -1,4 +1,4 @@
-"""`batchcast reproduce pqstar --log FILE` on a short log of one's own, without the public logs."""
+"""Tests `batchcast reproduce pqstar --log FILE` on a short log, without the public logs."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_ones_own_log_needs_no_public_one(tmp_path, monkeypatch):
     assert document["settings"]["logs"] == ["own"]
     rows = [row for row in document["results"] if str(row.get("method", row.get("predictor", ""))).startswith("pqstar")]
     assert rows
-    assert "101" in result.stderr  # a quarter of the log teaches, and the rest is predicted
+    assert "101" in result.stderr  # the first quarter of the log trains, and the rest is predicted
     assert "400" in result.stderr

@@ -1,4 +1,4 @@
-"""`pqstar` held to the histories as the paper tells them, and to what its user would notice."""
+"""Tests `pqstar` against the histories as the paper describes them, and in what its user would notice."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,8 @@ SIZE = 16.0
 
 @st.composite
 def logs(draw):
-    """Busy little logs: many equal instants, few shapes, jobs that never ran or ended at once, limits unknown."""
+    """Small busy logs with many equal instants, few job shapes, jobs that never ran or ended at once, and unknown
+    limits."""
     n = draw(st.integers(1, 40))
     pick = lambda *values: draw(st.lists(st.sampled_from(values), min_size=n, max_size=n))  # noqa: E731
     return Trace.from_arrays(

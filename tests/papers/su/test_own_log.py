@@ -1,4 +1,4 @@
-"""`reproduce su --log`: a log of one's own, its local time, and a further column such as the size of a mesh."""
+"""Tests `reproduce su --log` on the user's own log, with its local time and an extra column such as the mesh size."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from batchcast.trace import write_parquet
 
 
 def own(jobs: int) -> Trace:
-    """Jobs of one user and one name whose run time follows from the mesh alone."""
+    """Jobs of one user and one name whose run time follows from the mesh size alone."""
     mesh = np.random.default_rng(5).choice([1e5, 4e5, 9e5], jobs)
     columns = {
         "submit_time": 7200.0 * np.arange(jobs), "wait_time": np.zeros(jobs), "run_time": mesh / 100,

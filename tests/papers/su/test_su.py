@@ -6,7 +6,7 @@ from batchcast.table import Trace
 
 
 def named_log(n=240):
-    """One user, two families of names with very different run times, names never the same twice."""
+    """Jobs of one user with two families of names and very different run times; no name occurs twice."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 2, n)
     names = [f"wing_{k:03d}" if kind else f"turbulence-model-{k:03d}" for k, kind in enumerate(kinds)]

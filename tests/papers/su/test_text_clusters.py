@@ -16,7 +16,7 @@ def test_names_that_differ_in_a_number_stay_together():
 
 
 def test_weighting_distinct_texts_equals_clustering_every_job():
-    """The paper's matrix has a row and a column for every job; ours a scaled one for every distinct name."""
+    """The paper's matrix has a row and a column for every job; our scaled matrix has one for every distinct name."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
@@ -30,7 +30,7 @@ def test_weighting_distinct_texts_equals_clustering_every_job():
     at = found.tried.index(found.k)
     assert found.sse[at] == pytest.approx(within)
     assert found.score[at] == pytest.approx(calinski_harabasz(total, within, len(jobs), found.k))
-    assert found.k == 2  # the two families, though the score rises again as numbers are parted
+    assert found.k == 2  # the two families, although the score increases again when numbers are separated
 
 
 def test_beyond_the_limit_texts_join_their_nearest():
@@ -40,7 +40,7 @@ def test_beyond_the_limit_texts_join_their_nearest():
 
 @pytest.mark.long
 def test_the_clusters_are_within_a_percent_of_the_best_of_fifty_starts():
-    """Two starts, as before, end up to 21 % above it."""
+    """With two starts, as in the earlier code, the result is up to 21 % worse."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
     from sklearn.cluster import KMeans

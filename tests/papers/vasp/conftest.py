@@ -1,4 +1,4 @@
-"""Input files of a small run, as text a test may bend."""
+"""Input files of a small VASP run, as text that a test can change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KPOINTS = "mesh\n0\nGamma\n2 2 2\n0 0 0\n"
 
 
 def potential(element: str, zval: float, enmax: float, ultrasoft: bool = False, numbers: int = 50) -> str:
-    """One potential in the layout of a POTCAR, its numbers invented."""
+    """Return one potential in the layout of a POTCAR, with invented numbers."""
     return (
         f"  PAW_PBE {element} 06Sep2000\n   {zval}\n parameters from PSCTR are:\n   VRHFIN ={element}: s1\n"
         f"   LEXCH  = PE\n   TITEL  = PAW_PBE {element} 06Sep2000\n"
@@ -30,7 +30,7 @@ POTCAR = potential("Na", 1.0, 101.968) + potential("Cl", 7.0, 262.472)
 
 @pytest.fixture
 def working_directory(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a working directory; `directory(INCAR=...)` bends one file, None leaves it out."""
+    """Writes a working directory; `directory(INCAR=...)` replaces one file, and None omits it."""
 
     def write(name: str = "run", **bent: str | None) -> Path:
         here = tmp_path / name

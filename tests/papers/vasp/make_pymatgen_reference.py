@@ -2,8 +2,8 @@
 
     pip install pymatgen && PYTHONPATH=. python tests/papers/vasp/make_pymatgen_reference.py
 
-pymatgen and what it needs are a fifth of a gigabyte, and its answers to these inputs do not change from one test run to
-the next. So the tests compare with this file, and only who changes the inputs installs it.
+pymatgen with its dependencies has a fifth of a gigabyte, and its results for these inputs do not change between test
+runs. So the tests compare with the stored file, and only a developer who changes the inputs installs pymatgen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CASES = 24
 
 
 def structures(random: np.random.Generator) -> list[dict[str, Any]]:
-    """POSCAR texts in every form, with the volume and ions of the structure that each was written from."""
+    """POSCAR texts in every form, with the volume and the ions of the structure from which each was written."""
     from pymatgen.core import Lattice, Structure
     from pymatgen.io.vasp.inputs import Poscar
 
@@ -95,7 +95,7 @@ def grids(random: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def potentials() -> list[dict[str, Any]]:
-    """The keywords of two potentials, whose texts stand in the tests' conftest."""
+    """The keywords of two potentials, whose texts are in the tests' conftest."""
     from pymatgen.io.vasp.inputs import PotcarSingle
     from tests.unit.vasp.conftest import potential
 
@@ -122,7 +122,7 @@ def directory() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the file beside this one."""
+    """Write the reference file beside this program."""
     random = np.random.default_rng(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""When a model of features is taught: soon on a short log, then at its cadence."""
+"""Tests when a model of features is trained: early on a short log, then at its regular interval."""
 
 from batchcast.events.driver import Cadence
 from batchcast.events.event import End

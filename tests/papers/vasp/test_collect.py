@@ -1,4 +1,5 @@
-"""A job log joins its directories: what vanished, changed or is unreadable is counted, and nothing good is lost."""
+"""Tests joining a job log with its directories: missing, changed or unreadable directories are counted, and all valid
+ones are read."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def log(*work_dirs):
 
 @pytest.fixture
 def tree(tmp_path, working_directory):
-    """Three directories written before the log began: a and b whole, c with a broken INCAR."""
+    """Three directories written before the log began: a and b are complete, c has a broken INCAR."""
     for name, encut in (("ada/a", 300), ("ada/b", 500), ("bob/c", "much")):
         here = working_directory(name, INCAR=f"ENCUT = {encut}\n")
         for file in here.iterdir():
@@ -52,7 +53,7 @@ def test_features_reach_the_jobs_and_nothing_else_is_kept(tree):
 
 @pytest.mark.parametrize("name", ["INCAR", "KPOINTS", "POTCAR"])
 def test_what_another_user_put_in_the_place_of_a_file_is_not_waited_for(tree, name):
-    """A pipe without a writer, and a device without an end: the log names the directory, its owner fills it."""
+    """The directory contains a pipe without a writer and an endless device, because its owner controls its content."""
     for kind in ("pipe", "device"):
         place = tree / "ada/a" / name
         place.unlink(missing_ok=True)
@@ -114,7 +115,7 @@ def test_a_run_cut_short_goes_on(tree, monkeypatch):
     monkeypatch.setattr(module, "visit", visit)
     with pytest.raises(KeyboardInterrupt):
         collect(trace, tree, journal=journal)
-    journal.write_text(journal.read_text() + '["/bob/c", "re')  # and the power went too
+    journal.write_text(journal.read_text() + '["/bob/c", "re')  # and the power failed too
     monkeypatch.setattr(module, "visit", lambda *given: calls.append(given[0]) or real(*given))
     done = collect(trace, tree, journal=journal)
     assert calls == ["/ada/a", "/ada/b", "/bob/c"]

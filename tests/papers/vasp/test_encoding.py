@@ -1,4 +1,4 @@
-"""Features become numbers by what training rows hold, and only by that."""
+"""Tests that features are encoded as numbers from the training rows alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantum ESPRESSO beside VASP: what is read of an input of pw.x, and an estimate for its directory."""
+"""Tests Quantum ESPRESSO beside VASP: the features read from an input of pw.x, and the estimate for its directory."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from batchcast.trace.input_files import Folder
 
 
 def run(*arguments: object) -> Result:
-    """Run batchcast, and raise what it raises."""
+    """Run batchcast, and raise the exception that it raises."""
     return CliRunner().invoke(cli, [str(word) for word in arguments], catch_exceptions=False, standalone_mode=False)
 
 
@@ -82,7 +82,7 @@ def test_a_directory_with_two_inputs_is_refused_because_a_job_runs_one_of_them(t
 
 
 def test_directories_of_a_log_become_a_history_that_estimates_a_new_one(tmp_path: Path) -> None:
-    """The run time grows with the cutoff; the new job's directory has a cutoff that the history knows."""
+    """The run time grows with the cutoff; the new job's directory has a cutoff that occurs in the history."""
     rng, jobs = np.random.default_rng(7), 90
     cutoffs = rng.choice([20, 40, 60], jobs)
     for cutoff in (20, 40, 60):

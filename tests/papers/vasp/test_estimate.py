@@ -1,4 +1,4 @@
-"""`batchcast vasp estimate`: from directories to run times, time limits and the nearest past runs."""
+"""Tests `batchcast vasp estimate`: from directories to run times, time limits and the most similar past runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def test_one_directory_is_answered_with_a_time_limit_and_the_nearest_runs(histor
     printed = run(*words).stdout
     assert "likely run time 3 h" in printed or "likely run time 2 h 5" in printed
     assert "#SBATCH --time=03:" in printed
-    assert "forest on 120 finished jobs" in printed  # every finished job teaches, not only those of the last refit
+    # every finished job is learned, not only the jobs before the last refit
+    assert "forest on 120 finished jobs" in printed
     assert "/scratch/run" in printed
     (row,) = json.loads(run(*words, "--json").stdout)["results"]
     assert row["run_s"] == pytest.approx(10_800, rel=0.1)

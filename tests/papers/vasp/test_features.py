@@ -1,4 +1,4 @@
-"""Defaults are VASP's, and files that contradict each other are named."""
+"""Tests that defaults equal VASP's defaults, and that contradicting files are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INCAR: every syntax of the manual is read, and what cannot be read is named."""
+"""Tests INCAR: every syntax of the manual is read, and unreadable parts are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""irpa, brbf and their baselines on jobs whose run time follows from their features."""
+"""Tests irpa, brbf and their baselines on jobs whose run time follows from their features."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_run_time_follows_from_the_features(spec):
     ratio = np.minimum(points, run[200:]) / np.maximum(points, run[200:])
     middle = np.median(run[:200])
     constant = (np.minimum(middle, run[200:]) / np.maximum(middle, run[200:])).mean()
-    # features say nearly all; 56 classes of Bayes on 120 jobs, which is BRBF without keys, are a poor start
+    # the features determine nearly everything; 56 Bayes classes on 120 jobs (BRBF without keys) are a poor start
     assert ratio.mean() > (constant + 0.05 if spec == "brbf" else 0.85)
 
 

@@ -1,4 +1,4 @@
-"""KPOINTS: every mode counts its points; without the file KSPACING does."""
+"""Tests KPOINTS: the number of points in every mode, and KSPACING if the file is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the ensembles: held to naive twins and to scikit-learn's own answers."""
+"""Tests the parts of the ensembles against slow reference versions and against scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_mixed_bayes_is_the_papers_product(seed, discrete, continuous):
     label = np.unique(label, return_inverse=True)[1]
     model = MixedBayes.fit(codes, values, label, sizes, smoothing=1e-3)
     new_codes, new_values = np.array([list(sizes)], dtype=int).reshape(1, -1), rng.random((1, continuous))
-    for some_codes in (codes[:1], new_codes):  # a seen row, and one of categories never seen
+    for some_codes in (codes[:1], new_codes):  # a row seen in training, and a row with unseen categories
         expected = naive.naive_bayes(
             codes.tolist(), values.tolist(), label.tolist(), sizes, 1e-3, some_codes[0].tolist(), new_values[0].tolist()
         )
@@ -52,7 +52,7 @@ def test_network_is_the_papers_sum_and_fits_least_squares(seed, m):
     expected = [naive.network(r, network.centres, network.spreads, network.weights, network.bias) for r in some]
     np.testing.assert_allclose(network.predict(some), expected, rtol=1e-6, atol=1e-6)
     residual = y - network.predict(x)
-    assert abs(residual.mean()) < 1e-6  # least squares with a bias leaves no mean behind
+    assert abs(residual.mean()) < 1e-6  # least squares with a bias leaves a residual mean of zero
     assert (residual**2).sum() <= ((y - y.mean()) ** 2).sum() + 1e-9
 
 

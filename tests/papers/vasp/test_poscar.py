@@ -1,4 +1,4 @@
-"""POSCAR of VASP 4 and 5, every scale, and files that end too early or contradict themselves."""
+"""Tests POSCAR of VASP 4 and 5 with every scale, and files that end too early or contradict themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POTCAR: headers only, whatever lies between them; a remembered length never changes the answer."""
+"""Tests POTCAR: only headers are read, and a remembered length never changes the result."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_every_potential_is_found_wherever_blocks_end(tmp_path_factory, parts, b
         lengths: dict[bytes, int] = {}
         assert scan(path) == expected
         assert scan(path, lengths) == expected
-        assert scan(path, lengths) == expected  # now skipping by remembered lengths
-        assert scan(path, {key: value + 7 for key, value in lengths.items()}) == expected  # and with wrong ones
+        assert scan(path, lengths) == expected  # now with remembered lengths
+        assert scan(path, {key: value + 7 for key, value in lengths.items()}) == expected  # and with wrong lengths
     finally:
         poscar.BLOCK = usual
 

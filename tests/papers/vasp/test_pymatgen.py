@@ -1,4 +1,4 @@
-"""Input files that pymatgen wrote are read by us as by pymatgen, whose answers stand in pymatgen_reference.json."""
+"""Tests that we read input files as pymatgen does; pymatgen's results are stored in pymatgen_reference.json."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def test_a_whole_directory(tmp_path):
     assert ours["encut"] == max(one["ENMAX"] for one in words)
     assert ours["nelect"] == 2 * sum(one["ZVAL"] for one in words)
     assert not any(one["LULTRA"] for one in words)
-    assert ours["nbands"] == 22 + 1  # (36 + 2) / 2 and three empty ones, and half of the moment
+    assert ours["nbands"] == 22 + 1  # (36 + 2) / 2, three empty bands, and half of the moment
     assert (ours["prec"], ours["isym"]) == ("accurate", 2)

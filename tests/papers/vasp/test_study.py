@@ -1,4 +1,5 @@
-"""The study on VASP runs: copies go first, no system on both sides, nothing known from the test."""
+"""Tests the study on VASP runs: copies are removed first, no system is on both sides, and nothing comes from the test
+set."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def test_broken_tables_are_named(tmp_path):
 
 def test_time_split_teaches_only_what_had_ended(runs):
     longer = runs.trace.run_time.copy()
-    longer[[100, 158]] = 7 * 3600.0  # run 158 still goes when the test begins
+    longer[[100, 158]] = 7 * 3600.0  # run 158 still runs when the test set begins
     split = time_split(runs._replace(trace=runs.trace.with_columns({"run_time": longer})))
     assert split.test.tolist() == list(range(160, 200))
     assert split.train.tolist() == [k for k in range(160) if k != 158]

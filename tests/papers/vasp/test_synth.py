@@ -1,4 +1,5 @@
-"""Synthetic VASP jobs have what the paper's had: keys large enough for a network, many users, every bin."""
+"""Tests that synthetic VASP jobs resemble the paper's jobs: enough keys for a network, many users, jobs in every
+bin."""
 
 import numpy as np
 

@@ -6,7 +6,8 @@ from batchcast.table import Trace
 
 
 def test_a_new_user_who_submits_like_others_gets_their_run_times():
-    """Two kinds of users: frequent small short jobs, rare wide long ones; after a refit a newcomer joins one kind."""
+    """Two kinds of users: some submit many short small jobs, some few long wide jobs; after a refit a new user joins
+    one kind."""
     rng = np.random.default_rng(1)
     rows = []
     for user in range(6):

@@ -1,4 +1,4 @@
-"""`batchcast vasp` and `batchcast reproduce vasp` as a user meets them."""
+"""Tests `batchcast vasp` and `batchcast reproduce vasp` as a user sees them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(here, encut=300, atoms=1, kpoints=2):
 
 @pytest.fixture
 def tree(tmp_path):
-    """Sixty runs, two of them gone; run time follows from the inputs."""
+    """A history of sixty runs, two without a directory; the run time follows from the inputs."""
     rng = np.random.default_rng(0)
     rows = []
     for k in range(60):
@@ -155,7 +155,7 @@ def test_other_data_than_finished_runs_says_what_is_accepted(tmp_path, name):
 
 
 def test_tags_become_columns_that_predictors_and_estimate_use(tree):
-    """Relaxations run twenty times as long as static runs of the same inputs; only NSW tells them apart."""
+    """Relaxations run twenty times as long as static runs of the same inputs; only NSW distinguishes them."""
     log = read_trace(tree / "jobs.log", format="parquet")
     relaxes = np.arange(len(log)) % 2 == 1
     write_parquet(log.with_columns({"run_time": log.run_time * np.where(relaxes, 20.0, 1.0)}), tree / "jobs.log")

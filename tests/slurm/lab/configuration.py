@@ -1,4 +1,4 @@
-"""The configuration files of a lab: slurm.conf and slurmdbd.conf. The same lines serve 22.05 and 24.11."""
+"""The configuration files of a lab: slurm.conf and slurmdbd.conf. The same lines work with Slurm 22.05 and 24.11."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write(root: Path, ports: Sequence[int], nodes: int, cpus: int, speed: float, conf: Mapping[str, str]) -> None:
-    """Write both below `root`/etc; `conf` comes last and wins."""
+    """Write both files below `root`/etc; the lines of `conf` come last and override earlier lines."""
     lines = [f"{k}={v}" for k, v in (_settings(root, ports, speed) | dict(conf)).items()]
     lines += [
         f"NodeName=n{k} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[1 + k]} CPUs={cpus} "
@@ -61,7 +61,7 @@ def _settings(root: Path, ports: Sequence[int], speed: float) -> dict[str, str]:
         "AccountingStoragePass": f"{run}/munge.socket",
         "AccountingStoreFlags": "job_comment",
     }
-    if slow:  # time-outs count the fast clock's seconds
+    if slow:  # Slurm's time-outs count seconds of the fast clock
         settings |= {
             "MessageTimeout": "3600",
             "TCPTimeout": "1200",

@@ -1,4 +1,5 @@
-"""Planning under fire, one run: jobs on a lab, what is killed or filled when, and what came of it."""
+"""One run of planning under faults: the jobs of a lab, which daemon is killed or disk is filled when, and the
+result."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ echo end >>{log}
 
 
 class Run(NamedTuple):
-    """What is asked for: `kinds` of what is hit, in turn, in an order drawn by the seed; `mode`: the setting `plan`;
-    `at_start`: with the script that gives limits back as jobs start."""
+    """Settings of a run: `kinds` of faults, which take turns in an order drawn from the seed; `mode`: the setting
+    `plan`; `at_start`: with the script that restores limits when jobs start."""
 
     seed: int
     forecasts: str
@@ -62,12 +63,12 @@ class Run(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Whether factors are set too."""
+        """Return whether planning also sets factors."""
         return self.mode in ("order", "both") and self.forecasts != NOBODY
 
 
 class Fire:
-    """One run on a lab: the jobs and what becomes of them, the collector and the service, what is hit when."""
+    """One run on a lab: the jobs and their outcomes, the collector, the service, and the faults."""
 
     def __init__(self, lab: Lab, run: Run, disk: Path, listed: Path) -> None:
         self.lab, self.run, self.disk = lab, run, disk
@@ -88,15 +89,16 @@ class Fire:
         self.service: subprocess.Popen[bytes] | None = None
         if run.forecasts != NOBODY:
             name = "hasty:Uneven" if run.ordered else "hasty:Hasty"
-            hasty = {"RUNTIME": name, "PLAN_LENGTH_QUANTILE": "0.01"}  # or the watchdog ends it: none of them holds
+            # otherwise the watchdog stops planning because outcomes do not fit
+            hasty = {"RUNTIME": name, "PLAN_LENGTH_QUANTILE": "0.01"}
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
-            settings["PLAN_AGE_S"] = "1800"  # of the fast clock: who waits passes it while others come
+            settings["PLAN_AGE_S"] = "1800"  # seconds of the fast clock: waiting jobs pass it while other jobs arrive
             settings["PLAN"] = run.mode
             settings["PLAN_LIST"] = str(listed) if run.at_start else ""
             self.agent = agent(lab, "fire", str(disk / "store.db"), interval=60.0, **settings)
 
     def __call__(self) -> dict[str, Any]:
-        """Jobs in five waves, the first the largest, each under its part of the kills; then what came of it."""
+        """Submit jobs in five waves, the largest first, each with its share of the kills; then return the result."""
         kinds = self.rng.permutation([self.run.kinds[k % len(self.run.kinds)] for k in range(self.run.kills)])
         if self.agent is not None:
             self.agent.start()
@@ -124,9 +126,9 @@ class Fire:
     # -- the jobs -----------------------------------------------------------------------------------------------
 
     def submit(self, count: int) -> None:
-        """Padded limits; every tenth needs nearly all of its limit, every twentieth more than that.
+        """Return jobs with padded limits; every tenth job needs nearly all of its limit, every twentieth needs more.
 
-        Eight kinds of jobs of a name each, so that an ordinary forecaster learns them.
+        The eight kinds of jobs have a name each, so that an ordinary predictor learns them.
         """
         for _ in range(count):
             k, kind = len(self.asked), int(self.workload.integers(8))
@@ -146,16 +148,18 @@ class Fire:
     # -- what is hit --------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
-        """A seeded moment after the next step of planning, or after five seconds without any.
+        """Wait for a random moment (from the seed) after the next step of planning, or for five seconds if there is
+        none.
 
-        Without batchcast after the next start of a job: most steps give a limit back to one that has just started.
+        Without batchcast, wait for the next start of a job, because most planning steps restore the limit of a job that
+        has just started.
         """
         before, last = self.seen(), time.monotonic() + 5
         self.lab.wait(lambda: bool(self.seen() - before) or time.monotonic() > last, "a step")
         time.sleep(float(self.rng.uniform(0.0, 1.5)))
 
     def seen(self) -> set[object]:
-        """The steps of planning so far; without batchcast the jobs that run."""
+        """Return the steps of planning so far; without batchcast, the running jobs."""
         if self.agent is not None:
             return {step["id"] for step in steps(self.agent)}
         return set(self.lab.run("squeue", "-h", "-t", "R", "-o", "%i").split())
@@ -180,14 +184,16 @@ class Fire:
         self.lab.start_slurmdbd()
 
     def hit_disk(self) -> None:
-        """Full to the last byte by a seeded writer; nothing new may be planned, what stands must go back; then freed.
+        """Fill the disk with data from the seed: nothing new may be planned and planned limits must be restored; then
+        free the disk.
 
-        Every other time the collector is killed meanwhile, and started anew on the full disk.
+        Every second time the collector is killed meanwhile and restarted on the full disk.
         """
         if self.agent is None:
             return
         with contextlib.suppress(sqlite3.Error), sqlite3.connect(self.agent.store) as store:
-            store.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else there may be room in the log for a good while
+            # otherwise the collector's log may still have room for a long time
+            store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ballast = self.disk / "ballast"
         with ballast.open("wb", buffering=0) as out:
             for size in (int(self.rng.integers(4096, 262144)), 512, 1):
@@ -204,15 +210,15 @@ class Fire:
         ballast.unlink()
         self.planned_while_full += len(of_kind(self.agent, "planned") - before)
         if self.agent.process is not None and self.agent.process.poll() is not None:
-            self.agent.start()  # it could not even start; systemd would go on trying
+            self.agent.start()  # the collector could not start; systemd would retry
 
     def felt(self) -> int:
-        """How often the collector said that the disk is full."""
+        """Return how often the collector logged that the disk is full."""
         assert self.agent is not None
         return int(self.agent.log.read_text(errors="replace").count("is full"))
 
     def serve(self) -> None:
-        """The service, answering on its socket; on the real clock, which its deadlines count."""
+        """Start the service, answering on its socket, on the real clock, because its deadlines count real time."""
         assert self.agent is not None
         path = self.lab.root / "answers.sock"
         with (self.lab.root / "log" / "serve.log").open("ab") as log:
@@ -223,7 +229,8 @@ class Fire:
         self.lab.wait(lambda: _answers(path), f"answer of the service\n{self.lab.tail('serve')}")
 
     def all_over(self) -> bool:
-        """Whether every job is over. What Slurm held since it could not launch it is let go, as an operator would."""
+        """Return whether every job has ended. Jobs that Slurm holds because their launch failed are released, as an
+        operator would."""
         rows = self.lab.run("squeue", "-h", "-t", "PD,R,CG,S", "-o", "%i %r").splitlines()
         held = [row.split(" ")[0] for row in rows if "launch failed" in row]
         if held:
@@ -235,15 +242,16 @@ class Fire:
     # -- what is seen -------------------------------------------------------------------------------------------
 
     def standing(self) -> dict[str, float]:
-        """Waiting and running jobs that slurmctld has at another limit than their users asked for."""
+        """Return waiting and running jobs whose limit in slurmctld differs from their user's limit."""
         return {i: now for i, now in limits_now(self.lab).items() if i in self.asked and now != self.asked[i].limit}
 
     def look(self) -> None:
-        """A limit that is not its user's must be in the record."""
+        """Check that the store has an entry for each limit that is not its user's."""
         if self.agent is not None:
             rows = Reader(self.agent.store).rows("SELECT job_id, planned FROM planned")
             record = {str(row["job_id"]): float(row["planned"]) / MINUTE for row in rows}
-            low = self.run.mode == "time-min"  # there the limit of a job that starts is anything down to what we set
+            # accounting may show any limit down to the planned one for a job that starts at that moment
+            low = self.run.mode == "time-min"
             self.unrecorded |= {
                 i
                 for i, now in self.standing().items()
@@ -256,21 +264,21 @@ class Fire:
                 self.strange |= {(i, now) for i, now in shown.items() if (i, now) not in asked}
 
     def give_back(self) -> None:
-        """`plan --off` beside the collector while jobs still wait: what factors are left then."""
+        """Run `plan --off` beside the collector while jobs still wait, and return the remaining factors."""
         assert self.agent is not None
-        self.submit(10)  # so that there is something to give back
+        self.submit(10)  # so that there is a factor to restore
         self.lab.wait(lambda: factors(self.lab), "factors to give back", 120)
         self.agent.run("plan", "--off")
         self.left = factors(self.lab)
 
     def settled(self) -> bool:
-        """Whether the record of no job says that it stands on a planned limit."""
+        """Return whether no job's entry in the store still has a planned limit."""
         assert self.agent is not None
         rows = Reader(self.agent.store).rows("SELECT state FROM planned")
         return not {str(row["state"]) for row in rows} & {"intended", "planned", "restoring"}
 
     def outcome(self) -> dict[str, Any]:
-        """Counts of one run; a job's own words (`end`) come before what accounting has of it."""
+        """Return the counts of one run; a job's own output (`end`) takes precedence over accounting."""
         ran = accounted(self.lab)
         words = {i: self._words(i) for i in self.asked}
         early = [i for i in self.asked if "end" not in words[i] and _cut(self.asked[i], ran.get(i))]
@@ -288,7 +296,8 @@ class Fire:
             return found
         planned, restored, done = of_kind(self.agent, "planned"), of_kind(self.agent, "restored"), steps(self.agent)
         last = {s["job_id"]: s["what"] for s in done if s["what"] in ("planned", "restored")}
-        over = {i for i, what in last.items() if what == "planned"}  # `settled` saw that no entry of theirs stands
+        # `settled` has checked that these jobs have no entry
+        over = {i for i, what in last.items() if what == "planned"}
         rows = Reader(self.agent.store).rows(
             "SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id, submit_time HAVING n > 1"
         )
@@ -314,7 +323,7 @@ class Fire:
 
 
 def _margin(step: Mapping[str, object], asked: Mapping[str, Asked]) -> float:
-    """How far the limit that a step asks for lies above the least that the invariant allows, minutes."""
+    """Return by how many minutes the limit that a step sets lies above the lowest limit that the invariant allows."""
     one = asked[str(step["job_id"])]
     return float(str(step["limit_to"])) / MINUTE - one.limit + float(OVER[one.partition])
 
@@ -324,7 +333,7 @@ def _real(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cut(one: Asked, ran: Ran | None) -> bool:
-    """Whether a job that did not come to its own end was ended by its limit before its user's."""
+    """Return whether a job that did not end by itself was ended by its limit before its user's limit."""
     return ran is not None and ran.state == "TIMEOUT" and ran.ran < one.limit
 
 
@@ -343,7 +352,7 @@ def _answers(path: Path) -> bool:
 
 @contextlib.contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
-    """A file system of 24 MB in memory; RuntimeError where mounting is not allowed."""
+    """A file system of 24 MB in memory; RuntimeError if mounting is not allowed."""
     place.mkdir(parents=True)
     words = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
     done = subprocess.run(words, capture_output=True, text=True)
@@ -356,7 +365,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 
 def carry_out(run: Run, keep: Path | None = None) -> dict[str, Any]:
-    """One run on a lab of its own; its logs are copied to `keep`."""
+    """Do one run on a new lab; the lab's logs are copied to `keep`."""
     with contextlib.ExitStack() as opened:
         place = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         place.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A collector beside the lab, as its own process, and what must be true of its store afterwards."""
+"""Runs a collector beside the lab as a separate process, and checks its store afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCHCAST = (sys.executable, "-c", "from batchcast.cli.main import entry; entry(
 
 
 class Follower:
-    """`batchcast collect` on the lab's clock, with settings that fit its speed."""
+    """Runs `batchcast collect` on the lab's clock, with settings that fit the clock's speed."""
 
     def __init__(self, lab: Lab, store: str, *, interval: float = 30.0, **settings: str) -> None:
         self.lab, self.store = lab, store
@@ -49,18 +49,18 @@ class Follower:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *words: str) -> None:
-        """Start the collector, with more words of the command line."""
+        """Start the collector, with additional command-line arguments."""
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 [*BATCHCAST, "collect", *words], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
 
     def has_looked(self) -> bool:
-        """Whether it has finished a look at the queue, which its log then tells."""
+        """Return whether the collector has finished a cycle, which its log reports."""
         return " in the queue, " in self.tail()
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Kill it, and see that it is gone."""
+        """Kill the collector, and wait until its process is gone."""
         if self.process is not None:
             self.killed += int(number == signal.SIGKILL and self.process.poll() is None)
             with contextlib.suppress(ProcessLookupError):
@@ -69,7 +69,7 @@ class Follower:
             self.process = None
 
     def run(self, *words: str, check: bool = True) -> str:
-        """A batchcast command with the same settings; its stdout."""
+        """Run a batchcast command with the same settings and return its stdout."""
         done = subprocess.run(
             [*BATCHCAST, *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=300
         )
@@ -80,12 +80,12 @@ class Follower:
         return done.stdout.decode()
 
     def tail(self) -> str:
-        """The end of the collector's own words."""
+        """Return the end of the collector's log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:]) if self.log.exists() else ""
 
 
 class LabTransport:
-    """Asks the lab's Slurm from the test's own process (real clock), for the truth to compare with."""
+    """Queries the lab's Slurm from the test's own process (real clock), for the true state to compare with."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -101,7 +101,7 @@ class LabTransport:
 
 
 def truth(lab: Lab) -> dict[tuple[str, float, float], tuple[float | None, float, str]]:
-    """Every job that sacct says has ended: (job id, submit, start or nan as -1) to (start, end, state)."""
+    """Return every job that sacct reports as ended: (job id, submit, start, with -1 for nan) to (start, end, state)."""
     ended = Slurm(LabTransport(lab)).history(lab.now() - 30 * 86400, lab.now() + 60).jobs
     return {
         (s.job_id, s.submit_time, -1.0 if math.isnan(s.start_time) else s.start_time): (
@@ -114,14 +114,14 @@ def truth(lab: Lab) -> dict[tuple[str, float, float], tuple[float | None, float,
 
 
 def stored(path: Path | str) -> list[dict[str, object]]:
-    """Every job of the store."""
+    """Return every job of the store."""
     from batchcast.store.reader import Reader
 
     return Reader(str(path)).rows("SELECT * FROM jobs ORDER BY submit_time, row")
 
 
 def cpu_seconds(lab: Lab) -> float:
-    """CPU time slurmctld has used so far, user and system."""
+    """Return the CPU time that slurmctld has used so far, user and system."""
     pid = int(lab.pid_file("slurmctld").read_text())
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

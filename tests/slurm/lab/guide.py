@@ -1,4 +1,4 @@
-"""The command lines of a guide, run one after the other in a lab, so that a line that does not work is a failure."""
+"""Runs the command lines of a guide one after the other in a lab; a line that does not work fails the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ PROGRAMS = r"batchcast|BATCHCAST_\w+=|sacctmgr|scontrol|/usr/bin/python3"
 
 
 def lines_of(guide: str, of: str = PROGRAMS) -> list[str]:
-    """Return the command lines of a guide in order: indented or in a fence of sh, not the output below them."""
+    """Return the command lines of a guide in order: indented lines or lines in a fence of sh, without the output below
+    them."""
     found, fence = [], ""
     for line in (GUIDES / guide).read_text(encoding="utf-8").splitlines():
         text = line.strip().removeprefix("$ ")
@@ -28,7 +29,7 @@ def lines_of(guide: str, of: str = PROGRAMS) -> list[str]:
 
 
 def commands_in(guide: str, heading: str) -> list[str]:
-    """Return the `batchcast` commands that the text of a page below a heading names, in order."""
+    """Return the `batchcast` commands below a heading of a page, in order."""
     text = (GUIDES / guide).read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"`(batchcast [^`]+)`", text)
 
@@ -41,7 +42,8 @@ def settings_of(guide: str) -> str:
 
 
 class Shell:
-    """A shell beside a lab, with the program `batchcast`. `words` replaces names of the guide by the lab's."""
+    """A shell on the lab's machine that has the program `batchcast`. `words` replaces names in the guide by the lab's
+    names."""
 
     def __init__(self, follower: Follower, place: Path, words: Mapping[str, str]) -> None:
         self.place, self.words = place, words
@@ -68,7 +70,7 @@ class Shell:
         return dict(zip(lines, parts, strict=True))
 
     def run(self, line: str, codes: Sequence[int] = (0,)) -> str:
-        """Run a line of the guide and return what it printed; fail if its exit code is not among `codes`."""
+        """Run a line of the guide and return its output; fail if its exit code is not among `codes`."""
         self.done.append(line)
         line = self.here(line)
         done = subprocess.run(

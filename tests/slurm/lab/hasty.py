@@ -1,4 +1,4 @@
-"""Forecasts that are always far too short: whatever is planned with them goes to the very edge of what is allowed."""
+"""Predictors whose predictions are always far too short, so that planned limits reach the lowest allowed value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from batchcast.predict.protocol import Grounds, Prediction
 
 
 class Hasty:
-    """Every job will run for a minute, it says."""
+    """Predicts one minute for every job."""
 
     def predict(self, job: Any, at: Any) -> Prediction:
         return Prediction(60.0, (0.5, 0.9), (60.0, 60.0), "hasty", Grounds.MODEL)
@@ -18,7 +18,7 @@ class Hasty:
 
 
 class Uneven(Hasty):
-    """A minute for each processor, it says: so jobs have levels of their own."""
+    """Predicts one minute per processor, so that jobs have different levels."""
 
     def predict(self, job: Any, at: Any) -> Prediction:
         long = 60.0 * max(job.req_procs, 1.0)

@@ -1,4 +1,4 @@
-"""A real JupyterHub with batchspawner on the lab's Slurm, and a browser's few requests to it."""
+"""A real JupyterHub with batchspawner on the lab's Slurm, and the few requests that a browser sends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from slurm_lab import Lab
 import batchcast.client
 
 HOME = Path(sys.prefix) / "jupyterhub"
-"""Where `make setup-workflows` puts the hub: a venv of its own, since it wants other versions."""
+"""The folder where `make setup-workflows` installs the hub: a separate venv, because the hub needs other versions of
+packages."""
 CONTRIB = Path(__file__).parents[3] / "contrib" / "jupyterhub"
 CONFIG = """
 import sys
@@ -54,12 +55,12 @@ offer(c, {choices!r})
 
 
 def missing() -> str:
-    """Why no hub can be run here; empty where it can."""
+    """Return why the hub cannot run here; an empty string if it can."""
     return "" if (HOME / "bin" / "jupyterhub").exists() else "no JupyterHub in .venv/jupyterhub (make setup-workflows)"
 
 
 class Hub:
-    """The hub at work: `page` and `send` are a browser's, signed in as one user."""
+    """A running hub: `page` and `send` act as a browser that is signed in as one user."""
 
     def __init__(self, lab: Lab, service: Path, choices: dict[str, dict[str, str]]) -> None:
         self.folder, self.lab = lab.root / "hub", lab
@@ -95,7 +96,7 @@ class Hub:
             self.process.wait(30)
 
     def said(self) -> str:
-        """The end of the hub's log."""
+        """Return the end of the hub's log."""
         return (self.lab.root / "log" / "hub.log").read_text(errors="replace")[-3000:]
 
     def page(self, place: str) -> str:
@@ -103,7 +104,7 @@ class Hub:
         return str(self.browser.open(self.address + place, timeout=60).read().decode())
 
     def send(self, place: str, **fields: str) -> str:
-        """The page after a form was sent, as the browser that loaded it would."""
+        """Return the page after a form was sent, as the browser would load it."""
         self.page(place)
         mark = next(one.value for one in self.cookies if one.name == "_xsrf")
         body = urlencode({"_xsrf": mark, **fields}).encode()
@@ -113,11 +114,11 @@ class Hub:
             raise RuntimeError(f"{error}: {self.said()}") from None
 
     def sign_in(self, user: str) -> None:
-        """As this user from now on."""
+        """Sign in as this user."""
         self.send("/login", username=user, password="any")
 
     def choices(self) -> dict[str, str]:
-        """Each choice of the form with what is said of its start; empty where nothing is."""
+        """Return each choice of the form with the text about its start; empty if there is no text."""
         rows = re.findall(
             r'<label><input type="radio"[^>]*>\s*([^<]*)(?:<span[^>]*>([^<]*)</span>)?', self.page("/spawn")
         )

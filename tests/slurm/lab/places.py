@@ -1,8 +1,8 @@
-"""Where a lab's Slurm comes from: this machine's own packages, or a newer one in a folder of its own (`newer.sh`).
+"""The location of a lab's Slurm: this machine's packages, or a newer Slurm in a folder of its own (`newer.sh`).
 
-A Slurm in a folder runs in a mount namespace of its own, rooted there, where the lab's directory lies at the same path
-as outside: the same configuration, pid files and sockets serve both sides. The mounts go with the process that holds
-them.
+A Slurm in a folder runs in a mount namespace whose root is that folder, where the lab's directory has the same path as
+outside, so that the same configuration, pid files and sockets work on both sides. The mounts disappear with the process
+that holds them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ exec chroot "$1" cat
 
 
 class Place:
-    """The root under which a lab's programs lie: `/`, or a folder with a Debian of its own."""
+    """The root below which a lab's programs lie: `/`, or a folder with its own Debian."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
@@ -39,11 +39,11 @@ class Place:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine's own Slurm."""
+        """Return whether this is the machine's own Slurm."""
         return self.root == Path("/")
 
     def missing(self, speed: float, users: Sequence[str]) -> str:
-        """Why a lab cannot run there, in words; empty when it can."""
+        """Return why a lab cannot run there; an empty string if it can."""
         if os.geteuid() != 0:
             return "Slurm's daemons need root here"
         script = "install" if self.is_here else "newer"
@@ -61,12 +61,12 @@ class Place:
         return f"nothing can be mounted here for a Slurm in a folder: {done.stderr.strip()}" if done.returncode else ""
 
     def find(self, *names: str) -> str | None:
-        """The path, as seen inside, of the first of these programs that is there."""
+        """Return the path, as seen inside, of the first of these programs that exists."""
         paths = (f"{folder}/{name}" for name in names for folder in SEARCHED.split(":"))
         return next((path for path in paths if os.path.exists(self.root / path[1:])), None)
 
     def open(self, lab: Path) -> None:
-        """Make the lab's directory visible inside, and programs that ask from outside ask there."""
+        """Make the lab's directory visible inside, and let programs outside query the Slurm inside."""
         self._lab = lab
         if self.is_here:
             return
@@ -85,7 +85,7 @@ class Place:
             (lab / "clients" / name).chmod(0o755)
 
     def close(self) -> None:
-        """Let go of the mounts."""
+        """Release the mounts."""
         if self._holder is not None:
             self._holder.kill()
             self._holder.wait()
@@ -93,19 +93,19 @@ class Place:
                 (self.root / str(self._lab)[1:]).rmdir()
 
     def inside(self, command: Sequence[str]) -> list[str]:
-        """A command as it is run there."""
+        """Return a command as it must be run inside."""
         if self._holder is None:
             return list(command)
         return ["nsenter", f"--target={self._holder.pid}", "--mount", "--root", "--wd", "--", *command]
 
     @property
     def rights(self) -> tuple[str, ...]:
-        """What `setpriv` leaves an ordinary user so that it may ask a Slurm in a folder."""
+        """Return the privileges that `setpriv` must leave an ordinary user for queries to a Slurm in a folder."""
         names = "+sys_admin,+sys_chroot,+sys_ptrace"
         return () if self.is_here else (f"--inh-caps={names}", f"--ambient-caps={names}")
 
     def outside(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The environment of a program of this machine that asks the lab's Slurm (as root)."""
+        """Return the environment of a program of this machine that queries the lab's Slurm (as root)."""
         if self.is_here:
             return dict(environment)
         return {**environment, "PATH": f"{self._lab}/clients:{environment['PATH']}"}

@@ -1,4 +1,4 @@
-"""A lab on which limits are planned: its partitions, a collector that plans them, what became of jobs and limits."""
+"""A lab on which limits are planned: its partitions, a collector that plans, and the outcomes of jobs and limits."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CONF = {
 
 
 AGENTS: list[Follower] = []
-"""Every collector made here: two that plan one lab would not know of each other."""
+"""Every collector created here, because two collectors that plan one lab would not know of each other."""
 
 
 class Asked(NamedTuple):
-    """A job as its user asked for it: minutes."""
+    """A job as its user requested it; times in minutes."""
 
     limit: int
     runs: float
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """A job as accounting has it: minutes."""
+    """A job as accounting has it; times in minutes."""
 
     limit: float
     ran: float
@@ -50,7 +50,7 @@ class Ran(NamedTuple):
 
 
 def agent(lab: Lab, name: str, store: str = "", interval: float = 30.0, **settings: str) -> Follower:
-    """A collector that plans every partition, as boldly as it may."""
+    """A collector that plans every partition with the shortest allowed limits."""
     follower = Follower(
         lab,
         store or str(lab.root / f"{name}.db"),
@@ -74,8 +74,8 @@ def agent(lab: Lab, name: str, store: str = "", interval: float = 30.0, **settin
 
 @contextlib.contextmanager
 def lab_with_script(place: Path) -> Iterator[Lab]:
-    """A lab at sixty times the speed whose slurmctld runs `batchcast-start` at a job's start, as `batchcast install`
-    writes it. The collector is to list planned jobs in `place`/planned."""
+    """A lab at sixty times the speed whose slurmctld runs `batchcast-start` when a job starts, as `batchcast install`
+    writes it. The collector must list planned jobs in `place`/planned."""
     script = place / START
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
@@ -86,27 +86,27 @@ def lab_with_script(place: Path) -> Iterator[Lab]:
 
 
 def submitted(lab: Lab, asked: list[Asked], *options: str) -> dict[str, Asked]:
-    """Submit them; by job id."""
+    """Submit the jobs; return them by job id."""
     return {
         lab.submit("-t", str(one.limit), "-p", one.partition, *options, seconds=one.runs * MINUTE): one for one in asked
     }
 
 
 def accounted(lab: Lab) -> dict[str, Ran]:
-    """Every job that accounting knows."""
+    """Return every job that accounting knows."""
     text = lab.run("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,TimelimitRaw,ElapsedRaw,State")
     rows = (line.split("|") for line in text.splitlines())
     return {i: Ran(float(limit), float(ran) / 60, state.split(" ")[0]) for i, limit, ran, state in rows}
 
 
 def told(lab: Lab) -> dict[str, str]:
-    """What accounting has of every job's AdminComment."""
+    """Return every job's AdminComment in accounting."""
     text = lab.run("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,AdminComment")
     return dict(line.split("|", 1) for line in text.splitlines())
 
 
 def early(asked: dict[str, Asked], ran: dict[str, Ran]) -> list[str]:
-    """Jobs that ended neither by themselves nor at or after their user's limit."""
+    """Return jobs that ended neither by themselves nor at or after their user's limit."""
     return [
         f"job {i}: asked {one}, was {ran[i]}"
         for i, one in asked.items()
@@ -116,57 +116,57 @@ def early(asked: dict[str, Asked], ran: dict[str, Ran]) -> list[str]:
 
 
 def kill(lab: Lab, name: str) -> None:
-    """SIGKILL slurmctld or slurmdbd, and see that it is gone."""
+    """Send SIGKILL to slurmctld or slurmdbd, and wait until the process is gone."""
     pid = int(lab.pid_file(name).read_text())
     os.kill(pid, signal.SIGKILL)
     lab.wait(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), "a dead daemon")
 
 
 def saved(lab: Lab, job_id: str) -> None:
-    """Until slurmctld has written down what it knows now: killed before, it starts jobs again that are running."""
+    """Wait until slurmctld has saved its state: a slurmctld killed before that starts running jobs again."""
     path, now = lab.root / "state" / "job_state", time.time()
-    lab.run("scontrol", "update", f"jobid={job_id}", "comment=saved")  # or there might be nothing to write
+    lab.run("scontrol", "update", f"jobid={job_id}", "comment=saved")  # otherwise there might be nothing to save
     lab.wait(lambda: path.exists() and path.stat().st_mtime > now, "a saved state")
 
 
 def limits_now(lab: Lab) -> dict[str, float]:
-    """Minutes, of every job that is not over."""
+    """Return the limit in minutes of every job that has not ended."""
     rows = (line.split() for line in lab.run("squeue", "-hro", "%i %l", "-t", "PD,R,S").splitlines())
     return {i: minutes(text) for i, text in rows}
 
 
 def factors(lab: Lab) -> dict[str, int]:
-    """The SiteFactor of each waiting record that has one."""
+    """Return the SiteFactor of each waiting record that has one."""
     rows = (line.split() for line in lab.run("sprio", "-h", "-o", "%i %S").splitlines())
     return {i: int(site) for i, site in rows if int(site)}
 
 
 def minutes(text: str) -> float:
-    """What squeue prints of a limit, up to days."""
+    """Return the text that squeue prints for a limit, up to days."""
     days, _, rest = text.rpartition("-")
     whole = [float(x) for x in rest.split(":")]
     return float(days or 0) * 1440.0 + sum(x * 60.0**k for k, x in enumerate(reversed(whole))) / 60
 
 
 def empty(lab: Lab, seconds: float) -> None:
-    """Until every job is over."""
+    """Wait until every job has ended."""
     lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG,S", "-o", "%i").split(), "ended jobs", seconds)
 
 
 def steps(follower: Follower) -> list[dict[str, object]]:
     """The audit of planning."""
-    with contextlib.suppress(BatchcastError):  # the store is not made yet
+    with contextlib.suppress(BatchcastError):  # the store does not exist yet
         return Reader(follower.store).rows("SELECT * FROM plan_changes ORDER BY id")
     return []
 
 
 def of_kind(follower: Follower, what: str) -> set[object]:
-    """The jobs that came so far."""
+    """Return the jobs that have arrived so far."""
     return {s["job_id"] for s in steps(follower) if s["what"] == what}
 
 
 def lowest(asked: dict[str, Asked], done: list[dict[str, object]]) -> None:
-    """No limit was ever asked for below what OverTimeLimit covers, and none where it covers nothing."""
+    """Check that no limit was set below what OverTimeLimit covers, and none in a partition without OverTimeLimit."""
     for step in done:
         one = asked[str(step["job_id"])]
         assert float(str(step["limit_to"])) >= (one.limit - OVER[one.partition]) * MINUTE

@@ -1,4 +1,4 @@
-"""A real PostgreSQL in a temporary directory, on a unix socket, as an ordinary user; stopped by its pid."""
+"""A real PostgreSQL in a temporary directory, on a unix socket, run by an ordinary user and stopped by its pid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USER = "postgres"
 
 
 def missing() -> str:
-    """Why it cannot run here, in words; empty when it can."""
+    """Return why PostgreSQL cannot run here; an empty string if it can."""
     if shutil.which("initdb", path=f"{PLACES}:{os.environ.get('PATH', '')}") is None:
         return "no PostgreSQL server on this machine (tests/slurm/install.sh installs it)"
     if os.geteuid() == 0:
@@ -29,7 +29,7 @@ def missing() -> str:
 
 
 class Postgres:
-    """`with Postgres() as server: url = server.fresh_database()`."""
+    """Usage: `with Postgres() as server: url = server.fresh_database()`."""
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="bcpg-"))
@@ -57,15 +57,16 @@ class Postgres:
     def __exit__(self, *_: object) -> None:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(signal.SIGQUIT)  # at once: nothing of it is wanted again
+                self.process.send_signal(signal.SIGQUIT)  # stop at once: the data is not needed again
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(20)
             if self.process.poll() is None:
                 self.process.kill()
-        subprocess.Popen(["rm", "-rf", str(self.root)], start_new_session=True)  # hundreds of databases: ten seconds
+        # deleting hundreds of databases takes ten seconds
+        subprocess.Popen(["rm", "-rf", str(self.root)], start_new_session=True)
 
     def fresh_database(self) -> str:
-        """The URL of a new, empty database."""
+        """Return the URL of a new, empty database."""
         self.databases += 1
         name = f"store{self.databases}"
         self._run("createdb", "-h", str(self.root), name)

@@ -1,8 +1,8 @@
-"""Eleven jobs that preempt each other on a real Slurm: who starts when, and how often each run is broken off.
+"""Runs eleven jobs that preempt each other on a real Slurm, and prints when each starts and how often it is preempted.
 
     python tests/slurm/lab/record_preemption.py [partition_prio|qos] [GRACE]    sacct's lines, every run of a job
 
-What it printed for partition_prio without grace is in tests/golden/test_preemption.py.
+The output for partition_prio without grace time is in tests/golden/test_preemption.py.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ JOBS = """
 900 m1 mid -n4 -N1 20 400
 1500 h3 high -n16 -N4 10 200
 1600 g low -n4 -N1 30 300
-"""  # submission (s), name, rank, tasks, nodes, limit (min), run (s)
+"""  # submission (s), name, rank, tasks, nodes, limit (min), run time (s)
 FIELDS = "JobName,JobIDRaw,Submit,Eligible,Start,End,State,Partition,QOS,NodeList"
 QOS = {"low": "scav", "mid": "normal", "high": "urgent"}
 
 
 def configuration(kind: str, grace: str) -> dict[str, str]:
-    """slurm.conf's lines: three partitions of different tiers, of which two give way."""
+    """Lines of slurm.conf: three partitions of different tiers, two of which can be preempted."""
     common = "MaxTime=4:00:00 State=UP"
     return {
         "PartitionName": f"low Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace} {common}",
@@ -46,7 +46,7 @@ def configuration(kind: str, grace: str) -> dict[str, str]:
 
 
 def record(kind: str = "partition_prio", grace: str = "0") -> str:
-    """What sacct says when all have ended."""
+    """Return what sacct prints when all jobs have ended."""
     with Lab(nodes=4, cpus=4, speed=SPEED, conf=configuration(kind, grace)) as lab:
         if kind == "qos":
             for words in (
@@ -63,7 +63,7 @@ def record(kind: str = "partition_prio", grace: str = "0") -> str:
             where = ["-p", "main", "-q", QOS[rank]] if kind == "qos" else ["-p", rank]
             lab.submit("--requeue", *where, tasks, nodes, "-t", limit, seconds=float(run), name=name)
         lab.wait(lambda: not lab.run("squeue", "-h").strip(), "end", 900)
-        time.sleep(2)  # slurmdbd writes what has ended a moment after squeue is empty
+        time.sleep(2)  # slurmdbd records ended jobs a moment after squeue is empty
         return lab.run("sacct", "-DXaP", f"--format={FIELDS}", "-S", "now-3days")
 
 

@@ -1,8 +1,8 @@
 """A real Slurm of several nodes on this machine, with accounting, in its own directory, optionally on a fast clock.
 
-Nothing here is a stand-in: munged, MariaDB, slurmdbd, slurmctld and one slurmd a node run as they would on a cluster,
-on loopback, with ports found free, and every one is stopped by its pid. On a fast clock (`speed` > 1) all of Slurm,
-its clients and the jobs live in one accelerated time (libfaketime); MariaDB stays on real time.
+The daemons are real: munged, MariaDB, slurmdbd, slurmctld and one slurmd per node run as on a cluster, on loopback,
+with free ports, and each is stopped by its pid. On a fast clock (`speed` > 1) all of Slurm, its clients and the jobs
+live in one accelerated time (libfaketime); MariaDB stays on real time.
 
     python tests/slurm/lab/slurm_lab.py --nodes 4 run -- CMD...     bring it up, run CMD in it, take it down
     BATCHCAST_LAB=newer python tests/slurm/lab/slurm_lab.py ...     the same with the Slurm that newer.sh installs
@@ -30,15 +30,15 @@ from places import NEWER, SEARCHED, Place
 
 REAL_TIME = time.monotonic
 USERS = ("daemon", "games")
-"""Ordinary users every Debian has; jobs are submitted in their names."""
+"""Ordinary users that every Debian has; jobs are submitted in their names."""
 
 
 CHOSEN = {"root": NEWER if os.environ.get("BATCHCAST_LAB") == "newer" else Path("/")}
-"""Where a lab's Slurm comes from, unless it is told: this machine's, or that of `newer.sh`."""
+"""The default location of a lab's Slurm: this machine, or the folder of `newer.sh`."""
 
 
 def missing(speed: float = 1.0) -> str:
-    """Why the lab cannot run here, in words; empty when it can."""
+    """Return why the lab cannot run here; an empty string if it can."""
     return Place(CHOSEN["root"]).missing(speed, USERS)
 
 
@@ -62,9 +62,9 @@ class Lab:
     # -- life ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Lab:
-        """Everything running; a start that takes too long, on a crowded machine, is tried once more.
+        """Start all daemons; a start that takes too long on a busy machine is repeated once.
 
-        From then on SIGTERM is an exit like any other: a benchmark that is stopped stops its lab.
+        From then on SIGTERM exits normally, so that a stopped benchmark stops its lab.
         """
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -83,7 +83,7 @@ class Lab:
         self.down()
 
     def up(self) -> None:
-        """Everything running, every node idle."""
+        """Start all daemons and wait until every node is idle."""
         for name in ("etc", "log", "state", "spool", "run", "munge", "bin", "mysql"):
             (self.root / name).mkdir(exist_ok=True)
         self.place.open(self.root)
@@ -97,7 +97,7 @@ class Lab:
         self.start_slurmdbd()
         self._seed_accounting()
         self.start_slurmctld()
-        self._start_nodes()  # what a slurmd says against its configuration is raised
+        self._start_nodes()  # what a slurmd reports against its configuration is raised
         self.wait(self._nodes_idle, "idle nodes", 90)
 
     def _nodes_idle(self) -> bool:
@@ -105,7 +105,7 @@ class Lab:
         return self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes)
 
     def _start_nodes(self) -> None:
-        """A slurmd for each node that has none: on a busy machine some die right after they daemonized."""
+        """Start a slurmd for each node that has none: on a busy machine some die right after they daemonize."""
         slurmd, step = (str(self.root / "bin" / name) for name in ("slurmd", "slurmstepd"))
         running = {words[2] for words in map(_words, _processes_under(self.root)) if words[:2] == [slurmd, "-N"]}
         for name in sorted({f"n{k}" for k in range(1, self.nodes + 1)} - running):
@@ -120,7 +120,7 @@ class Lab:
             self._signal(path, signal.SIGTERM)
         for path in (*self.root.glob("run/slurmd-*.pid"), self.pid_file("slurmctld"), self.pid_file("slurmdbd")):
             self._reap(path)
-        for pid in _processes_under(self.root):  # slurmstepd and jobs left behind
+        for pid in _processes_under(self.root):  # slurmstepd processes and jobs left behind
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._signal(self.pid_file("munged"), signal.SIGTERM)
@@ -143,28 +143,28 @@ class Lab:
 
     @property
     def outside(self) -> dict[str, str]:
-        """The environment of a program that asks this Slurm: a collector, a user's shell."""
+        """Return the environment of a program that queries this Slurm: a collector, a user's shell."""
         return self.place.outside(self.env)
 
     @property
     def slurm_conf(self) -> Path:
-        """The configuration file clients are pointed at."""
+        """Return the path of the configuration file for clients."""
         return self.root / "etc" / "slurm.conf"
 
     def pid_file(self, name: str) -> Path:
-        """Where the daemon keeps its pid."""
+        """Return the path of the daemon's pid file."""
         return self.root / "run" / f"{name}.pid"
 
     def run(self, *command: str, check: bool = True, user: str | None = None, **more: object) -> str:
-        """A client's stdout; raises with its stderr when it fails. Bounded at five real minutes."""
+        """Return a client's stdout; raise with its stderr if it fails. The call is limited to five real minutes."""
         argv = list(command)
         if user is not None:
             argv = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *argv]
         done = self._run_raw(argv, **more)
-        for _ in range(3):  # a client that lost its daemon in the middle of a word, on an overloaded machine
+        for _ in range(3):  # a client whose daemon died in the middle of an answer, on an overloaded machine
             if done.returncode == -signal.SIGPIPE:
                 done = self._run_raw(argv, **more)
-        later = b"try again in a bit"  # a job that slurmdbd is still writing down cannot be changed yet
+        later = b"try again in a bit"  # slurmdbd cannot change a job that it is still recording
         if later in done.stderr:
             tries = [done]
 
@@ -179,11 +179,11 @@ class Lab:
         return done.stdout.decode(errors="replace")
 
     def now(self) -> float:
-        """The cluster's clock, seconds since the epoch, reckoned from one look at it."""
+        """Return the cluster's clock in seconds since the epoch, extrapolated from one query."""
         return self._origin[1] + (REAL_TIME() - self._origin[0]) * self.speed
 
     def submit(self, *options: str, seconds: float, user: str = USERS[0], name: str = "job") -> str:
-        """sbatch a job that sleeps; returns its id."""
+        """Submit a job that sleeps; return its id."""
         return (
             self.run(
                 "sbatch",
@@ -204,7 +204,7 @@ class Lab:
         )
 
     def wait(self, condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-        """Until the condition holds, looked at ten times a second, at most so many real seconds."""
+        """Wait until the condition holds, checked ten times a second, for at most this many real seconds."""
         end = REAL_TIME() + seconds
         while True:
             with contextlib.suppress(RuntimeError):
@@ -215,7 +215,7 @@ class Lab:
             time.sleep(0.1)
 
     def tail(self, name: str, lines: int = 15) -> str:
-        """The end of a daemon's log."""
+        """Return the end of a daemon's log."""
         path = self.root / "log" / f"{name}.log"
         return (
             "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else f"(no {path.name})"
@@ -224,7 +224,7 @@ class Lab:
     # -- daemons ------------------------------------------------------------------------------------------------
 
     def start_slurmctld(self) -> None:
-        """Start the controller and wait until it answers."""
+        """Start slurmctld and wait until it answers."""
         self._listening("slurmctld", self.ports[0], "-f", str(self.slurm_conf))
         self.wait(lambda: self.run("sinfo", "-h") or True, "slurmctld answer")
 
@@ -235,12 +235,12 @@ class Lab:
         self._reap(path)
 
     def start_slurmdbd(self) -> None:
-        """Start the accounting daemon and wait until it answers."""
+        """Start slurmdbd and wait until it answers."""
         self._listening("slurmdbd", self.ports[1], MYSQL_UNIX_PORT=str(self.root / "run" / "mysql.sock"))
         self.wait(lambda: self.run("sacctmgr", "-n", "show", "cluster") or True, "slurmdbd answer")
 
     def _listening(self, name: str, port: int, *options: str, **environment: str) -> None:
-        """Start a daemon until its port is there: on a busy machine some die right after they daemonized."""
+        """Start a daemon and wait until its port is open: on a busy machine some die right after they daemonize."""
         path = str(self.root / "bin" / name)
 
         def there() -> bool:
@@ -250,11 +250,11 @@ class Lab:
                 self._daemon(name, *options, **environment)
             return False
 
-        self._daemon(name, *options, **environment)  # what it says against its configuration is raised
+        self._daemon(name, *options, **environment)  # what the daemon reports against its configuration is raised
         self.wait(there, f"{name} port", 120)
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:
-        """Start a daemon; one that stands still before it is one is killed and started again, as systemd would."""
+        """Start a daemon; a daemon that hangs before it daemonizes is killed and started again, as systemd would."""
         words, env = self.place.inside([str(self.root / "bin" / name), *options]), {**self.env, **environment}
         for last in (False, True):
             try:
@@ -288,7 +288,7 @@ class Lab:
         self.wait(lambda: (run / "munge.socket").exists(), "munge socket")
 
     def _start_mariadb(self) -> None:
-        """MariaDB on real time, on a unix socket only, emptied of durability: the lab is thrown away."""
+        """Start MariaDB in real time, on a unix socket only, without durability, because the lab is discarded."""
         sock, data = self.root / "run" / "mysql.sock", self.root / "mysql"
         self._on_real_time(
             "mariadb-install-db",
@@ -327,7 +327,7 @@ class Lab:
         self._on_real_time("mariadb", "-S", str(sock), "-e", sql).check_returncode()
 
     def _on_real_time(self, *command: str) -> subprocess.CompletedProcess[bytes]:
-        """A program of the database's, which does not live on the fast clock."""
+        """Run a program of the database, which does not use the fast clock."""
         return subprocess.run(self.place.inside(command), capture_output=True, timeout=120, env=_real(self.env))
 
     def _seed_accounting(self) -> None:
@@ -339,7 +339,8 @@ class Lab:
             self.wait(lambda k=kind, n=names, m=more: self._added(k, n, m), f"{kind} in accounting")
 
     def _added(self, kind: str, names: Sequence[str], more: Sequence[str]) -> bool:
-        """Whether accounting has them; else one more try to add them: sacctmgr may lose its connection under load."""
+        """Return whether accounting has these entries; else add them once more, because sacctmgr may lose its
+        connection under load."""
         there = set(self.run("sacctmgr", "-nP", "show", kind, f"format={kind}").split())
         if not there >= set(names):
             self.run("sacctmgr", "-iQ", "add", kind, *names, *more, check=False)
@@ -360,7 +361,8 @@ class Lab:
         }
 
     def _link_daemons(self) -> None:
-        """Slurm compares its program names, and the emulator package may own the plain ones: own links, own names."""
+        """Create links with Slurm's own program names, because Slurm compares these names and the emulator package may
+        own them."""
         for name in ("slurmctld", "slurmd", "slurmstepd", "slurmdbd"):
             target = self.place.find(f"{name}-wlm", name)
             link = self.root / "bin" / name
@@ -368,13 +370,14 @@ class Lab:
                 link.symlink_to(target)
 
     def _write_configuration(self) -> None:
-        """slurm.conf and slurmdbd.conf as they stand now (`conf` may have changed)."""
-        if not self.place.is_here:  # 22.05 knows no such plugin, later ones want cgroups otherwise
+        """Write slurm.conf and slurmdbd.conf as they are now (`conf` may have changed)."""
+        if not self.place.is_here:  # Slurm 22.05 has no such plugin; later versions configure cgroups differently
             (self.root / "etc" / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         configuration.write(self.root, self.ports, self.nodes, self.cpus, self.speed, self.conf)
 
     def _start_clock(self) -> None:
-        """A process that holds the shared start of the fast clock; everyone else joins by its environment."""
+        """Start a process that holds the shared start of the fast clock; all other processes join it by their
+        environment."""
         self._clock = subprocess.Popen(
             ["faketime", "-m", "-f", f"+0 x{self.speed:g}", "sh", "-c", "env -0; exec cat"],
             stdin=subprocess.PIPE,
@@ -391,7 +394,7 @@ class Lab:
         found = dict(item.split("=", 1) for item in text.decode(errors="replace").split("\0") if "=" in item)
         self.env |= {k: v for k, v in found.items() if k == "LD_PRELOAD" or k.startswith("FAKETIME")}
         for path in Path("/dev/shm").glob(f"*faketime*{found['FAKETIME_SHARED'].split('_')[-1]}"):
-            path.chmod(0o666)  # jobs of other users join the same clock
+            path.chmod(0o666)  # jobs of other users use the same clock
 
     # -- small things -------------------------------------------------------------------------------------------
 
@@ -410,7 +413,7 @@ class Lab:
             os.kill(int(path.read_text()), number)
 
     def _reap(self, path: Path) -> None:
-        """Until the process of a pid file is gone; killed after ten seconds."""
+        """Wait until the process of a pid file is gone; kill it after ten seconds."""
         try:
             pid = int(path.read_text())
         except (FileNotFoundError, ValueError):
@@ -429,7 +432,7 @@ def _real(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below the range the kernel hands out, each bound once to be sure."""
+    """Return ports that no program listens on, below the kernel's range, each bound once as a check."""
     with contextlib.ExitStack() as stack:
         found: list[int] = []
         while len(found) < count:
@@ -460,7 +463,7 @@ def _words(pid: int) -> list[str]:
 
 
 def _processes_under(root: Path) -> Iterator[int]:
-    """Processes started with this lab's configuration, but not this one."""
+    """Return the processes that were started with this lab's configuration, without this process."""
     mark = f"SLURM_CONF={root}/etc/slurm.conf".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -476,7 +479,7 @@ def _processes_under(root: Path) -> Iterator[int]:
 
 
 def main() -> int:
-    """`run -- CMD`: the lab as a place to try things in."""
+    """Start a lab and run a command in it: `run -- CMD`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=["run"])
     parser.add_argument("--nodes", type=int, default=4)

@@ -1,7 +1,7 @@
-"""A real Snakemake whose tasks run on the lab's Slurm, and what each of them asked for, held and waited.
+"""Runs a real Snakemake whose tasks run on the lab's Slurm, and records what each task requested, used and waited.
 
-The tasks hold the memory and take the time that they are told; everything else is real: Snakemake submits with sbatch,
-looks with sacct, tries again what failed, and asks `batchcast.client` for what to request.
+Only the tasks' memory and run time are prescribed; Snakemake really submits with sbatch, queries sacct, retries failed
+tasks, and asks `batchcast.client` for requests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slurm_lab import Lab
 import batchcast.client
 
 RULES = {"trim": (90, 60, 1), "align": (260, 150, 2), "dedup": (200, 60, 1), "call": (140, 120, 1)}
-"""Of each rule: what its tasks hold at the median (MiB), how long they take (s), and their processors."""
+"""For each rule, the median memory of its tasks (MiB), their run time (s), and their processors."""
 CONF = {
     "JobAcctGatherType": "jobacct_gather/linux",
     "JobAcctGatherFrequency": "task=1",
@@ -77,12 +77,13 @@ export LAB_CLOCK
 unset LD_PRELOAD
 {exec_job}
 """
-"""Snakemake's own process keeps the real clock (Python's timers do not end on the fast one); its task has the lab's."""
+"""Snakemake's own process uses the real clock, because Python's timers do not end on the fast clock; its tasks use the
+lab's clock."""
 STATUS = Path(__file__).parents[3] / "contrib" / "snakemake" / "status.sh"
 
 
 class Asked(NamedTuple):
-    """A job of the workflow as accounting has it: MiB of a node, processors, seconds."""
+    """A job of the workflow as accounting has it: MiB per node, processors, seconds."""
 
     rule: str
     state: str
@@ -94,17 +95,17 @@ class Asked(NamedTuple):
 
 
 def missing() -> str:
-    """Why no Snakemake can be run here; empty where it can."""
+    """Return why Snakemake cannot run here; an empty string if it can."""
     return "" if Path(*snakemake()).exists() else "no Snakemake in .venv/snakemake (make setup-workflows)"
 
 
 def snakemake() -> list[str]:
-    """How Snakemake is called: that of `make setup-workflows`, else of $BATCHCAST_SNAKEMAKE."""
+    """Return the command of Snakemake: from `make setup-workflows`, else from $BATCHCAST_SNAKEMAKE."""
     return [os.environ.get("BATCHCAST_SNAKEMAKE") or str(Path(sys.prefix) / "snakemake" / "bin" / "snakemake")]
 
 
 class Helped:
-    """A collector on the lab's clock and the service on the real one, which can be killed and started again."""
+    """A collector on the lab's clock and the service on the real clock, which can be killed and restarted."""
 
     def __init__(self, lab: Lab, interval: float = 30.0, **more: str) -> None:
         self.lab, self.socket, self.killed = lab, lab.root / "answers.sock", 0
@@ -129,7 +130,7 @@ class Helped:
         self.collector.kill()
 
     def serve(self) -> None:
-        """The service answering on its socket."""
+        """Start the service and wait until it answers on its socket."""
         environment = {k: v for k, v in self.collector.env.items() if k != "LD_PRELOAD" and "FAKETIME" not in k}
         with (self.lab.root / "log" / "serve.log").open("ab") as log:
             self.service = subprocess.Popen(
@@ -139,14 +140,14 @@ class Helped:
         self.lab.wait(self._answers, "answer of the service")
 
     def kill(self) -> None:
-        """No service from now on."""
+        """Stop the service for the rest of the run."""
         if self.service is not None:
             self.service.kill()
             self.service.wait(30)
             self.service, self.killed = None, self.killed + 1
 
     def caught_up(self) -> None:
-        """Until the collector has taken in every job that ended."""
+        """Wait until the collector has read every ended job."""
         ended = len(self.lab.run("sacct", "-nXa", "-S", "now-7days", "-s", "CD,F,TO,OOM,CA", "-o", "JobID").split())
         self.lab.wait(lambda: len(stored(self.collector.store)) >= ended, "job in the store", 120)
 
@@ -160,7 +161,7 @@ class Helped:
 
 
 class Workflow:
-    """A workflow of `samples` times the first `rules` of `RULES`; `run` runs all of it anew in a folder of its own."""
+    """A workflow of `samples` times the first `rules` of `RULES`; `run` runs all of it in a new folder."""
 
     def __init__(self, lab: Lab, samples: int, seed: int, rules: int = len(RULES)) -> None:
         self.lab, self.samples, self.seed = lab, samples, seed
@@ -168,11 +169,12 @@ class Workflow:
         self.runs = 0
 
     def run(self, name: str, advised: bool, service: Path | None = None) -> Path:
-        """Start it; its folder once everything is over. RuntimeError with Snakemake's words where it failed."""
+        """Start the workflow; return its folder when every task has ended. Raises RuntimeError with Snakemake's output
+        if it failed."""
         return self.wait(self.start(name, advised, service))
 
     def start(self, name: str, advised: bool, service: Path | None = None) -> tuple[Path, subprocess.Popen[bytes]]:
-        """Snakemake at work in the folder."""
+        """Start Snakemake in the folder."""
         self.runs += 1
         folder = self.lab.root / f"workflow-{self.runs}-{name}"
         folder.mkdir()
@@ -201,7 +203,7 @@ class Workflow:
         return folder, running
 
     def wait(self, started: tuple[Path, subprocess.Popen[bytes]], seconds: float = 3600.0) -> Path:
-        """The folder once Snakemake is over."""
+        """Return the folder after Snakemake has ended."""
         folder, running = started
         try:
             failed = running.wait(seconds)
@@ -244,7 +246,7 @@ class Workflow:
             path.chmod(0o755)
 
     def jobs(self, name: str) -> list[Asked]:
-        """What accounting says of every job of the run of that name, attempts that failed among them."""
+        """Return the accounting of every job of the run with that name, including failed attempts."""
         fields = "JobName,State,ReqMem,ReqCPUS,TimelimitRaw,Submit,Start,End,Comment"
         environment = {**self.lab.env, "SLURM_TIME_FORMAT": "%s"}
         found = []
@@ -260,7 +262,8 @@ class Workflow:
 
 
 def sums(jobs: list[Asked]) -> Mapping[str, float]:
-    """GiB-hours and core-hours asked for (request times limit), GiB-hours held, mean wait, attempts that failed."""
+    """Return GiB-hours and core-hours requested (request times limit), GiB-hours used, mean wait, and failed
+    attempts."""
     done = [job for job in jobs if job.state == "COMPLETED"]
     return {
         "jobs": len(jobs),

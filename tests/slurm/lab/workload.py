@@ -1,4 +1,5 @@
-"""A small seeded workload for the lab: people who repeat themselves and pad their limits, and what goes wrong."""
+"""A small workload from a seed for the lab: users who repeat jobs and pad their limits, and jobs that are cancelled,
+held or requeued."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ NAMES = ("relax", "bands|dos", 'md "npt"', "scan\nlines", "Straße", "übung", "
 
 
 class Planned(NamedTuple):
-    """One sbatch: seconds after the start, its options, how long it sleeps, and what is done to it afterwards."""
+    """One submission: its time in seconds after the start, its options, how long it sleeps, and what is done to it
+    afterwards."""
 
     at: float
     options: tuple[str, ...]
@@ -27,8 +29,8 @@ class Planned(NamedTuple):
 def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -> list[Planned]:
     """Return submissions over `span` seconds; about 5 % are cancelled, held for a while or requeued.
 
-    Without `holds` nothing is held: Slurm 22.05 never releases a job again that was submitted while slurmdbd was away
-    and recovered by a restarted slurmctld ("waited 5 seconds for JobId to get a db_index").
+    Without `holds` no job is held: Slurm 22.05 never releases a job that was submitted while slurmdbd was away and
+    recovered by a restarted slurmctld ("waited 5 seconds for JobId to get a db_index").
     """
     rng = np.random.default_rng(seed)
     habits = [(rng.integers(1, nodes + 1), float(rng.uniform(40, 300)), rng.choice([1.5, 3.0, 6.0])) for _ in range(6)]
@@ -50,14 +52,15 @@ def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -
 
 
 def span_at(load: float, jobs: int, seed: int, *, nodes: int) -> float:
-    """The span, s, over which `plan` brings `load` times the work that the nodes can do in it."""
+    """Return the span in seconds over which `plan` submits `load` times the work that the nodes can do."""
     planned = plan(jobs, seed, nodes=nodes, span=1.0)
     work = sum(job.seconds * float(job.options[0][2:]) for job in planned)
     return work / (nodes * load)
 
 
 def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
-    """Submit at the planned instants of the lab's clock; `beside(k)` is called after the k-th. Returns the job ids."""
+    """Submit at the planned instants of the lab's clock, and call `beside(k)` after the k-th submission. Returns the
+    job ids."""
     start = lab.now()
     ids: list[str] = []
     for k, job in enumerate(planned):
@@ -66,7 +69,7 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
             time.sleep(ahead)
         options = (*job.options, *(["-H"] if job.fate == "hold" else []))
         ids.append(_persistently(lambda o=options, j=job: lab.submit(*o, seconds=j.seconds, user=j.user, name=j.name)))
-        for earlier in (k - 3, k - 6):  # some time after it was submitted
+        for earlier in (k - 3, k - 6):  # some time after its submission
             if earlier < 0 or not planned[earlier].fate:
                 continue
             word = {"cancel": ("scancel",), "hold": ("scontrol", "release"), "requeue": ("scontrol", "requeue")}[
@@ -74,7 +77,7 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
             ]
             if planned[earlier].fate == "requeue" and earlier == k - 3:
                 continue
-            with contextlib.suppress(RuntimeError):  # it may be over already
+            with contextlib.suppress(RuntimeError):  # the job may have ended already
                 lab.run(*word, ids[earlier])
         if beside is not None:
             beside(k)
@@ -86,7 +89,8 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
 
 
 def _persistently(action: Callable[[], str], tries: int = 10) -> str:
-    """Again when it fails: sbatch may die while slurmctld restarts. A job submitted twice is only one more."""
+    """Submit, and try again after a failure: sbatch may die while slurmctld restarts. A job that is submitted twice is
+    only an additional job."""
     for _ in range(tries - 1):
         with contextlib.suppress(RuntimeError):
             return action()

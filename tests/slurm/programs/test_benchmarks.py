@@ -1,4 +1,4 @@
-"""Each benchmark that needs a real Slurm runs to its end, on a handful of jobs."""
+"""Tests that each benchmark that needs a real Slurm runs to its end on a few jobs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LONG_PROGRAMS = {
     "service/submit_cost.py": ("2", "2"),
     "workflow_gain.py": ("--samples", "1", "--kills", "1"),
 }
-"""Two minutes and more each."""
+"""Benchmarks that take two minutes and more."""
 
 
 def printed(folder: Path, program: str, *words: str) -> str:
-    """What the program printed; it must end by itself and without a fault."""
+    """Return the program's output; it must end by itself and without an error."""
     path = ROOT / "benchmarks" / program
     module = f"benchmarks.{program.removesuffix('.py').replace('/', '.')}"
     how = ["-m", module] if f"python -m {module}" in path.read_text() else [str(path)]

@@ -1,4 +1,4 @@
-"""A real JupyterHub on the lab's Slurm: its form says when each choice starts, and sends what was chosen."""
+"""Tests a real JupyterHub on the lab's Slurm: its form shows when each choice would start, and submits the choice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_form_says_when_and_a_notebook_starts_as_it_was_chosen(lab_here: Non
         with Hub(lab, helped.socket, CHOICES) as hub:
             hub.sign_in("daemon")
             lab.wait(lambda: all(hub.choices().values()), "a start of each choice", 240)
-            full = "4 cores, 1 hour"  # behind the job that runs, once the service has looked
+            full = "4 cores, 1 hour"  # behind the running job, after the service has read the queue
             lab.wait(lambda: hub.choices()[full].startswith("likely "), "a time for what is not free", 240)
             # a form waits half a second for its times, and leaves out those that come later
             free = "2 cores, 20 minutes"

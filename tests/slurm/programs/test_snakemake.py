@@ -1,4 +1,5 @@
-"""A real Snakemake on the lab's Slurm: its tasks ask for less the second time, and lose nothing with the service."""
+"""Tests a real Snakemake on the lab's Slurm: tasks request less in the second run, and nothing fails without the
+service."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from batchcast.client import Client
 from conftest import absent
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
-SAMPLES = 5  # advice needs three whose memory was measured; a short task may end unmeasured
+SAMPLES = 5  # a suggestion needs three jobs with measured memory; a short task may end unmeasured
 
 
 def test_tasks_of_a_second_run_ask_for_what_the_first_held_and_a_dead_service_changes_nothing(
@@ -35,4 +36,5 @@ def test_tasks_of_a_second_run_ask_for_what_the_first_held_and_a_dead_service_ch
     assert {name: len(found) for name, found in done.items()} == dict.fromkeys(jobs, SAMPLES * 2)
     assert {job.mib for job in jobs["written"]} == {job.mib for job in jobs["alone"]} == {WRITTEN_MIB}
     assert min(job.mib for job in done["advised"]) < 0.5 * WRITTEN_MIB
-    assert max(job.mib for job in jobs["advised"]) <= WRITTEN_MIB  # an attempt that failed is tried again as written
+    # a failed attempt is repeated with the written request
+    assert max(job.mib for job in jobs["advised"]) <= WRITTEN_MIB

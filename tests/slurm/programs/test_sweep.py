@@ -1,4 +1,4 @@
-"""A study on a real Slurm through dask-jobqueue: four workers, one killed in the middle; the same, bit by bit."""
+"""Tests a study on a real Slurm through dask-jobqueue: with one of four workers killed, the results are identical."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ walltime = "00:10:00"
 
 
 def sweep(folder: Path, output: str, *more: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """A sweep of the study of a folder, in a process of its own."""
+    """Run a sweep of the study in a folder, in a separate process."""
     command = [sys.executable, "-m", "batchcast", "sweep", "study.toml", "-o", output, *more]
     return subprocess.Popen(command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

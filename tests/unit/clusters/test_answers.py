@@ -1,4 +1,5 @@
-"""Ends from distributions, speeds from a user's own jobs, scripts in another cluster's words."""
+"""Tests predicted ends from distributions, speeds from a user's own jobs, and scripts translated for another
+cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SHARES = [(k + 0.5) / 20 for k in range(20)]
 
 @pytest.mark.parametrize("together", [0.0, 1.0])
 def test_nine_of_ten_jobs_end_by_the_90_percent_time_under_the_dependence_that_is_assumed(together: float) -> None:
-    """Waits and run times drawn independently or as one: the sum of two 90 % times would hold 95 of 100 times."""
+    """Waits and run times, independent or fully dependent: the sum of two 90 % times would cover 95 of 100 ends."""
     wait, run = NormalDist(5.0, 1.0), NormalDist(7.0, 0.7)
     waits, runs = ([math.exp(each.inv_cdf(share)) for share in SHARES] for each in (wait, run))
     end = combined(waits, runs) if together == 0.0 else combined(waits, runs, dependence=COMONOTONE)
@@ -34,7 +35,8 @@ def test_nine_of_ten_jobs_end_by_the_90_percent_time_under_the_dependence_that_i
 
 
 def test_ends_that_are_told_too_early_are_told_later_until_nine_of_ten_hold() -> None:
-    """Jobs take twice as long as told; a forecast that is right, or too late, stays as it is."""
+    """Jobs take twice their predicted time, so predictions are lengthened; a correct or too late prediction is not
+    changed."""
     rng = random.Random(3)
     spans = [math.exp(rng.gauss(0.0, 0.5)) for _ in range(2000)]
     told = math.exp(NormalDist(0.0, 0.5).inv_cdf(0.9))
@@ -50,7 +52,8 @@ def test_a_wait_that_nobody_can_bound_leaves_no_chance_beyond_what_is_known() ->
 
 
 def test_the_ratio_of_two_clusters_holds_its_interval_over_many_users() -> None:
-    """Names differ in their own ratio, and jobs of a name in their run time: nine of ten intervals hold the truth."""
+    """Names differ in their speed ratio, and jobs of a name in their run time: nine of ten intervals contain the true
+    value."""
     rng = random.Random(3)
     truth, held = math.log(0.6), 0
     for _ in range(400):

@@ -1,4 +1,5 @@
-"""`submit`: whatever is killed at whatever instant, one job is submitted, and where nobody can tell, none more."""
+"""Tests `submit`: whatever is killed at any instant, one job is submitted, and no second one if the outcome is
+unknown."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ CLUSTERS = {name: Cluster(name=name, store="x") for name in ("alpha", "beta")}
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with clients of Slurm, a queue, and a script."""
+    """A folder with Slurm's commands, a queue, and a script."""
     for name, text in {"sbatch": SBATCH, "squeue": SQUEUE, "sacct": SACCT, "scontrol": SCONTROL}.items():
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).write_text(text)
@@ -72,7 +73,7 @@ def test_the_choice_is_written_down_and_the_job_carries_its_token_beside_its_own
 
 
 def in_a_process(lab: Path, now: float) -> subprocess.Popen[bytes]:
-    """The same in a process that can be killed."""
+    """Submit in a separate process that can be killed."""
     code = (
         "import sys; from pathlib import Path; sys.path[:0] = [sys.argv[1]]; import test_submit as t; "
         "t.send(Path(sys.argv[2]), float(sys.argv[3]))"
@@ -82,13 +83,13 @@ def in_a_process(lab: Path, now: float) -> subprocess.Popen[bytes]:
 
 
 def reached(lab: Path) -> int:
-    """The process id of an sbatch that has come to where it is stopped; waits for it."""
+    """Wait until an sbatch has reached the point where it stops, and return its process id."""
     return int((lab / "at").read_text())
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_killed_while_sbatch_runs_the_next_try_waits_for_it_and_finds_its_job(lab: Path, moment: str) -> None:
-    """sbatch outlives the kill: before it is through, nobody may conclude that there is no job."""
+    """sbatch survives the kill: until it has finished, batchcast must not conclude that there is no job."""
     (lab / moment).touch()
     first = in_a_process(lab, 1000.0)
     reached(lab)
@@ -96,7 +97,7 @@ def test_killed_while_sbatch_runs_the_next_try_waits_for_it_and_finds_its_job(la
     first.wait()
     (lab / moment).unlink()
     second = in_a_process(lab, 1010.0)
-    (lab / "go").write_text("\n")  # the first sbatch goes on, whoever waits for it
+    (lab / "go").write_text("\n")  # the first sbatch continues, whoever waits for it
     assert second.wait(60) == 0
     assert len(queue(lab)) == 1
     assert send(lab, 3000.0).again is False, "an answered entry is closed: the next call is a new submission"
@@ -138,7 +139,7 @@ def test_while_the_queue_cannot_be_asked_nothing_is_submitted(lab: Path) -> None
 
 
 def test_what_only_accounting_could_know_is_left_to_the_user_with_a_way_out(lab: Path) -> None:
-    """An hour later squeue shows the ended job no more, and this site's accounting keeps no comments."""
+    """An hour later squeue no longer shows the ended job, and this site's accounting stores no comments."""
     with Ledger(lab / "ledger.db") as ledger:
         entry = Entry("t1", None, 1000.0, "d", "job.sh", "beta", ["sbatch"], OFFERS)
         ledger.add(entry)

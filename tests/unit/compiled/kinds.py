@@ -1,4 +1,4 @@
-"""One kernel of each kind that the project makes, and what they answer together."""
+"""One kernel of each kind that the project compiles, and their results in one text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def area(jobs: np.ndarray, k: int) -> float:
 
 @inner
 def total(state: Record) -> float:
-    """All areas, and a table's last column."""
+    """Return all areas, and a table's last column."""
     jobs, table, whole = jobs_of(state), table_of(state), 0.0
     for k in range(len(jobs)):
         whole += area(jobs, k) + table[k, 2]
@@ -35,7 +35,7 @@ def total(state: Record) -> float:
 
 @branching
 def step(record: np.ndarray, rules: np.ndarray) -> int:
-    """One processor less, as long as one is free."""
+    """Take one processor, if one is free."""
     state = record[0]
     if state.free > 0:
         state.free -= rules[0]
@@ -48,7 +48,7 @@ step_there = called_there(step)
 
 @kernel
 def follow(place: int, record: np.ndarray, rules: np.ndarray, key: int) -> float:
-    """A kernel called where it is, an inner one, bits, and a key at its address."""
+    """Call a kernel directly, an inner kernel, bit operations, and a key function at its address."""
     left = step_there(place, record, rules)
     return total(record[0]) + 1000.0 * left + bits(left) + lowest(left) + call_address(key, 1.0, 2.0, 3.0, 4.0, 5.0)
 
@@ -65,7 +65,7 @@ def weight(now: float, submit: float, procs: float, planned: float, wait: float)
 
 
 def results() -> str:
-    """What each kind answers, as text."""
+    """Return the result of each kind as text."""
     jobs = np.array([(2, 10.0), (3, 0.5)], JOB)
     table = np.arange(6.0).reshape(2, 3)
     record = np.zeros(1, STATE)

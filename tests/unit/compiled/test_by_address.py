@@ -1,4 +1,4 @@
-"""A kernel reads a named tuple by its address as Python reads it by name."""
+"""Tests that a kernel reads a named tuple by its address as Python reads it by name."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ class Inside(NamedTuple):
 
 @by_address
 class Kept(NamedTuple):
-    """Arrays of every layout, numbers, another bundle."""
+    """A tuple with arrays of every layout, numbers, and another tuple."""
 
     flat: Any
     places: Any
@@ -37,7 +37,7 @@ class Kept(NamedTuple):
 
 @inner
 def add_up(kept: Kept, most: int) -> float:
-    """All of it, and a note of how much."""
+    """Return the sum of all members, and store how many there are."""
     total = 0.0
     for i in range(len(kept.flat)):
         total += kept.flat[i] * kept.factor
@@ -53,13 +53,13 @@ def add_up(kept: Kept, most: int) -> float:
 
 @kernel
 def both(kept: Kept, more: int) -> float:
-    """Twice, with a constant and with a number."""
+    """Call the function twice, with a constant and with a number."""
     return add_up(kept, 1) + add_up(kept, more)
 
 
 @allocating
 def tail(kept: Kept) -> np.ndarray:
-    """A new array from a part of a member."""
+    """Replace a member by a new array made from a part of it."""
     return kept.flat[1:] * 2.0
 
 
@@ -82,7 +82,7 @@ def test_a_kernel_and_python_agree_and_leave_the_same_behind(dtype: type) -> Non
 
 def test_a_constant_and_a_number_share_one_kernel() -> None:
     before = len(add_up.signatures)
-    numba.njit(both.py_func)(some(np.int16), 3)  # compiled now, whatever an earlier run left in the folder of kernels
+    numba.njit(both.py_func)(some(np.int16), 3)  # compile now, whatever an earlier run left in the folder of kernels
     assert len(add_up.signatures) == before + 1
 
 

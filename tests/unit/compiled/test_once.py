@@ -1,4 +1,4 @@
-"""A kernel is compiled by one process of all that want it."""
+"""Tests that only one of the processes that need a kernel compiles it."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Compiled code finds a folder that can be written, wherever it is used from, and none is no obstacle."""
+"""Tests that compiled code finds a writable folder in any environment, and works without one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _asked_anew() -> Iterator[None]:
 
 
 def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels then lie in the temporary folder, where nobody else can write."""
+    """The kernels are then in the temporary folder, where no other user can write."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -34,7 +34,7 @@ def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch
     assert first.is_relative_to(tmp_path)
     assert first.parent.stat().st_mode & 0o077 == 0
     assert first.stat().st_mode & 0o077 == 0
-    first.parent.chmod(0o777)  # somebody else might have made it
+    first.parent.chmod(0o777)  # another user might have created it
     kernel_folder.cache_clear()
     assert Path(kernel_folder()).parent != first.parent
 
@@ -57,13 +57,13 @@ DECORATORS = {"kernel", "branching", "inner", "inlined", "allocating"}
 
 def compiled_functions(file: Path) -> list[ast.FunctionDef]:
     if not re.search(rf"^\s*@({'|'.join(DECORATORS)})$", file.read_text(), re.MULTILINE):
-        return []  # parsing all files takes seconds at every collection
+        return []  # parsing all files would take seconds at every test collection
     functions = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
     return [f for f in functions if DECORATORS & {d.id for d in f.decorator_list if isinstance(d, ast.Name)}]
 
 
 def sources(file: Path) -> dict[str, Path]:
-    """Names that a module takes from other modules of the package, each with the file that it comes from."""
+    """Return the names that a module imports from other modules of the package, each with its file."""
     taken = {}
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -76,7 +76,7 @@ def sources(file: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("file", [f for f in PACKAGE.rglob("*.py") if compiled_functions(f)], ids=lambda f: f.stem)
 def test_what_is_compiled_into_a_kernel_is_in_the_name_of_its_folder(file: Path) -> None:
-    """The kernels' files, and those of the numbers and functions that stand in their bodies."""
+    """Checks that the kernels' files and the files of all constants and functions in their bodies are listed."""
     lines = [line for function in compiled_functions(file) for line in function.body]
     bodies = {name.id for line in lines for name in ast.walk(line) if isinstance(name, ast.Name)}
     files = {file} | {place for name, place in sources(file).items() if name in bodies}
@@ -109,7 +109,7 @@ def test_kernels_used_from_python_lie_in_the_folder_of_this_code(tmp_path: Path)
 
 @pytest.mark.long
 def test_kernels_compile_where_nothing_can_be_written() -> None:
-    """Neither the home nor the temporary folder: compiled at every start, in no folder at all."""
+    """If neither the home nor the temporary folder is writable, kernels are compiled at every start and not stored."""
     nowhere = "place.cache_home = place._private_home = lambda: place.Path('/dev/null')"
     code = f"from batchcast.compiled import place\n{nowhere}\n" + FITTED.replace("stats", "_cache")
     assert run(code) == ["True", "None"]

@@ -1,4 +1,4 @@
-"""What an operation gives is asked of numba once for the same kinds and the same way of compiling."""
+"""Tests that numba is asked only once for the result type of an operation on equal types with equal compile options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAGS: Any = Flags  # numba has no annotations
 
 
 class Asked:
-    """A typing context that counts its questions and knows no sum of texts."""
+    """A typing context that counts its queries and knows no addition of texts."""
 
     def __init__(self) -> None:
         self.questions = 0

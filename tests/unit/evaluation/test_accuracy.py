@@ -1,4 +1,4 @@
-"""Scoring on the recorded clock: who is scored, who is counted, how groups are cut."""
+"""Tests scoring on the recorded clock: which jobs are scored, which are counted, and how groups are formed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_jobs_that_never_ran_are_counted_not_scored() -> None:
 def test_a_score_mask_learns_from_everything_and_scores_a_part() -> None:
     scores = score(log(), ["last_2"], mask=np.array([False, False, False, True]))
     assert int(scores.scored.sum()) == 1
-    assert by_name(scores)["last_2"]["mae_s"] == 30  # predicted the mean of 10 and 30
+    assert by_name(scores)["last_2"]["mae_s"] == 30  # predicted: the mean of 10 and 30
 
 
 def test_the_paper_protocol_knows_what_is_still_running() -> None:

@@ -1,4 +1,4 @@
-"""Advice names columns that the log holds, chosen on its past, and only where they hold on what follows."""
+"""Tests that advised columns exist in the log, are chosen on its earlier part, and help on the later part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from batchcast.table import LogInfo, Trace
 
 
 def log(jobs: int = 4000, *, until: float = 1.0, seed: int = 3, **columns: object) -> Trace:
-    """Jobs of accounts whose run times are their own, in the first `until` of the log; of random length after it."""
+    """Jobs whose run times depend on the account in the first `until` seconds of the log, and are random after it."""
     rng = np.random.default_rng(seed)
     account = rng.integers(0, 12, jobs)
     own = np.where(np.arange(jobs) < until * jobs, account, rng.integers(0, 12, jobs))
@@ -57,7 +57,7 @@ def test_what_helped_once_and_no_longer_does_is_no_advice() -> None:
 
 
 def test_the_choice_sees_nothing_of_the_jobs_scored() -> None:
-    """With a scored window the columns are chosen before it; poisoning its run times changes no choice."""
+    """Columns are chosen before a scored window, so changing the window's run times changes no choice."""
     trace = log(user_id=np.random.default_rng(9).integers(0, 30, 4000))
     mask = np.arange(4000) >= 3000
     advice = evaluate(trace, mask=mask, policy=["easy"]).advice

@@ -1,4 +1,4 @@
-"""The model that holds is taken: a pool where it comes near the record, else Slurm's loops where they do."""
+"""Tests the choice of a model: a pool if it comes near the recorded waits, else Slurm's loops if they do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cluster() -> Trace:
 
 
 def recorded_by_loops(log: Trace, machine: Machine) -> Trace:
-    """The log with the waits of Slurm's loops on a machine."""
+    """Return the log with the waits of Slurm's loops on a machine."""
     schedule = simulate_on(machine, log)
     wait = np.full(len(log), np.nan)
     wait[schedule.rows] = schedule.wait_time

@@ -1,4 +1,4 @@
-"""Every comparison carries its interval: what a reader of the tables, the JSON and the sentences meets."""
+"""Tests that every comparison has an interval, in tables, JSON and sentences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ WEEK = 7 * 86400.0
 
 
 def log_with_a_burst(burst: int = 3000) -> Trace:
-    """30 users' steady jobs over ten weeks, and 3,000 jobs that one user submits within an hour of the last week."""
+    """A log with 30 users' regular jobs over ten weeks, and 3,000 jobs that one user submits within an hour of the last
+    week."""
     rng = np.random.default_rng(0)
     user = np.repeat(np.arange(30), 20)
     submit = np.sort(rng.random(600)) * 10 * WEEK
@@ -230,4 +231,5 @@ def test_the_command_line_prints_it_as_json_and_as_words(verb, metric) -> None:
 @pytest.mark.parametrize("lopsided", [False, True])
 def test_the_interval_holds_zero_as_often_as_promised(lopsided: bool) -> None:
     row = next(coverage([Bursts(30, 26, 1.6, lopsided)], logs=200, seed=1))
-    assert 0.84 <= row.share <= 0.96  # 200 logs of 0.9: give or take 0.06; docs/evidence/differences.md has 1,000
+    # with 200 logs the share 0.9 varies by 0.06; docs/evidence/differences.md has 1,000 logs
+    assert 0.84 <= row.share <= 0.96

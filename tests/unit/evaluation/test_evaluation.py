@@ -1,4 +1,5 @@
-"""The evaluation: yardstick and oracle always there, gains with their sign, validity from the same jobs."""
+"""Tests the evaluation: reference and perfect knowledge are always included, gains have their sign, validity uses the
+same jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_yardstick_and_oracle_run_beside_what_was_chosen() -> None:
         ("easy-sjbf", "actual"),
     ]
     requests, _, actual = (row["mean_wait_s"] for row in rows)
-    assert requests - actual < 0.05 * requests  # so little to gain that a share of it is noise
+    assert requests - actual < 0.05 * requests  # the possible gain is so small that a share of it is noise
     assert all(row["share_of_perfect"] != row["share_of_perfect"] for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Forecasts made period by period are those of the log at once."""
+"""Tests that predictions made period by period equal the predictions on the whole log."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_totals_are_the_figures_of_all_pieces_together() -> None:
 
 @pytest.mark.slow
 def test_a_million_jobs_from_a_folder_are_those_of_the_log_at_once(tmp_path: Path) -> None:
-    """SWF in a stream to a folder, read month by month: three verbs against the file read at once."""
+    """SWF converted as a stream to a folder and read month by month: three verbs against the file read at once."""
     recipe = Recipe(jobs=1_000_000, procs=1024, kinds="apart", longest=600.0)
     write_trace(make_log(np.random.default_rng(1), recipe), tmp_path / "log.swf")
     folder = write_folder(read_pieces(tmp_path / "log.swf"), tmp_path / "log")

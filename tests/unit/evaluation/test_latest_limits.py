@@ -1,4 +1,4 @@
-"""The page's advice on limits: of the latest jobs, of the scored ones, and only where there are enough."""
+"""Tests the page's suggested limits: for the latest jobs, among the scored jobs, and only if there are enough."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from batchcast.table import Trace
 
 
 def steady(jobs: int) -> Trace:
-    """Jobs of ten to twenty minutes that ask for ten hours."""
+    """Jobs that run ten to twenty minutes and request ten hours."""
     k = np.arange(jobs)
     return Trace.from_arrays(
         {

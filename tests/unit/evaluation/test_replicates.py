@@ -1,4 +1,5 @@
-"""Logs made of the weeks of a log: whole weeks in places of their own, a few jobs left out; policies on them."""
+"""Tests logs resampled from the weeks of a log: whole weeks at new positions, a few jobs omitted; and policies on
+them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def test_weeks_stay_whole_and_in_their_place_of_the_week() -> None:
     for place in range(6):
         inside = again.run_time[(again.submit_time // WEEK_S) == place].tolist()
         assert inside in [week.tolist() for week in weeks]
-    rows = again.run_time.astype(int)  # every run time is a row of the log
+    rows = again.run_time.astype(int)  # every run time occurs in the log
     assert np.allclose(again.submit_time % WEEK_S, log.submit_time[rows] % WEEK_S)
     assert again["user_id"].tolist() == log["user_id"][rows].tolist()
     assert (np.diff(again.submit_time) >= 0).all()

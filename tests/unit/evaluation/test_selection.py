@@ -1,4 +1,4 @@
-"""The shortest of several mean waits is corrected for having been picked."""
+"""Tests that the shortest of several mean waits is corrected for having been selected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ WEEK = 7 * 86400.0
 
 
 def test_the_best_of_many_equal_schedules_is_corrected_to_no_gain() -> None:
-    """Forty schedules that change nothing: the shortest looks shorter by chance, and the correction takes it back."""
+    """Forty schedules with no real difference: the shortest seems shorter by chance, and the correction removes
+    that."""
     rng = np.random.default_rng(3)
     week = np.repeat(np.arange(40), 50)
     changes = {str(k): rng.normal(0.0, 300.0, 40)[week] for k in range(40)}

@@ -1,4 +1,4 @@
-"""A simulation is believed only where nothing that the log records speaks against it."""
+"""Tests that a simulation is trusted only if nothing in the log contradicts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchcast.table import LogInfo, Trace
 
 
 def log(total: float = 8.0, jobs: int = 400, load: float = 1.0, **columns: object) -> Trace:
-    """A busy machine whose recorded waits are exactly those of EASY with the users' limits."""
+    """A busy machine whose recorded waits are exactly the waits of EASY with the users' limits."""
     rng = np.random.default_rng(4)
     run = rng.integers(60, 3000, jobs).astype(float)
     trace = Trace.from_arrays(
@@ -44,7 +44,7 @@ def test_what_was_recorded_exactly_so_is_close() -> None:
 
 
 def test_equal_means_of_other_waits_fool_nobody() -> None:
-    """Every job is said to have waited the mean: the means agree to the second, the distributions do not."""
+    """Every job's recorded wait is the mean: the means agree to the second, the distributions do not."""
     trace = log()
     trace = trace.with_columns({"wait_time": np.full(len(trace), trace.wait_time.mean())})
     checked = validity(trace)
@@ -117,7 +117,7 @@ def test_what_the_model_leaves_out_is_a_doubt_unless_the_same_jobs_wait(column, 
     assert "the same jobs wait (rank correlation 1.00)" in judgement(exact).text
     trace = log(**{column: named})
     order = np.random.default_rng(1).permutation(len(trace))
-    shuffled = validity(trace.with_columns({"wait_time": trace.wait_time[order]}))  # the same waits, of other jobs
+    shuffled = validity(trace.with_columns({"wait_time": trace.wait_time[order]}))  # the same waits, but of other jobs
     assert shuffled.wait_distance == 0
     assert Doubt.UNCOVERED in shuffled.doubts
     assert shuffled.verdict is Verdict.ROUGH
@@ -132,7 +132,8 @@ def test_time_on_hold_is_not_the_queues() -> None:
 
 
 def test_a_few_absurd_requests_plan_nobody_else(tmp_path) -> None:
-    """INT_MAX seconds and 23 years are unknown, counted and named; jobs without a request get the largest real one."""
+    """Waits of INT_MAX seconds and of 23 years count as unknown; jobs without a request get the largest real
+    request."""
     lines = [f"{k} {60 * k} 0 100 1 -1 -1 1 {3600 if k % 2 else -1} -1 1 1 1 -1 1 -1 -1 -1" for k in range(1, 41)]
     lines += ["41 9000 0 5 1 -1 -1 1 2147483647 -1 1 1 1 -1 1 -1 -1 -1"]
     lines += [f"42 9060 0 5 1 -1 -1 1 {23 * 365 * 86400} -1 1 1 1 -1 1 -1 -1 -1"]

@@ -1,4 +1,4 @@
-"""An evaluation judges wait predictions on the latest jobs, and says so where it cannot."""
+"""Tests that an evaluation scores wait predictions on the latest jobs, and says so if it cannot."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_too_few_waits_are_not_judged_and_the_tile_says_why() -> None:
 
 
 def test_without_lightgbm_the_tile_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lightgbm", None)  # then importing it raises ImportError
+    monkeypatch.setitem(sys.modules, "lightgbm", None)  # importing the package then raises ImportError
     found = evaluate(log(), predictor=["last_2"], policy=["easy"], waits=True)
     assert found.waits is None
     assert "pip install 'batchcast[learn]'" in first_screen(found).tiles[2].note

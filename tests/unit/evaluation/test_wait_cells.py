@@ -1,4 +1,5 @@
-"""Cells of heat maps: the medians of plain loops, the clock of the log's zone, the classes of the service's page."""
+"""Tests the cells of heat maps against plain loops: medians, the log's time zone, and the classes of the service's
+page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether intervals of waits hold, for all jobs and for those that were told to wait."""
+"""Tests the coverage of wait intervals, for all jobs and for jobs with a predicted wait."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from batchcast.predict.hazard.bins import ENDS_S
 
 
 def test_intervals_are_judged_apart_for_jobs_that_were_told_to_wait():
-    """Ninety jobs are told no wait and have none; ten are told two hours and wait five, outside every interval."""
+    """Ninety jobs are predicted not to wait and do not; ten are predicted to wait two hours and wait five, outside
+    every interval."""
     long = np.arange(100) >= 90
     wait = np.where(long, 18_000.0, 0.0)
     chances = np.where(long[:, None], np.append(ENDS_S > 7200.0, True), 1.0)

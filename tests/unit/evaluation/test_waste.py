@@ -1,4 +1,4 @@
-"""Whose core-hours go unused: the sums of plain loops, and what an operator finds in the rows."""
+"""Tests unused core-hours by group against plain loops, and the rows that an operator sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live clock tells the recorded clock's story, however the looks fall."""
+"""Tests that the live clock yields the recorded clock's events, at whatever instants the collector looks."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_long_history_passes_by_in_the_same_order_as_when_it_is_sorted_whole(
 
 
 def test_a_long_history_is_not_held() -> None:
-    """Each job is over before the next one comes: no more than one is there at a time."""
+    """Each job ends before the next one arrives, so at most one is in the queue or running."""
     taken = 0
 
     def coming() -> Iterator[LiveJob]:

@@ -1,4 +1,4 @@
-"""A machine for a log that comes without one."""
+"""Tests the machine that is derived for a log without one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_log_without_processors_teaches() -> None:
 
 
 def test_partitions_that_overlap_share_a_machine_of_the_size_that_is_stated() -> None:
-    """Two partitions, each held 64 processors at another time: with --procs-total 64 they are the same nodes."""
+    """Two partitions each used 64 processors at different times: with --procs-total 64 they share the same nodes."""
     log = Trace.from_arrays(
         {
             **{"submit_time": [0.0, 100.0], "wait_time": [0.0, 0.0], "run_time": [50.0, 50.0]},

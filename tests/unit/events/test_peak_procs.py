@@ -1,4 +1,4 @@
-"""The inferred peak against counting processors second by second."""
+"""Tests the inferred peak against counting processors second by second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded clock tells real, untidy logs in the one order of events, and hides the future."""
+"""Tests that the recorded clock yields messy real logs in one order of events, and hides the future."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_every_job_is_told_once_and_the_state_ends_empty(jobs):
 @pytest.mark.parametrize("name", [n for n in available("runtime") if n != "actual"])
 @given(jobs=rows, cut=st.integers(0, 20))
 def test_poisoning_every_later_outcome_changes_no_earlier_prediction(name, jobs, cut):
-    """Whatever had not ended at an instant may be rewritten: what was said up to then stays."""
+    """If everything that had not ended at an instant is changed, all predictions up to that instant stay the same."""
     trace = log(jobs)
     wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0))
     unfinished = ~(trace.submit_time + wait + trace.run_time <= cut)
@@ -151,7 +151,7 @@ def test_the_live_kinds_of_event_move_the_state():
     assert state.queued[0].req_time == 30.0
     state.apply(Capacity(4.0, 1.0))
     state.apply(Start(5.0, job, 5.0))
-    assert state.free == 0.0  # two processors run on one: never below zero
+    assert state.free == 0.0  # two processors run on a machine of one: the free count never falls below zero
     state.apply(End(6.0, job, 1.0, 5.0))
     assert (state.free, state.now) == (1.0, 6.0)
 

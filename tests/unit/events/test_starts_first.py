@@ -1,4 +1,5 @@
-"""The recorded clock of papers/quick-starters.md: at a submission, every end and start up to it has been told."""
+"""Tests the recorded clock of papers/quick-starters.md: before a submission, every earlier end and start has been
+passed on."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The one waiting-and-running state against its naive twin, and what predictors read of it."""
+"""Tests the state of waiting and running jobs against its slow reference version, and what predictors read from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ step = st.tuples(
 
 
 def story(steps):
-    """Events that can follow each other, made of random steps."""
+    """Draw a valid sequence of events from random steps."""
     now, rows, queued, running = 0.0, 0, {}, {}
     for what, which, later, procs, limit in steps:
         now += later
@@ -65,7 +65,8 @@ def test_every_event_leaves_what_the_naive_twin_keeps(steps, total, looks_every)
     for count, event in enumerate(story(steps)):
         state.apply(event)
         twin.apply(event)
-        if count % looks_every:  # read now and then: the columns catch up over many events as over one
+        # columns are read only now and then: updating them over many events must equal updating after each event
+        if count % looks_every:
             continue
         assert list(state.queued) == list(twin.queued)
         assert list(state.queued.values()) == list(twin.queued.values())
@@ -95,7 +96,7 @@ def test_a_stored_state_goes_on_as_if_nothing_had_happened(steps):
             moved = pickle.loads(pickle.dumps(moved))
         kept.apply(event)
         moved.apply(event)
-    assert repr(list(moved.queued.values())) == repr(list(kept.queued.values()))  # NaN is unequal to itself
+    assert repr(list(moved.queued.values())) == repr(list(kept.queued.values()))  # NaN does not equal itself
     assert [(row, run.start_time) for row, run in moved.running.items()] == [
         (row, run.start_time) for row, run in kept.running.items()
     ]
@@ -143,7 +144,7 @@ def test_a_plan_of_the_scheduler_is_kept_beside_the_start():
 
 
 class Reader:
-    """Looks into the state at every event, and notes what it holds."""
+    """Reads the state at every event, and records its content."""
 
     def __init__(self):
         self.seen = []
@@ -157,7 +158,7 @@ class Reader:
 
 @pytest.mark.parametrize("protocol", ["honest", "paper", "starts_first"])
 def test_a_log_laid_out_beforehand_shows_nothing_before_its_time(protocol):
-    """The recorded clock knows all events; a state that is told them one by one holds the same at every one."""
+    """A state that receives events one by one must equal the recorded clock's state at every event."""
     log = Trace.from_arrays(
         {
             "submit_time": [0, 0, 5, 9, 9, 200000],

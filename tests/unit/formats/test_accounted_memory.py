@@ -1,4 +1,4 @@
-"""The memory of a job from sacct's step rows: in any order, killed for memory, or without a measurement."""
+"""Tests a job's memory from sacct's step rows: in any order, killed for memory, or without a measurement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(job: dict[str, str], *steps: dict[str, str]) -> Sighting:
 
 
 def test_the_largest_step_counts_and_several_nodes_hold_as_much_each() -> None:
-    """As 22.05 printed it for two nodes with a task of 60 MiB each, under a batch step of 10.5 MiB."""
+    """The output of Slurm 22.05 for two nodes with a task of 60 MiB each, under a batch step of 10.5 MiB."""
     two = {"AllocNodes": "2", "NTasks": "2", "MaxRSS": "66648K", "TRESUsageInTot": "cpu=00:00:00,mem=133208K"}
     seen = read({**JOB, "AllocNodes": "2", "ReqMem": "600M"}, step(MaxRSS="10.50M"), step("0", **two))
     assert seen.held["used_mem_kib"] == 2 * 66648.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batsim's workloads and platforms, read and written, and anybody's schedule beside ours."""
+"""Tests reading and writing Batsim's workloads and platforms, and comparing an external schedule with ours."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_delays_and_sequences_of_them_have_a_run_time() -> None:
     ],
 )
 def test_the_words_of_every_version_are_read(delay: str, sequence: str) -> None:
-    """Batsim's own examples nest sequences five deep, and name each profile's length."""
+    """Batsim's own examples nest sequences five deep, and give each profile's length in its name."""
     profiles = {
         "10s": {"type": delay, "delay": 10},
         "3s": {"type": delay, "delay": 3},
@@ -78,7 +78,7 @@ def test_the_words_of_every_version_are_read(delay: str, sequence: str) -> None:
 
 
 def stops_batsim(told: dict[str, Any]) -> list[str]:
-    """What Batsim stops at, by its documentation of workloads and what its own checks ask."""
+    """Inputs that make Batsim stop, by its documentation of workloads and its own checks."""
     whole = lambda value: type(value) is int and 0 < value < 2**31  # noqa: E731
     names = [job["id"] for job in told["jobs"]]
     said = ["nb_res"] if not whole(told["nb_res"]) else []
@@ -161,7 +161,7 @@ def test_two_schedules_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_schedules_of_two_logs_are_told_apart(tmp_path: Path) -> None:
-    """Ids 1, 2, 3 are in every log: the same ids alone do not make it the same jobs."""
+    """Ids 1, 2, 3 occur in every log, so equal ids alone do not prove that the jobs are the same."""
     head = "job_id,submit_time,start_time,end_time,procs\n"
     a = starts(tmp_path / "a.csv", head + "1,0,0,50,4\n2,10,60,90,4\n3,20,90,95,1\n")
     b = starts(tmp_path / "b.csv", head + "1,0,0,50,8\n2,900,960,990,4\n3,20,91,95,1\n")
@@ -218,7 +218,7 @@ def test_a_platform_is_its_hosts_that_compute() -> None:
 
 
 def test_every_host_of_a_platform_that_is_written_can_reach_every_other() -> None:
-    """SimGrid aborts at the first message in a zone without routes; hosts at one point need none."""
+    """SimGrid aborts at the first message in a zone without routes; hosts in one point need no routes."""
     zone = ElementTree.fromstring(platform_of(read_platform(PLATFORM)).encode()).find("zone")
     assert zone is not None
     assert zone.get("routing") == "Vivaldi"
@@ -285,7 +285,7 @@ def test_a_schedule_is_read_as_tables_and_editors_leave_it(tmp_path: Path, way: 
 
 def test_packed_schedules_are_compared_on_one_clock_and_early_starts_are_said(tmp_path: Path) -> None:
     a = starts(tmp_path / "a.csv", "job_id,submit_time,start_time,end_time\n1,33,33,83\n2,43,93,99\n3,60,90,95\n")
-    b = tmp_path / "b.csv.gz"  # as Batsim has it, whose clock begins with the first job
+    b = tmp_path / "b.csv.gz"  # as Batsim writes it; its clock begins with the first job
     b.write_bytes(
         gzip.compress(b"job_id,submission_time,starting_time,finish_time\n1,0,0,50\n2,10,60,66\n3,27,20,25\n")
     )

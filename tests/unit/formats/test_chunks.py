@@ -1,4 +1,4 @@
-"""Growing columns against plain concatenation, and dictionary coding against sorting."""
+"""Tests growing columns against plain concatenation, and dictionary coding against sorting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_column_is_the_sum_of_its_pieces(parts: list[list[int]]) -> None:
         buffer[: len(part)] = part
         names.add(buffer[: len(part)])
         numbers.add(np.where(buffer[: len(part)] < 0, np.nan, buffer[: len(part)]))
-        buffer[:] = 7  # the buffer is used again
+        buffer[:] = 7  # the buffer is reused
     expected = [value for part in parts for value in part]
     got, floats = names.join(), numbers.join()
     if all(value == -1 for value in expected):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slurm.conf as an operator has it becomes the machine that slurmctld would make of it; forms made by hand."""
+"""Tests that an operator's slurm.conf becomes the machine that slurmctld would build from it, on examples written by
+hand."""
 
 from __future__ import annotations
 
@@ -186,7 +187,7 @@ def test_includes_are_found_beside_the_file_and_dumps_come_first(tmp_path: Path)
 
 
 def test_an_include_opens_regular_files_alone_and_shows_no_line_of_them(tmp_path: Path) -> None:
-    """A stranger's slurm.conf may name a FIFO, a device without an end, or somebody's file."""
+    """A stranger's slurm.conf may include a FIFO, an endless device, or another user's file."""
     site, secret = tmp_path / "site", tmp_path / "secret.txt"
     site.mkdir()
     secret.write_text("root:my-secret-word\n")
@@ -225,7 +226,7 @@ def test_a_short_text_that_names_millions_of_nodes_is_refused_by_its_ceiling(tex
 
 
 def test_each_of_many_sets_that_name_one_set_nine_times_has_its_nodes_once() -> None:
-    """Written out, the last of thirty sets names its node 9 to the power of 29 times."""
+    """Written out, the last of thirty node sets names its node 9 to the power of 29 times."""
     sets = "".join(f"NodeSet=s{k} Nodes={','.join([f's{k - 1}'] * 9)}\n" for k in range(1, 30))
     text = dumps_of(f"NodeName=n1\nNodeSet=s0 Nodes=n1\n{sets}PartitionName=p Nodes=s29")["partition.txt"]
     assert text == "PartitionName=p Nodes=n1 \n"

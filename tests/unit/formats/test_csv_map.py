@@ -1,4 +1,4 @@
-"""Column maps: what a map may say, what is said back, and what a mapped file becomes."""
+"""Tests column maps: accepted keys, error messages, and the log that a mapped file becomes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_units_zones_states_and_extra_columns() -> None:
     trace = read(TABLE)
     assert trace.job_id.tolist() == [1, 2, 3]
     assert trace.submit_time.tolist() == [1704067200.0, 1704067210.0, 1704067220.0]
-    assert trace.wait_time.tolist() == [60.0, 30.0, 10.0]  # the second was withdrawn from the queue
+    assert trace.wait_time.tolist() == [60.0, 30.0, 10.0]  # the second job was withdrawn from the queue
     assert np.array_equal(trace.run_time, [3600.0, np.nan, np.nan], equal_nan=True)
     assert np.array_equal(trace.req_time, [5400.0, np.nan, np.nan], equal_nan=True)
     assert np.array_equal(trace.number("req_mem_kib"), [2 * 1024.0**2, np.nan, 1024.0**2], equal_nan=True)
@@ -71,7 +71,7 @@ def test_units_zones_states_and_extra_columns() -> None:
 def test_times_without_a_zone_are_local_to_the_zone() -> None:
     trace = read(TABLE, zone=ZoneInfo("Europe/Stockholm"))
     assert trace.submit_time[0] == 1704067200.0 - 3600
-    assert trace.wait_time[0] == 3660.0  # the start carries its own zone
+    assert trace.wait_time[0] == 3660.0  # the start time has its own zone
 
 
 def test_strict_stops_at_the_first_value_that_cannot_be_read() -> None:

@@ -1,4 +1,5 @@
-"""Our own CSV comes back as it was written, whatever the names and numbers; foreign hands may break single rows."""
+"""Tests that our own CSV is read back as written, for any names and numbers, and that edits by others cost single rows
+only."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def traces(draw) -> Trace:
 def test_a_trace_comes_back_as_it_was(tmp_path_factory, trace: Trace) -> None:
     path = tmp_path_factory.mktemp("csv") / "jobs.csv"
     write_csv(trace, path)
-    back = read_own_csv([path.read_bytes()], strict=True)  # read_trace would also take absurd values out
+    back = read_own_csv([path.read_bytes()], strict=True)  # read_trace would also remove absurd values
     start = trace.info.unix_start
     moved = {name: trace.column(name) for name in trace.names}
     moved |= {name: moved[name] + start for name in ("submit_time", "eligible_time") if name in moved}

@@ -1,4 +1,4 @@
-"""Values that no program writes: each is counted or refused in one message, and none ends in a traceback."""
+"""Tests values that no program writes: each is counted or rejected with one message, and none causes a traceback."""
 
 from __future__ import annotations
 

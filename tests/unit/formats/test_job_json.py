@@ -1,4 +1,4 @@
-"""`sacct --json` and `squeue --json`: the same jobs give the columns that `sacct -P` gives, in every form of theirs."""
+"""Tests that `sacct --json` and `squeue --json` give the same columns as `sacct -P`, in every version of their form."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ TEXT = "".join("|".join(line) + "\n" for line in [NAMES, *([row.get(name, "") fo
 
 
 def wrapped(value: float | None) -> dict[str, Any]:
-    """A number in the form of v0.0.39 and later."""
+    """Return a number in the form of v0.0.39 and later."""
     infinite = value == math.inf
     return {"set": value is not None and not infinite, "infinite": infinite, "number": 0 if infinite else value or 0}
 
 
 def plain(value: float | None) -> int | None:
-    """The same number in the form of v0.0.37 and v0.0.38."""
+    """Return the same number in the form of v0.0.37 and v0.0.38."""
     return 4294967295 if value == math.inf else None if value is None else int(value)
 
 
@@ -98,11 +98,12 @@ def step(form: str, job: int, name: str, state: str, usage: Mapping[str, Any], *
 
 
 TOTAL, NO_TOTAL = {"seconds": 9, "microseconds": 500000}, {"seconds": 0, "microseconds": 0}
-"""CPU time; Slurm 22.05 says it of steps alone."""
+"""CPU time, which Slurm 22.05 reports for steps only."""
 
 
 def document(form: str) -> bytes:
-    """The jobs of TEXT as one version of Slurm prints them: old (to 22.05), middle (23.02), new (23.11 and later)."""
+    """Return the jobs of TEXT as one version of Slurm prints them: old (to 22.05), middle (23.02), new (23.11 and
+    later)."""
     new = form == "new"
     number = plain if form == "old" else wrapped
     times = {"eligible": SUBMIT, "submission": SUBMIT, "suspended": 0, "total": TOTAL if form != "old" else NO_TOTAL}

@@ -1,4 +1,4 @@
-"""Memory in all its forms: what was asked, the peak over steps, and what is no amount and teaches nothing."""
+"""Tests memory in all its forms: requests, the peak over steps, and values that are no amount."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Output of Slurm 23.02 to 25.11. None of it was recorded: Slurm runs here as 22.05 only.
+"""Tests output of Slurm 23.02 to 25.11. None of this output was recorded, because only Slurm 22.05 runs here.
 
-The texts were made from the manual pages of those versions (squeue(1): JOB STATE CODES and --Format, sacct(1),
-scontrol(1), job_state_codes of 24.05 and later), in the form of printed `scontrol show` output of a 25.11.4. What they
-hold to is what differs from 22.05: unset plug-ins are (null), a job may ask for several QOS, GPUs may be listed by type
+The texts were written from the manual pages of those versions (squeue(1): JOB STATE CODES and --Format, sacct(1),
+scontrol(1), job_state_codes of 24.05 and later), in the form of printed `scontrol show` output of a 25.11.4. They
+contain the differences from 22.05: unset plug-ins are (null), a job may request several QOS, GPUs may be listed by type
 only, partitions have further fields, and there are more states.
 """
 
@@ -64,7 +64,7 @@ ACCOUNTED = {
 
 
 class Prints:
-    """A transport that prints a newer version's configuration and partitions, and refuses sdiag."""
+    """A transport that returns a newer version's configuration and partitions, and rejects sdiag."""
 
     def __init__(self, **config: str) -> None:
         self.config = {"accounting": "accounting_storage/slurmdbd", "private": "none", "version": "25.11.4"} | config

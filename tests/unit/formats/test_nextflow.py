@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nextflow's trace files, raw and for people, as jobs."""
+"""Tests reading Nextflow's trace files, raw and human-readable, as jobs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_file_is_known_by_its_columns_and_limits_are_advised(tmp_path: Path,
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
 def test_a_quote_in_a_tag_swallows_no_line(delimiter: str) -> None:
-    """Nextflow writes tags raw: one that begins with a quote is no quoted cell."""
+    """Nextflow writes tags raw, so a tag that begins with a quote is not a quoted cell."""
     tags = ["s1", '"odd', "s3", "s4", 'e"f', '"', "a\x0cb", "c\u2028d"]
     rows = (changed(task_id=str(k), tag=tag) for k, tag in enumerate(tags, 1))
     trace = read_nextflow(table(*rows, delimiter=delimiter), "trace.txt", UTC)

@@ -1,4 +1,4 @@
-"""Which nodes a machine can use: one answer in text, in JSON, in a slurm.conf and beside a live Slurm."""
+"""Tests which nodes a machine can use: the same result from text, JSON, a slurm.conf and a live Slurm."""
 
 from __future__ import annotations
 

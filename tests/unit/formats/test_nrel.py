@@ -1,4 +1,5 @@
-"""A thousand real Slurm jobs (shared sample), turned into the dump that sacct would have printed, and read again."""
+"""Tests a thousand real Slurm jobs (shared sample), converted to the dump that sacct would have printed, and read
+again."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ HEADER = (
 
 
 def as_sacct(path: Path) -> str:
-    """The sample's columns in sacct's words and forms; local times, as sacct prints them."""
+    """Return the sample's columns with sacct's names and forms, in local times, as sacct prints them."""
     lines = [HEADER]
     with gzip.open(path, "rt") as file:
         for row in csv.DictReader(file):

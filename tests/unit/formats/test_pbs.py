@@ -1,6 +1,6 @@
-"""PBS accounting logs: E records become jobs, the rest is counted, nothing in a line raises.
+"""Tests PBS accounting logs: E records become jobs, other records are counted, and no line raises an exception.
 
-The records are ours, in the forms that OpenPBS's and Torque's server/accounting.c write.
+We wrote the records in the forms that OpenPBS's and Torque's server/accounting.c write.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read(*lines: str, **options):
 
 
 def one(**changes: str):
-    """The only job of a small log, some of its pairs other than usual."""
+    """Return the only job of a small log, with some unusual key-value pairs."""
     pairs = {"user": "ada", "ctime": "100", "start": "150", "end": "250", "Resource_List.walltime": "00:10:00"}
     pairs |= {key.replace("__", "."): value for key, value in changes.items()}
     return read(f"{STAMP};E;7.srv;" + " ".join(f"{k}={v}" for k, v in pairs.items() if v))
@@ -209,7 +209,7 @@ def test_values_with_blanks_and_equals_signs_come_back(records) -> None:
 @given(st.lists(st.dictionaries(KEY, VALUE, min_size=1, max_size=4).map(written), min_size=1, max_size=60))
 def test_many_messages_are_cut_as_one_by_one(messages) -> None:
     keys = ["user", "start", "account"]
-    messages = messages * 3  # layouts that occur often take the quick way
+    messages = messages * 3  # layouts that occur often use the fast path
     found = columns_of(messages, keys)
     for row, message in enumerate(messages):
         pairs = pairs_of(message)

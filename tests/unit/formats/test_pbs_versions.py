@@ -1,4 +1,4 @@
-"""One small input for each flavour of PBS, written after its public manual: what batchcast reads is right in each.
+"""Tests one small input for each version of PBS, written after its public manual.
 
 | flavour | what is its own |
 |---|---|

@@ -1,4 +1,4 @@
-"""qstat in OpenPBS's documented forms, and as Slurm 22.05's own wrapper printed it."""
+"""Tests qstat in OpenPBS's documented forms, and as Slurm 22.05's own wrapper printed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in the shape of public bug reports (`shared/cases`): what batchcast makes of each."""
+"""Tests files like those in public bug reports (`shared/cases`): how batchcast reads each."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_report_reads_a_dump_of_all_columns_as_info_does(shared: Path, name: str
 
 
 def case(shared: Path, name: str) -> Path:
-    """The place of one case."""
+    """Return the path of one case."""
     place = shared / "cases" / name
     if not place.exists():
         pytest.skip(f"no {name} in the shared folder")
@@ -118,7 +118,7 @@ def case(shared: Path, name: str) -> Path:
 
 
 def listed(trace: Trace, name: str) -> list[Any]:
-    """A column as plain values, None where nothing is known."""
+    """Return a column as plain values, with None for unknown."""
     if name not in trace.names:
         return [None] * len(trace)
     values = trace.column(name)

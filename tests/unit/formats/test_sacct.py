@@ -1,4 +1,5 @@
-"""The sacct reader: forms of values, jobs that never ran, torn lines, clock changes; damage loses no good record."""
+"""Tests the sacct reader: forms of values, jobs that never ran, torn lines, clock changes; damage loses no good
+record."""
 
 from __future__ import annotations
 
@@ -171,7 +172,7 @@ def test_a_name_that_tears_its_line_is_put_together(name: str, at: int) -> None:
     columns.insert(at, "JobName")
     trace = read(dump({"JobID": "99"}, {"JobName": name}, {"JobID": "101"}, columns=columns))
     assert trace.run_time.tolist() == [3600.0] * 3
-    if "\n" not in name or at:  # the first line of a name in the first column could be anybody's
+    if "\n" not in name or at:  # the first line of a name in the first column could belong to any record
         assert trace.nominal("job_name").decode() == ["relax", name, "relax"]
         assert sum("repaired" in note for note in trace.info.notes) == 1
 
@@ -247,7 +248,8 @@ def test_what_holds_no_job_is_one_message(text: str, message: str) -> None:
 
 @given(st.data())
 def test_damage_loses_no_good_record(data) -> None:
-    """Bytes inside some lines are overwritten: every line left alone is read, and nothing raises but InputError."""
+    """Bytes inside some lines are overwritten: every undamaged line is read, and no exception but InputError is
+    raised."""
     lines = dump(*({"JobID": str(100 + k)} for k in range(8))).split("\n")
     hurt = data.draw(st.sets(st.integers(1, 8), min_size=1, max_size=7))
     for k in hurt:

@@ -1,4 +1,4 @@
-"""sacct's columns as a table program writes them: quoted CSV, Parquet; and texts of Slurm that are no log."""
+"""Tests sacct's columns as a table program writes them (quoted CSV, Parquet), and Slurm texts that are no log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lines of a sacct dump that text columns tear: put together where the rest decides, else left out and counted."""
+"""Tests lines of a sacct dump that text columns tear: joined if the other fields are unambiguous, else dropped and
+counted."""
 
 from __future__ import annotations
 
@@ -237,7 +238,7 @@ def test_a_whole_dump_of_known_states_has_no_note() -> None:
 
 def test_a_line_whose_fields_are_shifted_is_left_out_though_it_has_as_many_as_the_header() -> None:
     lines = dump({}, {"JobID": "101", "JobName": "a|b"}, {"JobID": "102"}).splitlines()
-    lines[2] = lines[2].rpartition("|")[0]  # the last field is lost, the name has one too many
+    lines[2] = lines[2].rpartition("|")[0]  # the last field is lost, and the name has one field too many
     trace = read("\n".join([*lines, ""]))
     assert trace.job_id.tolist() == [100, 102]
     assert dropped(trace) == 1

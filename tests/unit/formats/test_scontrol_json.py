@@ -1,4 +1,4 @@
-"""The same machine from `--json` as from `-o` and `-P`: dumps of one real Slurm 24.11 in both forms."""
+"""Tests that `--json` gives the same machine as `-o` and `-P`, on dumps of one real Slurm 24.11 in both forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""squeue, sacct and scontrol as Slurm 22.05 printed them, and newer forms from their documentation."""
+"""Tests squeue, sacct and scontrol as Slurm 22.05 printed them, and newer forms from their documentation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_cancelled_while_waiting_never_ran_though_slurm_gives_it_a_start() -> No
 
 
 def test_a_job_being_requeued_is_not_believed() -> None:
-    """Slurm 22.05 shows the times of neither run while a requeued job is completing."""
+    """While a requeued job is completing, Slurm 22.05 shows no times of the old or the new run."""
     job = squeue.sighting(
         {**PENDING, "State": "COMPLETING", "StartTime": "1795229484", "NodeList": "n1", "RestartCnt": "1"}
     )

@@ -1,4 +1,5 @@
-"""The SWF reader: the scanner against its naive twin on clean and on damaged text, headers, and what is said."""
+"""Tests the SWF reader: the scanner against its slow reference version on clean and damaged text, headers, and
+messages."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ LINE = "{} {} 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"
 
 @pytest.fixture(autouse=True, scope="module", params=["compiled scanner", "numpy alone"])
 def _reader(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every test is run with both readers of a plain line."""
+    """Every test runs with both readers of a plain line."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(swf, "numba_is_loaded", lambda: request.param == "compiled scanner")
         yield
 
 
 def rows(trace: Trace) -> list[list[object]]:
-    """A trace as the naive twin prints it."""
+    """Return the log as the slow reference version prints it."""
     columns = []
     for name in SWF_FIELDS:
         if name == "job_id":
@@ -87,7 +88,7 @@ def test_reads_what_its_naive_twin_reads(pairs, block: int) -> None:
 
 @given(st.lists(st.integers(0, 10**6), min_size=3, max_size=30, unique=True), st.data())
 def test_damage_loses_no_good_record(submits, data) -> None:
-    """Bytes are overwritten at random: every line that is whole afterwards is read, and nothing raises."""
+    """Bytes are overwritten at random: every line that stays whole is read, and no exception is raised."""
     text = bytearray("\n".join(LINE.format(k + 1, s) for k, s in enumerate(submits)).encode())
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(text) - 1))

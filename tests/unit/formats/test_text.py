@@ -1,4 +1,4 @@
-"""Byte order marks and carriage returns: no record of any format is lost to them."""
+"""Tests byte order marks and carriage returns: they cost no record in any format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What databases write where they have nothing: a start of 0, 1970, NO_VAL, leaked bits. None of it is read."""
+"""Tests values that databases write for unknown: a start of 0, 1970, NO_VAL, uninitialized bits. None of these values
+is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks and tools run rarely: what they import from the project must be there when they do."""
+"""Tests that everything that benchmarks and tools import from the project exists, because they run rarely."""
 
 import ast
 import importlib

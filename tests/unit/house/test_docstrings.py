@@ -1,4 +1,4 @@
-"""Public classes and methods say what they take in numpydoc's form, the form that the field's tools render."""
+"""Tests that docstrings of public classes and methods have numpydoc's sections, which the field's tools render."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from batchcast.predict.registry import GROUPS, available
 
 METHODS = [(kind, name) for kind in GROUPS for name in available(kind)]
 WITHOUT_SOURCE = {"actual", "requested", "recent_wait", "largest_recent", "deadline_search", "exact"}
-"""Yardsticks, and what is this project's own."""
+"""Docstrings of other packages as a reference, and conventions of this project."""
 PUBLIC = {
     "Policy": {"Parameters", "Raises", "References", "Examples"},
     "Prediction": {"Parameters"},
@@ -31,7 +31,7 @@ PUBLIC = {
 
 
 def sections(what: Any) -> dict[str, list[str]]:
-    """The lines of each section of a docstring, by its underlined title."""
+    """Return the lines of each section of a docstring, by its underlined title."""
     lines = inspect.cleandoc(what.__doc__ or "").splitlines()
     found: dict[str, list[str]] = {}
     title = ""
@@ -45,7 +45,7 @@ def sections(what: Any) -> dict[str, list[str]]:
 
 
 def described(section: list[str]) -> list[str]:
-    """The names at the margin of a section: `a, b` are two."""
+    """Return the unindented names of a section: `a, b` are two."""
     return [name.strip() for line in section if line and not line[0].isspace() for name in line.split(",")]
 
 

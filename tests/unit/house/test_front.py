@@ -1,4 +1,4 @@
-"""What strangers see first says the same everywhere: versions of Python, targets of make, forms that parse."""
+"""Tests that the first pages agree on versions of Python and targets of make, and that their files parse."""
 
 from __future__ import annotations
 

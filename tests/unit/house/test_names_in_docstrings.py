@@ -1,4 +1,5 @@
-"""What a docstring names in backticks exists: a module, what a module defines, or a name used somewhere in the code."""
+"""Tests that a name in backticks in a docstring exists: a module, a definition of a module, or a name used in the
+code."""
 
 from __future__ import annotations
 
@@ -20,18 +21,18 @@ EXAMPLES = {
     *("_in_time", "busy_kwh", "idle_kwh", "off_kwh", "over_180_min", "told_1h_80", "unfinished_runs"),
     *("difflib", "np.convolve", "np.correlate"),
 }
-"""What stands for words of users, for names that are put together, and what other packages define."""
+"""Names that stand for users' words, for composed names, and for definitions of other packages."""
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Lines and texts of every string that stands alone: docstrings, and those below a constant."""
+    """Return lines and texts of every string that stands alone: docstrings, and strings below a constant."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
 
 def words(tree: ast.Module) -> set[str]:
-    """Every name that code defines or uses, and the words of its short strings (columns, options, keys)."""
+    """Return every name that code defines or uses, and the words of its short strings (columns, options, keys)."""
     standing = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -48,7 +49,7 @@ def words(tree: ast.Module) -> set[str]:
 
 @cache
 def modules() -> dict[str, set[str]]:
-    """What each module holds, by its path with dots, `batchcast` left out; a package also holds its files."""
+    """Return what each module contains, by its dotted path without `batchcast`; a package also contains its files."""
     held: dict[str, set[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
@@ -59,7 +60,7 @@ def modules() -> dict[str, set[str]]:
 
 
 def is_there(reference: str, known: dict[str, set[str]], everything: set[str]) -> bool:
-    """Whether a name exists: one with dots that begins with a module has to lead on within it."""
+    """Return whether a name exists; a dotted name that begins with a module must continue inside that module."""
     parts = reference.removeprefix("batchcast.").split(".")
     for cut in range(len(parts), 0, -1):
         prefix = ".".join(parts[:cut])
@@ -70,7 +71,7 @@ def is_there(reference: str, known: dict[str, set[str]], everything: set[str]) -
 
 
 def missing(package: Path, known: dict[str, set[str]]) -> list[str]:
-    """File, line and name of each reference that leads nowhere."""
+    """Return file, line and name of each reference that leads nowhere."""
     entry_points = set(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text(encoding="utf-8")))
     everything = set().union(*known.values()) | entry_points
     used = [

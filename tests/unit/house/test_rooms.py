@@ -1,4 +1,4 @@
-"""The structure of the package: no circle of imports, and no import from a lower room to a higher one."""
+"""Tests the structure of the package: no circle of imports, and no import from a lower room to a higher one."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tools.rooms import (
 
 PACKAGE = ROOT / "src" / "batchcast"
 PUBLIC = "batchcast"
-"""Imports the whole API for type checkers alone; what runs finds a name's module when it is asked for."""
+"""A module that imports the whole API for type checkers only; at run time a name's module is imported on first use."""
 
 
 @cache
 def ours(for_types: bool = False) -> Graph:
-    """Who imports whom in this package, read once."""
+    """Return which modules of this package import which, read once."""
     return graph(PACKAGE, for_types=for_types)
 
 
@@ -46,7 +46,7 @@ def test_no_arrow_uphill() -> None:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package of a top room and a low one, in order."""
+    """A package with a top room and a low room, in order."""
     for name, text in {
         "__init__.py": "",
         "low/__init__.py": "",

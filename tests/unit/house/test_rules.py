@@ -1,4 +1,4 @@
-"""The rules of the house that no import contract can express: what the core may not touch, what start-up may load."""
+"""Tests rules that no import contract can express: what the core must not use, and what start-up must not import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import batchcast
 
 SOURCE = Path(batchcast.__file__).parent
 PURE = ("machines", "metrics", "formats", "schedule", "events", "predict", "simulation")
-SHELL = ("ceilings.py", "client.py", "processes.py")  # they open files, a socket, processes
+SHELL = ("ceilings.py", "client.py", "processes.py")  # these modules open files, a socket, processes
 FILES = sorted(SOURCE.rglob("*.py"))
 CORE = [p for name in PURE for p in sorted((SOURCE / name).rglob("*.py"))]
 CORE += [p for p in sorted(SOURCE.glob("*.py")) if p.name not in SHELL]
@@ -59,13 +59,14 @@ def imports(tree: ast.AST) -> set[str]:
 
 
 def broken(files: Iterable[Path], rule: Callable[[Path, ast.Module], object]) -> dict[str, object]:
-    """What the rule finds wrong, by file; one test a rule, since a test a file and rule costs more than the rules."""
+    """Return the violations of a rule by file. One test per rule is used, because one per file and rule costs more
+    time."""
     found = {str(path.relative_to(SOURCE)): rule(path, parsed(path.read_text())) for path in files}
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
 def room(path: Path) -> str:
-    """The folder of the package that a file is in, or the file."""
+    """Return the folder of the package that contains a file, or the file."""
     return path.relative_to(SOURCE).parts[0]
 
 
@@ -76,14 +77,14 @@ def test_the_core_opens_prints_and_reads_nothing() -> None:
         drawn = {name for name in names if name.startswith("np.random.")} - {
             "np.random.Generator",
             "np.random.default_rng",
-        }  # randomness comes from a Generator passed in
+        }  # random numbers come from a Generator that is passed in
         return imports(tree) & IMPURE_MODULES | calls & IMPURE_CALLS | drawn
 
     assert not broken(CORE, impure)
 
 
 def is_dotted(node: ast.AST) -> TypeGuard[Any]:
-    """Whether it is a name, an attribute of it, and an attribute of that."""
+    """Return whether the expression is a name, an attribute of it, or an attribute of that attribute."""
     return (
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Attribute)
@@ -92,7 +93,8 @@ def is_dotted(node: ast.AST) -> TypeGuard[Any]:
 
 
 def test_one_room_decorates_all_compiled_code() -> None:
-    """Only so is every kernel cached, and none answered by a stale one or refused where nothing can be written."""
+    """Kernels must be decorated by `compiled`, so that each is cached, none is stale, and an unwritable folder is no
+    error."""
     others = [path for path in FILES if room(path) != "compiled"]
     assert not broken(others, lambda _, tree: "numba" in imports(tree))
 

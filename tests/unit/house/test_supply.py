@@ -1,4 +1,4 @@
-"""What a build holds is listed, and a list that does not fit what is installed is found out."""
+"""Tests that the content of a build is listed, and that a list that does not match the installation is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine by hand: what is written can be read, and what cannot be read says so."""
+"""Tests machine files written by hand: a written file can be read, and an unreadable one gives a clear message."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_reservation_without_times_is_left_out_and_named() -> None:
 
 
 def test_a_name_twice_among_a_hundred_thousand_is_found_at_once() -> None:
-    """By names counted one by one this takes hours."""
+    """Counting the names one by one would take hours."""
     nodes = '[[nodes]]\nnames = "n[1-100000],n100000"\ncpus = 4\n'
     with pytest.raises(InputError, match="node n100000 is there twice"):
         read_machine_toml(nodes + '[[partition]]\nname = "p"\nnodes = "n1"', expand)

@@ -1,4 +1,4 @@
-"""The accuracy figures against arithmetic done by hand and by loops."""
+"""Tests the accuracy figures against arithmetic done by hand and by loops."""
 
 from __future__ import annotations
 

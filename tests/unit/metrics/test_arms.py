@@ -1,4 +1,4 @@
-"""The difference of two drawn arms: what it is, when it is nothing, and how bursts widen it."""
+"""Tests the difference of two randomized arms: its value, when it is missing, and how bursts widen its interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs waited that asked for less on the same days: said where the record can tell, and only there."""
+"""Tests the waits of jobs that requested less on the same days: reported only if the record has enough such jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86400
 
 
 def naive_interval(values: list[float]) -> tuple[float, float] | None:
-    """The medians that a two-sided sign test of 5 % does not reject, as order statistics."""
+    """Return the medians that a two-sided sign test of 5 % does not reject, as order statistics."""
     n = len(values)
     places = [k for k in range(1, n + 1) if 2 * binom.cdf(k - 1, n, 0.5) <= 0.05]
     return (sorted(values)[max(places) - 1], sorted(values)[n - max(places)]) if places else None
@@ -30,7 +30,8 @@ def test_the_interval_is_that_of_the_sign_test(values: list[float]) -> None:
 
 
 def days(waits: list[tuple[float, float]], *, limit: float = 1.0, other: float = 1.0) -> tuple[list[Waited], ...]:
-    """Of each day a job that asks for 10 h and one that asks for so much of 1 h, with other sizes and waits."""
+    """Return, for each day, a job that requests 10 h and a job that requests this share of 1 h, with other sizes and
+    waits."""
     these = [Waited(day * DAY, "main", long, (36000.0, 4.0, 1e6)) for day, (long, _) in enumerate(waits)]
     rest = [
         Waited(day * DAY, "main", short, (3600.0 * limit, 4.0 * other, 1e6)) for day, (_, short) in enumerate(waits)

@@ -1,4 +1,4 @@
-"""The short curves of a page are exact where they are drawn, and short."""
+"""Tests that a page's short curves are exact at their points, and short."""
 
 from __future__ import annotations
 

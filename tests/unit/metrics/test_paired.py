@@ -1,4 +1,5 @@
-"""A difference stands only when its interval over users' weeks holds no zero; the fast interval is the obvious one."""
+"""Tests that a difference is reported only if its interval over users' weeks excludes zero, and that the fast interval
+equals the slow one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of run time and the error of the best forecasts, by hand."""
+"""Tests classes of run time and the error of the best predictions, by hand."""
 
 from __future__ import annotations
 

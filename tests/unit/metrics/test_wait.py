@@ -1,4 +1,4 @@
-"""The measures of waits, worked by hand."""
+"""Tests the measures of waits against values computed by hand."""
 
 import numpy as np
 import pytest

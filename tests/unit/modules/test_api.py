@@ -1,4 +1,4 @@
-"""The Python API: what a notebook or a script imports."""
+"""Tests the Python API that a notebook or a script imports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_verb_loads_only_what_it_needs(verb, most, without):
         "print(*sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, verb[0], str(batchcast.demo_path()), *verb[1:]]
-    for _ in range(2):  # the first compiles kernels where nobody has
+    for _ in range(2):  # the first call compiles kernels if no earlier run has
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = done.stderr.splitlines()[-1].split()
     assert not set(without.split()) & set(loaded)
@@ -99,7 +99,7 @@ def test_schedules_and_forecasts_leave_as_arrays_and_arrow():
 
 
 class Answer:
-    """Says 5 seconds of every job."""
+    """Predicts 5 seconds for every job."""
 
     def predict(self, job, at):
         return batchcast.Prediction(5.0)

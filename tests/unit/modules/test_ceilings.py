@@ -1,4 +1,5 @@
-"""Files that would cost more than they may: bombs, endless lines, devices, deep keys. One clear error each."""
+"""Tests files that would cost too much memory or time: bombs, endless lines, devices, deeply nested keys. One clear
+error each."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_a_parquet_file_of_a_thousand_million_equal_rows_is_refused(tmp_path: Pa
 
 
 def test_a_log_may_be_a_pipe_that_the_user_names(tmp_path: Path) -> None:
-    """As `<(zcat log.gz)` and `mkfifo` give one; packed logs are told by content here as everywhere."""
+    """A pipe as `<(zcat log.gz)` and `mkfifo` create it; packed logs are recognized by content."""
     here, there = os.pipe()
     os.write(there, LINE)
     os.close(there)

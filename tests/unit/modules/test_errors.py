@@ -1,4 +1,4 @@
-"""Messages name what the reader typed: flags on the command line, arguments in Python."""
+"""Tests that messages name what the reader typed: flags on the command line, arguments in Python."""
 
 import importlib.metadata
 import importlib.util
@@ -86,7 +86,7 @@ def test_results_are_short_at_the_prompt():
 
 
 def test_a_part_is_installed_by_uv_where_there_is_no_pip(monkeypatch):
-    """A venv that uv made has no pip: `python -m pip` would find nothing there."""
+    """A venv created by uv has no pip, so the advice `python -m pip` would fail there."""
     assert " -m pip install " in how_to_install("store")
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else real(name))
@@ -94,7 +94,7 @@ def test_a_part_is_installed_by_uv_where_there_is_no_pip(monkeypatch):
 
 
 def test_who_keeps_a_store_in_a_file_is_not_sent_for_a_databases_driver(monkeypatch):
-    """As a wheel has it: the packages of the part by their own names."""
+    """In a wheel, the packages of an extra are named individually."""
     wheel = SimpleNamespace(
         read_text=lambda _: None,
         requires=["sqlalchemy>=2.0; extra == 'store'", "psycopg[binary]>=3.2; extra == 'store'", "numba"],

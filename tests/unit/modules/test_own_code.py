@@ -1,4 +1,4 @@
-"""What somebody writes in an afternoon is taken, or refused by a sentence that names what is accepted."""
+"""Tests that a user's own predictor or policy is accepted, or rejected with a sentence that names what is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures for papers: the drawn values equal the arrays."""
+"""Tests pictures for papers: the drawn values equal the arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_waits_gantt_and_frontier(log: Trace, schedules: dict[str, Schedule], tm
     chart = plots.gantt(schedules["easy"])
     bars = [len(each.get_paths()) for each in chart.collections]
     assert sum(bars) == sum(len(held) for held in schedules["easy"].placed()) >= len(log)
-    assert len(bars) <= 2  # one artist each for jobs in their turn and backfilled ones: thousands take minutes
+    # one artist for jobs in order and one for backfilled jobs, because thousands of artists take minutes
+    assert len(bars) <= 2
     passed = int(schedules["easy"].backfilled.sum())
     assert [text.get_text() for text in chart.get_legend().get_texts()] == ["in its turn", "backfilled"] or not passed
     assert chart.get_ylim() == (0, 8)
@@ -77,7 +78,7 @@ def test_too_many_bars_and_no_matplotlib_are_said(
 
 def test_legends_name_what_is_drawn(log: Trace) -> None:
     said = replay(log, ["kernel", "requested"])
-    ax = plots.coverage(log.run_time, said)  # the requests have no quantiles
+    ax = plots.coverage(log.run_time, said)  # the time limits have no quantiles
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kernel"]
     ax = said["kernel"].plot("forecasts")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["point", "10 %", "50 %", "90 %"]

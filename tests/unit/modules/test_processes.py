@@ -1,4 +1,4 @@
-"""Work in several processes: the same answers in order, the first error, and none left behind."""
+"""Tests work in several processes: the same results in order, the first error, and no process left behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEASURED = {"seconds", "kernel_s"}
 
 
 class Half:
-    """A method of one's own, as a notebook has it."""
+    """A user's own method, as a notebook defines it."""
 
     def predict(self, job: Any, at: Any) -> float:
         return float(max(1.0, job.req_time / 2)) if 0 < job.req_time < 1e9 else 3600.0
@@ -112,7 +112,7 @@ def log() -> batchcast.Trace:
 
 
 def plain(rows: Any) -> list[dict[str, Any]]:
-    """Rows without what is measured on this machine; a text for NaN, which equals nothing."""
+    """Rows without values measured on this machine, with a text for NaN, which equals nothing."""
     return [{key: repr(value) for key, value in row.items() if key not in MEASURED} for row in rows]
 
 

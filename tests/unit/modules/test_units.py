@@ -1,4 +1,4 @@
-"""Times as Slurm and as people write them, by one parser."""
+"""Tests that one parser reads times as Slurm and as people write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whatever happens in whatever order: no limit goes below what is covered, and each goes back or is somebody's."""
+"""Tests planning under any sequence of events: no limit goes below what is covered, and each is restored or was changed
+by somebody else."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ class Killed(Exception):
 
 @dataclass
 class World:
-    """A Slurm of a few jobs, the record on its disk, and an agent that may die between any two of its steps.
+    """A Slurm with a few jobs, the record on its disk, and an agent that may die between any two of its steps.
 
     `mine` is each user's limit as the user (or an operator) means it; `theirs` are jobs whose limit somebody changed.
-    `saved` is what slurmctld wrote last: killed, it comes back with that. `unseen` is what --time-min does not cover:
-    somebody changes a limit and Slurm starts the job by our --time-min before a look, or the other way round. `listed`
-    is what the script that runs as a job starts (`at_start`) goes by.
+    `saved` is the last state that slurmctld wrote; a killed slurmctld restarts with it. `unseen` is what --time-min
+    does not cover: somebody changes a limit, and Slurm starts the job by our --time-min before the agent's next cycle,
+    or the other way round. `listed` is the list that the script at a job's start (`at_start`) uses.
     """
 
     jobs: dict[str, Plannable] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class World:
     listed: str = ""
 
     def step(self) -> None:
-        """One step of the agent's; here it may die."""
+        """One step of the agent; the agent may die here."""
         self.left -= 1
         if self.left < 0:
             raise Killed
@@ -62,7 +63,7 @@ class World:
         )  # fmt: skip
 
     def cycle(self, dies_after: float = math.inf) -> None:
-        """A look, its decisions, each written before it is done and after it was read back."""
+        """One cycle of the agent: each decision is recorded before it is carried out and after it was read back."""
         self.left = dies_after
         self.now += 100.0
         try:
@@ -100,14 +101,14 @@ class World:
                 assert planned >= self.mine[name] - terms.over_time["p"], "below what OverTimeLimit covers"
                 assert planned <= self.mine[name]
         changes: dict[str, float] = {} if update.limit is None else {"limit": update.limit}
-        if update.time_min is not None and job.waits:  # a running job keeps its own
+        if update.time_min is not None and job.waits:  # a running job keeps its own limit
             changes["time_min"] = update.time_min
         comment = job.admin_comment if update.admin_comment is None else update.admin_comment
         assert without_token(comment) == "nights"
         self.jobs[name] = job._replace(**changes, admin_comment=comment)  # type: ignore[arg-type]
 
     def happen(self, what: str, name: str, much: float) -> None:
-        """Something that is not the agent's doing."""
+        """An event that the agent does not cause."""
         self.now += 70.0
         job = self.jobs.get(name)
         if what == "submit" and job is None:
@@ -149,7 +150,7 @@ class World:
         if what == "requeue" and not job.waits:
             return job._replace(waits=True, begun=False, finished=False, submit_time=self.now)
         entry = self.record.get(job.job_id)
-        own = much * MINUTE + 17.0  # never one of the two limits that an entry knows
+        own = much * MINUTE + 17.0  # never one of the two limits in an entry
         if what == "change" and not job.finished and (entry is None or own not in (entry.planned, entry.user_limit)):
             if entry is not None:
                 self.theirs.add(job.job_id)
@@ -157,15 +158,15 @@ class World:
                     entry.state is State.RESTORED and self.booted < entry.at - GRACE and self.now - entry.at > GRACE
                 )
                 if job.begun and job.time_min == entry.planned <= own < entry.user_limit and not surely:
-                    self.unseen.add(job.job_id)  # it looks as if Slurm had lowered it
+                    self.unseen.add(job.job_id)  # it looks as if Slurm had lowered the limit
             self.mine[job.job_id] = own
             return job._replace(limit=own)
         return job
 
     def given_back(self, name: str, limit: float) -> float:
-        """The limit a job starts with: its user's, where the planned one that is listed still holds.
+        """Return the limit with which a job starts: its user's, if the planned limit in the list is still set.
 
-        Only whole minutes are listed, as all limits of a Slurm are.
+        The list contains whole minutes only, as all limits of Slurm do.
         """
         rows = {row[0]: row[1:] for row in map(str.split, self.listed.splitlines())} if self.at_start else {}
         planned, minutes = rows.get(name, ("", "0"))
@@ -175,7 +176,7 @@ class World:
         return self.mine[name] if abs(self.mine[name] - back) < MINUTE else back
 
     def check(self) -> None:
-        """After a look that nothing disturbed."""
+        """Check the state after a cycle without any disturbance."""
         for name, job in self.jobs.items():
             if name in self.unseen:
                 continue
@@ -190,7 +191,7 @@ class World:
                 assert job.time_min == 0 or job.time_min >= self.mine[name] - self.over
 
     def settle(self) -> None:
-        """The agent is told to stop, and nothing disturbs it."""
+        """Tell the agent to stop, without any disturbance."""
         self.stopped = "switched off"
         for _ in range(3):
             self.cycle()

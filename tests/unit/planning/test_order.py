@@ -1,4 +1,5 @@
-"""The planned queue order: it equals the naive twin, old jobs go first, and factors of other programs stay."""
+"""Tests the planned queue order: it equals the slow reference version, old jobs go first, and other programs' factors
+stay."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def test_few_factors_and_none_changes_while_nothing_does(case: tuple[list[Row], 
             r._replace(factor=f, priority=r.priority + f, ours=f != 0, forecast=r.forecast * 1.08)
             for r, f in zip(rows, factor)
         ]
-        if within == "queue":  # a forecast that moved by less than half a level changes nothing
+        if within == "queue":  # a prediction that changed by less than half a level changes nothing
             assert decide_order(columns(set_now), rule, NOW).factor.tolist() == factor
 
 
@@ -166,7 +167,7 @@ def test_nobody_is_left_behind(data: st.DataObject) -> None:
         now += 1
     for k in range(count):
         before = sum(run[other] for other in range(k))
-        assert start[k] - submit[k] <= age + 30 + 1 + max(run) + before + k + 1  # a second for each start
+        assert start[k] - submit[k] <= age + 30 + 1 + max(run) + before + k + 1  # one second for each start
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a forecast says once a job has waited for a while."""
+"""Tests a prediction that is conditioned on the time a job has waited."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_without_waiting_it_is_the_forecast_itself() -> None:
 
 
 def test_an_exponential_wait_forgets_about_as_far_as_the_levels_reach() -> None:
-    """Its remaining wait has the same median; linear pieces between levels blur that by less than a third."""
+    """The remaining wait has the same median; linear pieces between levels change it by less than a third."""
     again = given_waited(exponential(100.0), 50.0, (0.5,))
     assert abs(again.point - 50.0 - 100.0 * math.log(2)) < 25
 
@@ -44,14 +44,16 @@ def test_the_point_counts_as_the_median_where_none_was_issued() -> None:
 def test_without_quantiles_a_forecast_says_nothing_beyond_its_point() -> None:
     assert given_waited(Prediction(60.0), 70.0).point == math.inf
     assert given_waited(Prediction(60.0), 50.0).point == 60.0
-    assert given_waited(Prediction(60.0, (0.9,), (600.0,)), 0.0, (0.95,)).point == math.inf  # it has not waited yet
+    # the job has not waited yet
+    assert given_waited(Prediction(60.0, (0.9,), (600.0,)), 0.0, (0.95,)).point == math.inf
 
 
 @given(st.floats(0.3, 1.0), st.floats(120, 1e5), st.floats(1, 50), st.sampled_from([0.1, 0.5, 0.9]))
 def test_beyond_the_highest_level_waits_of_a_power_are_forecast_exactly(
     power: float, scale: float, times: float, level: float
 ) -> None:
-    """P(wait > x) = (scale / (x + a minute)) ** power: the true quantile of the rest, for whoever waited too long."""
+    """With P(wait > x) = (scale / (x + a minute)) ** power, the true quantile of the remaining wait is known for any
+    time waited."""
     quantiles = tuple(scale * (1 - f) ** (-1 / power) - 60.0 for f in LEVELS)
     issued, waited = Prediction(quantiles[2], LEVELS, quantiles), quantiles[-1] * times
     true = scale * ((1 - level) * (scale / (waited + 60.0)) ** power) ** (-1 / power) - 60.0
@@ -61,7 +63,7 @@ def test_beyond_the_highest_level_waits_of_a_power_are_forecast_exactly(
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6), st.integers(0, 2), st.floats(1, 1e7))
 def test_whoever_has_waited_has_an_answer(found: list[float], unknown: int, waited: float) -> None:
-    """Whatever was issued, with the highest levels unknown too: a likely time and one for 90 %, in this order."""
+    """For any prediction, also with unknown highest levels, there is a likely time and a 90 % time, in this order."""
     quantiles = (*sorted(found), *[math.inf] * unknown)[: len(LEVELS)]
     issued = Prediction(max(quantiles[0], 1.0), LEVELS[: len(quantiles)], quantiles)
     likely, by_90 = given_waited(issued, waited, (0.5, 0.9)).quantiles

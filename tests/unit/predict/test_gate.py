@@ -1,4 +1,4 @@
-"""The gate: predictors see what is known at submission, on every clock, and can be pointed at nothing else."""
+"""Tests the gate: on every clock, predictors see only what is known at submission, and no parameter can change that."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONFIGURABLE = {"recent_mean": "fields", "parzen": "keys", "user_clusters": "key
 @pytest.mark.parametrize("name", [*LATER, "end_time", "start_time", "job_id", "elapsed", "no_such_column"])
 @pytest.mark.parametrize(("method", "parameter"), CONFIGURABLE.items())
 def test_a_predictor_is_pointed_only_at_columns_known_at_submission(method, parameter, name):
-    """Fails where `recent_mean:fields=run_time` groups jobs by their true run time."""
+    """Fails if `recent_mean:fields=run_time` groups jobs by their true run time."""
     with pytest.raises(UsageError, match=r"accepted: .*req_gpus.*user_id") as caught:
         make("runtime", f"{method}:{parameter}=user_id+{name}")
     assert name in str(caught.value)
@@ -89,7 +89,7 @@ def test_gpus_nodes_and_directory_reach_predictors():
 
 
 def test_a_live_record_is_cut_to_what_a_recorded_one_shows():
-    """The store's record, with its later columns, gives the request that the log's row gives."""
+    """The store's record, with columns added later, gives the same request as the log's row."""
     log = small_log(30)
     records = zip(*(log.column(n).decode() if hasattr(log.column(n), "decode") else log.column(n).tolist()
                     for n in log.names))  # fmt: skip
@@ -111,7 +111,7 @@ word = st.one_of(st.none(), st.sampled_from(["", "a", "b", "1", 1, 2]))
 
 
 def with_odd_columns(data, log):
-    """The log with columns of its own, and house columns it usually lacks, of drawn values."""
+    """A log with extra columns of the user, and project columns that it usually lacks, with random values."""
     n = len(log)
     numbers, words = (data.draw(st.lists(v, min_size=n, max_size=n)) for v in (value, word))
     odd = Trace.from_arrays({"submit_time": np.zeros(n), "speed": [0.0] * n, "colour": words,
@@ -147,7 +147,7 @@ def test_codes_of_classes_are_equal_where_keys_are(data, fields):
 @given(st.data(), names, st.sampled_from([RecentMean, Parzen, UserClusters]), st.floats(0.2, 0.9))
 @settings(max_examples=40, deadline=None)
 def test_no_field_lets_the_future_in(data, fields, kind, share):
-    """Whatever fields and extra columns: what is not known at an instant changes no answer up to it."""
+    """With any fields and extra columns, data that are unknown at an instant change no prediction up to it."""
     log = with_odd_columns(data, small_log(40))
     fields = tuple(fields) or ("user_id",)
     method = (lambda: RecentMean(2, fields)) if kind is RecentMean else (lambda: kind(keys=fields))

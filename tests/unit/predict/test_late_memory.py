@@ -1,4 +1,4 @@
-"""Peak memory on a live clock: what the forecaster hears of a job, and when."""
+"""Tests peak memory on a live clock: what the predictor learns of a job, and when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from batchcast.predict.peak_memory import LATE_S, AskedANode, LateMemory
 
 
 class Heard:
-    """Stands in for the method: writes down what it hears."""
+    """Replaces the method, and records what it receives."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wherever a method is taken, a name, a class, an object or a function that makes one is; what is wrong is named."""
+"""Tests that each method argument accepts a name, a class, an object, or a function that makes one, and that errors
+name the fault."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from batchcast.testing import check_predictor, check_wait_predictor, small_log
 
 
 class Hours:
-    """So many hours for every job."""
+    """Predicts this many hours for every job."""
 
     def __init__(self, hours: float = 1.0) -> None:
         self.hours = hours
@@ -34,7 +35,7 @@ class Hours:
 
 
 class Counts(Hours):
-    """A second more for each event it was told."""
+    """Predicts one second more for each event that it has received."""
 
     events = 0
 
@@ -46,7 +47,7 @@ class Counts(Hours):
 
 
 class OnLine:
-    """A regressor with river's methods: it predicts the mean of the values that it learned for the user."""
+    """A regressor with river's methods: it predicts the mean of the values learned for the user."""
 
     def __init__(self) -> None:
         self.taught: dict[str, list[float]] = {}
@@ -212,7 +213,7 @@ def test_rivers_shape_passes_the_suite_and_learns() -> None:
 
 
 class NumbersAlone(OnLine):
-    """As most of river's models are: they take no text."""
+    """Like most of river's models, this one accepts no text."""
 
     def learn_one(self, x: dict[str, Any], y: float) -> None:
         assert all(isinstance(value, (int, float)) for value in x.values()), x

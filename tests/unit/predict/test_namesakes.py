@@ -1,4 +1,4 @@
-"""Limits of jobs with a name, by the ended and running ones of their kind: held to the slow way, and their gain."""
+"""Tests limits from ended and running jobs of the same name, against the slow reference version, and their gain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from batchcast.table import Trace
 
 
 def named_log(jobs: int, seed: int, gap_s: int = 400) -> Trace:
-    """Two users' jobs of two names, some cut by their limits; no two things happen at one instant."""
+    """Jobs of two users and two names, some ended by their limits; no two events happen at one instant."""
     rng = np.random.default_rng(seed)
     user, app = rng.integers(0, 2, jobs), rng.integers(0, 2, jobs)
     asked = np.where(user == 0, 2400.0, 1200.0)
@@ -42,7 +42,7 @@ def named_log(jobs: int, seed: int, gap_s: int = 400) -> Trace:
 
 
 def workflow(runs: int, seed: int, name: str | None = "align") -> Trace:
-    """A user's runs of 200 tasks of four kinds on 8 processors, 40 min asked by each and some 2 min needed."""
+    """A user's workflow runs of 200 tasks of four kinds on 8 processors; each requests 40 min, some need 2 min."""
     rng = np.random.default_rng(seed)
     took = [rng.lognormal(0, 0.25, 200) * np.tile([60.0, 150.0, 60.0, 120.0], 50) for _ in range(runs)]
     start = [4e5 * k + np.repeat(np.arange(25) * 400.0, 8) for k in range(runs)]
@@ -70,7 +70,7 @@ def test_limits_by_namesakes_are_those_of_the_slow_way(seed: int, risk: float, g
 
 
 def of_new_names(jobs: int, seed: int) -> Trace:
-    """As `named_log`, most names new: a name for five jobs."""
+    """Like `named_log`, but most names are new: one name for five jobs."""
     log = named_log(jobs, seed)
     names = Trace.from_arrays({"submit_time": log.submit_time, "job_name": [f"case_{k // 5}" for k in range(jobs)]})
     return log.with_columns({"job_name": names.nominal("job_name")})
@@ -85,7 +85,7 @@ def test_which_new_names_keep_their_limit_is_what_the_slow_way_says(seed: int, r
     found = requests_over_log(log, Namesakes("time"), needed, log.req_time, (risk,), every, "req", bound)[0]
     slow = np.array([keeps_its_limit(log, row, risk, bound) for row in range(len(log))])
     assert found[slow] == pytest.approx(log.req_time[slow])
-    assert np.isnan(found[~slow]).all()  # no kind has enough ended for a request of its own
+    assert np.isnan(found[~slow]).all()  # no kind of job has enough ended jobs for a request of its own
 
 
 def test_live_a_new_name_keeps_its_limit_as_on_the_recorded_clock_and_says_why() -> None:
@@ -95,13 +95,13 @@ def test_live_a_new_name_keeps_its_limit_as_on_the_recorded_clock_and_says_why()
     slow = [keeps_its_limit(log, row, 0.2, bound) for row in range(len(log))]
     found = advised(log, 0.2)
     assert [said.basis == NEW_NAME for said in found] == slow
-    assert 10 < sum(slow) < len(log) - 10  # after the first four too: some bounds were outrun
+    assert 10 < sum(slow) < len(log) - 10  # after the first four jobs too: some ran longer than their bounds
     for row, said in enumerate(found):
         assert said.point == (log.req_time[row] if slow[row] else bound[row])
 
 
 def advised(log: Trace, risk: float) -> list[Prediction]:
-    """What the live method says of each job at its submission."""
+    """Return the live method's prediction for each job at its submission."""
     method, state, found = LimitAdvice("recent_mean", risk), SystemState(), []
     for event in events(log):
         state.now = event.time

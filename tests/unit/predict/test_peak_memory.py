@@ -1,4 +1,5 @@
-"""Peak memory by the run-time methods: told amounts for seconds, nothing before its end, more of those that ran out."""
+"""Tests peak memory through run-time methods: amounts instead of seconds, unknown before the end, and more for jobs out
+of memory."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ MIB = 1024.0
 
 
 def honest(log: Trace) -> Trace:
-    """The same log where nobody ran out of memory."""
+    """The same log, with no job out of memory."""
     return log.with_columns({"status": Trace.from_arrays({"status": ["completed"] * len(log)}).nominal("status")})
 
 
@@ -91,7 +92,7 @@ def test_the_use_of_a_job_is_asked_for_at_its_end_and_not_before() -> None:
 
 
 def told(status: str, used: float, of: object = None) -> PeakMemory:
-    """A method that saw ten jobs of 4 MiB asked: nine held 1, 2, 3 MiB in turn, the last as given."""
+    """Return a method after ten jobs that requested 4 MiB: nine used 1, 2, 3 MiB in turn, the last as given."""
     amounts = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 1.0, 2.0, 8.0, used]
     method = PeakMemory(of or Kernel(), lambda job: 4 * MIB, lambda end: amounts[end.job.row] * MIB)
     state = SystemState()

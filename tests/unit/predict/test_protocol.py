@@ -1,4 +1,4 @@
-"""What a forecast is, and that code asks its grounds, not its words."""
+"""Tests what a prediction contains, and that code reads its `grounds`, not its text."""
 
 import math
 import pickle

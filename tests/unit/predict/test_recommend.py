@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits advised from runs of which some were cut off at their limit: how long those would have run nobody knows."""
+"""Tests limits suggested from runs that were partly cut off at their limit, so that their true run time is unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchcast.job import JobRequest
 from batchcast.predict.recommend import LimitAdvice, recommend_limit
 
 RUNS = st.lists(st.tuples(st.integers(1, 60).map(float), st.integers(1, 60).map(float)), min_size=1, max_size=80)
-"""How long each job would run, and the limit that it had."""
+"""The true run time of each job, and its limit."""
 
 
 @given(RUNS, st.sampled_from([0.01, 0.05, 0.1, 0.25, 0.5]))
@@ -31,7 +31,7 @@ def test_a_limit_is_that_of_counting(jobs: list[tuple[float, float]], risk: floa
 
 @given(RUNS, st.sampled_from([0.05, 0.1, 0.25]))
 def test_what_is_promised_holds_of_the_jobs_themselves(jobs: list[tuple[float, float]], risk: float) -> None:
-    """However long the jobs that were cut would have run: the share that is named would have ended in time."""
+    """Whatever the true run times of the cut jobs, the promised share would have ended in time."""
     runs, cut = [min(job) for job in jobs], [need > limit for need, limit in jobs]
     advice = recommend_limit(runs, cut, risk, floor=0.0, step=0.0)
     if advice.reached:
@@ -43,13 +43,13 @@ def test_what_is_promised_holds_of_the_jobs_themselves(jobs: list[tuple[float, f
     [(95, 23, False), (112, 6, False), (114, 4, True), (5, 0, False), (18, 0, False), (19, 0, True), (37, 1, False)],
 )
 def test_five_percent_take_nineteen_jobs_and_few_cuts(ended: int, cut: int, reached: bool) -> None:
-    """The user's mesh jobs of the newcomer's note: limits of up to 3 h, 23 of 118 cut off at 2 h."""
+    """The user's mesh jobs of the newcomer's notes: limits of up to 3 h, 23 of 118 cut off at 2 h."""
     runs = [9000.0] * ended + [7200.0] * cut
     assert recommend_limit(runs, [False] * ended + [True] * cut, 0.05).reached is reached
 
 
 def test_a_predictor_that_is_refitted_is_trained_where_it_advises_limits() -> None:
-    """The driver finds `refit` on the advice; without it a regression would answer from its fallback for ever."""
+    """The driver must find `refit` on the suggestion; otherwise a regression would always answer with its fallback."""
     advice = LimitAdvice("bayesian_ridge:features=core_num+encut,min_jobs=20")
     state = SystemState()
     for row in range(60):

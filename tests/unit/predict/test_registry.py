@@ -1,4 +1,4 @@
-"""Methods by name, and methods of one's own by module and class."""
+"""Tests methods by name, and a user's own methods by module and class."""
 
 from __future__ import annotations
 

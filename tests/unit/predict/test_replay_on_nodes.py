@@ -1,4 +1,4 @@
-"""`scheduler_replay` on a described machine: what Slurm's own loops would do with the queue of now."""
+"""Tests `scheduler_replay` on a described machine: what Slurm's own loops would do with the current queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_job_of_two_whole_nodes_waits_for_the_second_one() -> None:
     state = state_of(*running(0, 16, 3600), *running(1, 1, 7200))
     asked = job(9, 0.0, 32, 600, req_nodes=2.0)
     wait = SchedulerReplay(machine=homogeneous(2, 16)).predict(asked, state).point
-    assert 7200 <= wait <= 7290  # free processors alone would be enough after 3600 s
+    assert 7200 <= wait <= 7290  # free processors alone would suffice after 3600 s
     small = job(9, 0.0, 8, 600)
     assert SchedulerReplay(machine=homogeneous(2, 16)).predict(small, state).point <= 60
 

@@ -1,4 +1,4 @@
-"""Figures say what they show: colours by name, round ticks, words for those who cannot see them."""
+"""Tests that figures have colors by name, round ticks, and a text for readers who cannot see them."""
 
 from __future__ import annotations
 

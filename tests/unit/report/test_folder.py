@@ -1,4 +1,4 @@
-"""A report's folder is there whole or not at all."""
+"""Tests that a report's folder is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def test_what_another_machine_may_be_writing_stays_for_a_day(tmp_path: Path) -> 
 
 
 def test_two_reports_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second ends while the first moves its files: it waits, and then all files are of the second."""
+    """The second writer finishes while the first moves its files: it waits, and then all files are the second
+    writer's."""
     target = tmp_path / "rep"
     write(target, "easy.csv")
     moves, replace = [], Path.replace

@@ -1,4 +1,4 @@
-"""Heat maps and what stands beside them: every value is in words too, and is what was computed."""
+"""Tests heat maps and their tables: every value is also given in words, and equals the computed value."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cell_of_recorded_waits_is_the_median_of_its_jobs(found: Evaluation) -
 
 
 def test_each_partition_has_its_own_waits_by_size() -> None:
-    log = trace(400, partition_id=np.arange(400) % 3 // 2)  # two thirds of the jobs in 0, one third in 1
+    log = trace(400, partition_id=np.arange(400) % 3 // 2)  # two thirds of the jobs in cell 0, one third in cell 1
     figures = recorded_heats(evaluate(log, predictor=["requested"]))[2:]
     assert [figure.title for figure in figures] == [
         "Waits by size and limit in partition 0, as recorded", "Waits by size and limit in partition 1, as recorded",
@@ -187,7 +187,7 @@ def test_folded_tables_are_for_the_page_alone(found: Evaluation) -> None:
     assert "Core-hours by user" in text
     assert "Core-hours by queue" not in text
     html = page("t", sections(found, {}), {})
-    assert html.count('<details class="more">') == 1 + 2 + 1 + 1  # waste by queue, waits, density, change
+    assert html.count('<details class="more">') == 1 + 2 + 1 + 1  # unused core-hours by queue, waits, density, change
     figures = json.loads(re.search(r'id="figures">(.*?)</script>', html, re.DOTALL)[1])  # type: ignore[index]
     assert sum(figure["data"][0]["type"] == "heat" for figure in figures) == 4
 

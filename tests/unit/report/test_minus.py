@@ -1,4 +1,4 @@
-"""Curves minus one of them: exact at every point drawn, first where the curves lie on each other, nothing lost."""
+"""Tests curves minus one of them: exact at every drawn point, the first shown if curves coincide, none lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: one file, nothing from a log can act in it, every block is there."""
+"""Tests the page: one file, no text from a log can run code, and every block is present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of a quantile to plan with, and how bounds held, as tables and pictures."""
+"""Tests tables and pictures of the choice of a planning quantile, and of the coverage of bounds."""
 
 import numpy as np
 

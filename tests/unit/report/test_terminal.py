@@ -1,4 +1,4 @@
-"""The same tables on a terminal, names as they are."""
+"""Tests the same tables on a terminal, with names unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of wait forecasts: what its pictures show of forecasts whose worth is known."""
+"""Tests the page of wait predictions on predictions whose quality is known."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ N = 4000
 
 
 def drawn(seed: int, late: float = 1.0) -> tuple[Scored, np.ndarray]:
-    """A method that knows the chances of each job, and waits drawn from them, `late` times as long."""
+    """A method that knows the distribution of each job's wait, and waits drawn from it, multiplied by `late`."""
     random = np.random.default_rng(seed)
     chances = np.sort(random.random((N, BINS)), axis=1)
     chances[:, -1] = 1.0

@@ -1,4 +1,5 @@
-"""The first screen follows the numbers, states no gain of a bad simulation, and the validity line is never missing."""
+"""Tests that the first screen follows the numbers, claims no gain from a bad simulation, and always has the validity
+line."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def found(
     more: dict[str, float] | None = None,
     **gaps: int,
 ) -> Evaluation:
-    """An evaluation of four jobs of 100 s with limits of 1000 s, and mean waits as given."""
+    """An evaluation of four jobs of 100 s with limits of 1000 s, and the given mean waits."""
     trace = Trace.from_arrays(
         {"submit_time": [0.0] * 4, "run_time": [100.0] * 4, "req_time": [1000.0] * 4, "req_procs": [1] * 4},
         LogInfo(max_procs=8.0),
@@ -60,7 +61,7 @@ def found(
 
 
 def text(evaluation: Evaluation) -> str:
-    """Every sentence of the first screen."""
+    """Return every sentence of the first screen."""
     screen = first_screen(evaluation)
     tiles = [f"{tile.title}: {tile.value} {tile.note}" for tile in screen.tiles]
     return " ".join([screen.headline, screen.caution, *tiles, screen.next_step])
@@ -228,7 +229,7 @@ def test_the_first_screen_follows_every_table(
 
 
 def test_core_hours_are_rounded_and_not_cut_off() -> None:
-    """C27: 8,992.56 core-hours are 8,993."""
+    """Finding C27: 8,992.56 core-hours are shown as 8,993."""
     trace = Trace.from_arrays(
         {"submit_time": [0.0], "run_time": [3600.0], "req_time": [3600 * 1124.07], "req_procs": [8]},
         LogInfo(max_procs=8.0),

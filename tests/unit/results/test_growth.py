@@ -1,4 +1,4 @@
-"""`whatif --demand` and `--vary add=`: more work by whole user-weeks, and new nodes."""
+"""Tests `whatif --demand` and `--vary add=`: more work by whole user-weeks, and new nodes."""
 
 from __future__ import annotations
 

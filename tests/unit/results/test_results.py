@@ -1,4 +1,4 @@
-"""Every public result can be drawn, taken as a frame, and shown in a notebook; a new one cannot forget it."""
+"""Tests that every public result, also a future one, can be drawn, converted to a frame, and shown in a notebook."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from batchcast.table.result import Result
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib draws these")
 N = 400
 PLAIN = {"write_report": "Path", "demo_path": "str | Path", "to_arrow": "Any"}
-"""Public functions that return no result, and what instead."""
+"""Public functions that return no result, with what they return instead."""
 
 
 def log() -> batchcast.Trace:
@@ -48,7 +48,7 @@ def log() -> batchcast.Trace:
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """One of each kind of result, by the name of its class."""
+    """One result of each kind, by the name of its class."""
     jobs = log()
     fcfs, easy = (batchcast.simulate(jobs, name, "requested") for name in ("fcfs", "easy"))
     found = batchcast.evaluate(jobs, predictor="last_2", policy="easy", scheduler="policy")
@@ -91,7 +91,7 @@ def _plans(folder: Path) -> SweepPlans:
 
 
 def kinds() -> set[str]:
-    """The classes of the package that are results."""
+    """Return the result classes of the package."""
     bases: dict[str, set[str]] = {}
     for module in modules(ROOT / "src" / "batchcast").values():
         for name, given in re.findall(r"^\s*class (\w+)\(([^)]*)\):", module.path.read_text(), re.MULTILINE):

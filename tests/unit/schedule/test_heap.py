@@ -1,4 +1,4 @@
-"""The heap gives its entries back in order, ties included, however pushes and pops are mixed."""
+"""Tests that the heap returns its entries in order, ties included, for any mixture of pushes and pops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batchcast.schedule.state import HEAP
 
 @kernel
 def played(heap: np.ndarray, keys: np.ndarray, order: np.ndarray) -> int:
-    """Push key k at step k, a negative one pops; `order` takes what was popped."""
+    """Push key k at step k; a negative key pops; `order` receives the popped entries."""
     count = popped = 0
     for step in range(keys.size):
         if keys[step] >= 0:

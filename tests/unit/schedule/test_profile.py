@@ -1,4 +1,5 @@
-"""The profile of free processors equals an array of seconds, whatever is held, given back and asked."""
+"""Tests the profile of free processors against an array of seconds, for any sequence of reservations, releases and
+queries."""
 
 from __future__ import annotations
 

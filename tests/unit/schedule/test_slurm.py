@@ -1,4 +1,5 @@
-"""Slurm's compiled loops: equal to the naive twin, and never over a resource, a limit or a reservation."""
+"""Tests Slurm's compiled loops against the slow reference version, and that no resource, limit or reservation is
+exceeded."""
 
 from __future__ import annotations
 
@@ -177,7 +178,7 @@ def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, ke
 
 @pytest.mark.parametrize("policy", ["backfill", "reserving by age", "reserving by priority"])
 def test_under_a_standing_queue_the_kernels_are_the_naive_twin(policy: str) -> None:
-    """Tens of bookings at once, of sizes from a processor to three nodes, of which most steps are skipped."""
+    """Many reservations at once, of one processor up to three nodes, so that most steps of the table are skipped."""
     draw = np.random.default_rng(5)
     jobs = [
         NodeRequest(
@@ -191,7 +192,7 @@ def test_under_a_standing_queue_the_kernels_are_the_naive_twin(policy: str) -> N
     expected = {(j.key, j.task): t for j, t in twin.run().items()}
     made = simulate_slurm(site, jobs, recorded=Recorded(phases=PHASES), poll=1.0, until=20_000)
     assert made.starts() == expected
-    assert np.sum(made.start > 490.0) > 40  # when the last one came, so many waited
+    assert np.sum(made.start > 490.0) > 40  # this many jobs waited when the last one arrived
 
 
 @pytest.mark.parametrize(
@@ -257,7 +258,8 @@ def test_nothing_is_over_a_node_a_limit_or_a_reservation(jobs: list[NodeRequest]
 
 
 def test_priority_by_tres_is_that_of_a_real_slurm() -> None:
-    """Four jobs behind one that holds all, on 4 nodes of 4 processors and 4000 MiB: what squeue of Slurm 24.11 said."""
+    """Four jobs behind one that uses everything, on 4 nodes of 4 processors and 4000 MiB: the output of squeue of Slurm
+    24.11."""
     weights = {"PriorityWeightTRES": "CPU=100000,Mem=50000,node=7000", "PriorityWeightJobSize": "10000"}
     site = homogeneous(4, 4, 4000.0, **weights, PriorityType="priority/multifactor", SchedulerType="sched/builtin")
     jobs = [
@@ -279,7 +281,7 @@ def test_priority_by_tres_is_that_of_a_real_slurm() -> None:
 
 @pytest.mark.parametrize(("selects", "starts"), [("CR_CORE", [0.0, 0.0]), ("CR_CORE_MEMORY", [0.0, 600.0])])
 def test_memory_is_held_only_where_slurm_hands_it_out(selects: str, starts: list[float]) -> None:
-    """With CR_Core a job without --mem shows its node's whole memory, and another one starts beside it all the same."""
+    """With CR_Core, a job without --mem shows its node's whole memory, and another job still starts beside it."""
     machine = homogeneous(1, 4, 4000.0, SelectTypeParameters=selects)
     pair = [NodeRequest(str(k), 0.0, 600.0, 600.0, tasks=2, mem_per_cpu=2000.0) for k in range(2)]
     began = simulate_slurm(machine, pair).starts()

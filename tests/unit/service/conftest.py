@@ -1,4 +1,5 @@
-"""The service's tests: what it does at a lower priority would wait here for all that runs beside them."""
+"""Runs the service's child processes at normal priority: at their usual lower priority, they would wait for other
+tests."""
 
 import pytest
 
@@ -7,5 +8,5 @@ from batchcast.service import child_process
 
 @pytest.fixture(autouse=True)
 def as_soon_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child's answer at the priority of the test itself."""
+    """Start a child process at the priority of the test itself."""
     monkeypatch.setattr(child_process, "NICE", 0)

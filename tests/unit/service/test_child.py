@@ -1,4 +1,4 @@
-"""What goes over much history is worked out in a process of its own, and can hold up nobody."""
+"""Tests that answers over a long history are computed in a separate process and block no other user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from batchcast.store.reader import TooLong
 HEAVY = ["/v1/report?partition=main&starttime=uts0", "/v1/accuracy?starttime=uts0", "/v1/health",
          "/cluster", "/accuracy", "/operators"]  # fmt: skip
 COMPILED = ["/v1/test?partition=main&ntasks=4", "/script?job=100"]
-"""May have to compile first: their work is ended here."""
+"""Questions that may compile code first; their processes are stopped here."""
 
 
 def run(answer: Callable[[], Any], seconds: float = 60.0) -> Any:
@@ -48,7 +48,7 @@ def hold(megabytes: int) -> int:
 
 
 def read_on(path: str) -> int:
-    """A question without an end, as a report over ever more history."""
+    """A question without an end, like a report over an ever growing history."""
     from batchcast.store.reader import Reader
 
     reader = Reader(path)
@@ -57,7 +57,7 @@ def read_on(path: str) -> int:
 
 
 def children() -> list[int]:
-    """The processes of answers that this one has started and that are there; tests of commands leave others running."""
+    """Return the running answer processes that this process started; tests of commands leave others running."""
     tasks = Path("/proc/self/task").glob("*/children")
     return [int(pid) for task in tasks for pid in task.read_text().split() if answers(int(pid))]
 
@@ -70,7 +70,7 @@ def answers(pid: int) -> bool:
 
 
 def until(holds: Callable[[], Any]) -> Any:
-    """What this gives once it is something; a minute at most."""
+    """Return the function's first true result, after at most a minute."""
     pause = Event()
     end = time.monotonic() + 60
     while not (found := holds()):
@@ -122,7 +122,7 @@ def test_too_much_time_ends_it(store: Settings) -> None:
 
 
 def test_it_ends_with_whoever_asked() -> None:
-    """Killed with -9, a server leaves nobody behind who reads on."""
+    """After a server is killed with SIGKILL, no process continues to read."""
     code = (
         "import asyncio\nfrom functools import partial\nfrom batchcast.service.child_process import in_child\n"
         "from tests.unit.service.test_child import hold\nasyncio.run(in_child(partial(hold, 1), 60.0))"
@@ -143,7 +143,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A waiting job with its forecast, and history."""
+    """A store with a waiting job, its prediction, and history."""
     from batchcast.predict.protocol import Prediction
 
     now, place = time.time(), tmp_path_factory.mktemp("s")
@@ -171,13 +171,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def server(store: Settings) -> Iterator[Server]:
     with Server(store, store["listen"], lambda _: None) as opened:
         asked(opened, "/v1/start?job=100")
-        until(lambda: not children())  # the first track record has been read
+        until(lambda: not children())  # the first track record has been computed
         yield opened
 
 
 @pytest.fixture
 def halted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every child stands still before it begins its work, until it is told to go on."""
+    """Every child process pauses before it begins its work, until the test lets it continue."""
     code = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); "
     monkeypatch.setattr(child_process, "_CODE", code + child_process._CODE)
 
@@ -200,7 +200,7 @@ def asked(server: Server, target: str) -> int:
 
 @pytest.mark.parametrize("target", [*HEAVY, *COMPILED])
 def test_start_is_answered_while_long_work_stands_still(server: Server, halted: None, target: str) -> None:
-    """Nothing of a long answer is worked out in the server's process: it is not answered while the child stands."""
+    """No part of a long answer is computed in the server's process: there is no answer while the child is paused."""
     codes: list[int] = []
     long = Thread(target=lambda: codes.append(asked(server, target)))
     long.start()
@@ -241,7 +241,7 @@ def test_one_report_at_a_time_and_who_watches_does_not_wait_for_it(server: Serve
 
 
 def test_metrics_do_not_wait_for_how_forecasts_came_out(server: Server, halted: None) -> None:
-    """Nor are those given up when a scrape ends: the next one has them."""
+    """Children are not abandoned when a scrape ends: the next scrape uses them."""
     assert asked(server, "/metrics") == 200
     pid = until(stopped)[0]
     assert "forecasts_30d" not in page(server)
@@ -277,7 +277,7 @@ def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatc
 
 
 def test_a_child_is_waited_for_however_often_its_question_is_cancelled() -> None:
-    """As when a service ends that is asked to end again: first the answer is cancelled, then everything."""
+    """As when a service is asked twice to stop: first the answer is cancelled, then everything."""
 
     async def asked_and_cancelled_twice() -> None:
         question = asyncio.ensure_future(child_process.in_child(partial(hold, 1), 60))
@@ -294,7 +294,7 @@ def test_a_child_is_waited_for_however_often_its_question_is_cancelled() -> None
 
 
 def test_each_store_is_opened_by_the_child_itself(url: str) -> None:
-    """Of a PostgreSQL, too: no connection is shared, and no password is among the child's arguments."""
+    """With PostgreSQL too, no connection is shared, and no password is among the child's arguments."""
     from batchcast.service.answers.disclosure import Viewer
     from batchcast.service.http import api
 

@@ -1,4 +1,4 @@
-"""What the service and the collector say: lines for people, or one JSON object each that a program can read."""
+"""Tests the log of service and collector: lines for people, or one JSON object per line for programs."""
 
 from __future__ import annotations
 

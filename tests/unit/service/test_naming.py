@@ -1,4 +1,5 @@
-"""Whether results name users: the site's setting decides, `auto` asks the store, and in doubt nobody is named."""
+"""Tests whether results name users: the site's setting decides, `auto` asks the store, and in doubt no user is
+named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration for Nextflow: its closures run by a real Groovy, their language, against a real service."""
+"""Tests the configuration for Nextflow: a real Groovy runs its closures against a real service."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ new JsonSlurper().parse(new File(args[2])).each { task ->
 
 @pytest.fixture(scope="module")
 def groovy() -> dict[str, str]:
-    """The environment in which a groovy starts."""
+    """The environment in which Groovy starts."""
     java = shutil.which("java")
     environment = {**os.environ, "JAVA_HOME": str(Path(java).resolve().parents[1])} if java else dict(os.environ)
     if not shutil.which("groovy") or subprocess.run(["groovy", "--version"], env=environment, check=False).returncode:
@@ -49,7 +49,7 @@ def groovy() -> dict[str, str]:
 
 
 def requests(environment: dict[str, str], folder: Path, address: str, *tasks: dict[str, Any]) -> list[dict[str, str]]:
-    """What the configuration's closures say of each task."""
+    """Return the results of the configuration's closures for each task."""
     (folder / "ask.groovy").write_text(ASK)
     (folder / "tasks.json").write_text(json.dumps(tasks))
     done = subprocess.run(

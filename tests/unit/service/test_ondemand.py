@@ -1,4 +1,4 @@
-"""The widget for Open OnDemand, rendered by a real Ruby against a real service."""
+"""Tests the widget for Open OnDemand, rendered by a real Ruby against a real service."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ruby() -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A private site where this user and nobody have a job each that waits."""
+    """A private site where this user and nobody have one waiting job each."""
     now = time.time()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
@@ -116,7 +116,7 @@ puts form.to_json, *[7200, 0].map {{ |later| BatchcastJobs.in_words(now.to_i, no
 
 
 def form_of(ruby: str, socket: object) -> list[str]:
-    """The options of the form's select as JSON, and two starts in words."""
+    """Return the options of the form's select as JSON, and two starts in words."""
     page = rendered(ruby, socket, file="apps/jupyter/form.yml.erb")
     done = subprocess.run([ruby, "-e", CODE.format(place=WIDGET), page], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()

@@ -1,4 +1,5 @@
-"""Settings are typed: every accepted form is taken, any other is an error that names the place and what is accepted."""
+"""Tests that settings are typed: every accepted form is read, and any other is an error with its location and the
+accepted forms."""
 
 from __future__ import annotations
 
@@ -110,5 +111,6 @@ def test_what_is_stale_follows_the_interval(interval: float, ago: float, stale: 
     ],
 )
 def test_planning_uses_the_calibrated_method_unless_told_otherwise(given: dict[str, str], by: str) -> None:
-    """With `kernel` the watchdog stopped planning in its first cycle: 69 % of its 90 % bounds held on a new site."""
+    """Regression: with `kernel` the watchdog stopped planning in its first cycle, because 69 % of its 90 % bounds held
+    on a new site."""
     assert planned_by(load(given, {})) == by

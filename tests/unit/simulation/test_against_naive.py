@@ -1,4 +1,4 @@
-"""The kernel equals brute force start by start, and keeps the promises of a scheduler."""
+"""Tests that the kernel equals brute force start by start, and respects a scheduler's reservations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIKE = np.arange(5000) * 7 % 4 - 1  # classes of jobs, -1: none
 SPREAD = np.random.default_rng(3).integers(0, 2, (5000, len(TAIL)))
 
 one_job = st.tuples(
-    st.integers(0, 40),  # gap to the job before, in tenths: many ties
+    st.integers(0, 40),  # time since the previous job, in tenths: many ties
     st.integers(1, TOTAL),
     st.integers(0, 300),
     st.integers(1, 400),
@@ -68,7 +68,7 @@ def columns(rows, exact=False):
 def both(rows, policy, exact=False):
     submit, procs, run, request, planned = columns(rows, exact)
     jobs = make_jobs(submit, procs, run, request, planned)
-    # each job's own: some forecasts end far below the request, some at it
+    # each job's own; some predictions lie far below the request, some equal it
     tails = np.minimum(request[:, None], np.cumsum(SPREAD[: len(jobs)] * planned[:, None] / 2, axis=1))
     state = make_state(jobs, TOTAL, planner=GIVEN, like=LIKE[: len(jobs)], tails=tails, **policy.rules())
     advance(state)
@@ -168,7 +168,7 @@ def test_under_conservative_who_comes_later_changes_nothing_for_who_came_before(
 
 @given(st.lists(one_job, min_size=2, max_size=40), st.sampled_from([0.5, 2.0, 50.0]))
 def test_with_ageing_nobody_is_passed_for_ever(rows, ageing):
-    """Who comes later than planned / ageing after a waiting job, however short, does not start before it."""
+    """A job that arrives later than planned / ageing after a waiting job, however short, does not start before it."""
     jobs, _, _ = both(rows, Policy(f"sjf:ageing={ageing}", backfill="none"))
     for waiting in jobs:
         late = jobs["submit"] > waiting["submit"] + waiting["first"] / ageing
@@ -183,7 +183,7 @@ def test_with_ageing_nobody_is_passed_for_ever(rows, ageing):
 )
 @settings(max_examples=8)
 def test_a_queue_of_many_blocks_is_kept_as_well_as_a_short_one(rows, order, backfill_order):
-    rows = [(0, *row[1:]) for row in rows]  # all at once: several blocks wait, gaps are closed on the way
+    rows = [(0, *row[1:]) for row in rows]  # all arrive at once, so several blocks wait, and gaps are closed on the way
     jobs, _, twin = both(rows, Policy(order=order, backfill_order=backfill_order))
     assert jobs["start"].tolist() == [j.start for j in twin.jobs]
 

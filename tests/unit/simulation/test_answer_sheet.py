@@ -1,4 +1,4 @@
-"""An answer sheet: what was put into made runs is found from their starts, and nothing is found where nothing was."""
+"""Tests an answer sheet: effects put into simulated runs are found from the starts, and none if there are none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ Log = list[tuple[int, int, int, int, int]]
 
 
 def made_jobs() -> Log:
-    """User, submission (s), run (s), limit (min), processors; of the first two users, most comes in bursts."""
+    """User, submission (s), run time (s), limit (min), processors; most jobs of the first two users arrive in
+    bursts."""
     rng = np.random.default_rng(3)
     jobs = []
     for _ in range(260):
@@ -64,7 +65,7 @@ def sheet(tmp_path: Path) -> Path:
 
 
 def record(sheet: Path, truth: Mapping[int, Mapping[str, str]]) -> None:
-    """Runs as the simulated Slurm makes them under each setting, and under what is true of each run besides."""
+    """Runs of the simulated Slurm under each setting, and under what else is true of each run."""
     jobs, machine = made_jobs(), open_machine(sheet / "machine")
     for k, weights in enumerate(SETTINGS):
         path = sheet / "runs" / f"{k}.psv"

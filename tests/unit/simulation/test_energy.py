@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of a schedule: busy, idle and off nodes add up, second by second."""
+"""Tests the energy of a schedule: busy, idle and off nodes add up, second by second."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said() -> None:
 
 
 class Server:
-    """A power as a stranger writes it."""
+    """A power value as a stranger may write it."""
 
     off_after: float = 600.0
 

@@ -1,4 +1,4 @@
-"""`kernel` planning in compiled code decides as it does in Python, job by job."""
+"""Tests that `kernel` plans in compiled code as in Python, job by job."""
 
 from dataclasses import replace
 

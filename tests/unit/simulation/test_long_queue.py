@@ -1,4 +1,5 @@
-"""A long queue is searched by an index: the same starts, whatever the order, at a cost that does not grow with it."""
+"""Tests that a long queue is searched by an index: the same starts for any order, at a cost that does not grow with the
+queue."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def overload(rng: np.random.Generator, count: int, widths: int, rate: float = 2.
         procs = 2 ** rng.integers(0, 6, count)
     length = np.ceil(rng.lognormal(5.0, 1.5, count)) * (rng.random(count) > 0.05)
     submit = np.floor(np.cumsum(rng.exponential((procs * length).mean() / 64 / rate, count)))
-    submit[count // 2 :] += rng.choice([0.0, 400_000.0])  # now and then the queue empties
+    submit[count // 2 :] += rng.choice([0.0, 400_000.0])  # the queue empties now and then
     request = np.maximum(length, 1.0) * rng.choice([1.0, 2.0, 7.0], count)
     return make_jobs(submit, procs, length, request, np.maximum(np.round(request / 60) * 60, 1.0))
 

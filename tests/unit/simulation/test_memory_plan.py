@@ -1,4 +1,5 @@
-"""Jobs placed by other memory than asked: who fits beside whom, and who runs out, fails and is run again."""
+"""Tests jobs placed with a memory amount other than requested: which jobs fit together, and which fail and run
+again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from batchcast.table import Trace
 
 MIB = 1024.0
 MACHINE = homogeneous(1, 4, 4000.0, SelectTypeParameters="CR_Core_Memory", SelectType="select/cons_tres")
-"""One node: four jobs by its processors, one by what they ask of its memory."""
+"""One node: four jobs fit by its processors, one job by its requested memory."""
 
 
 def log() -> Trace:

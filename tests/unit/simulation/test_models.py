@@ -1,4 +1,4 @@
-"""A pool and a machine with nodes have the same interface, and give the same results as their own functions."""
+"""Tests that a pool and a machine with nodes have the same interface and give the results of their own functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_least_work_first_starts_short_jobs_earlier_on_nodes(log: Trace) -> None
 
 
 def test_planned_by_predictions_slurm_does_what_plan_sets(log: Trace) -> None:
-    """An evaluation's rows are schedules that `batchcast plan` can make: upper quantiles, as limits or as the order."""
+    """An evaluation's rows are schedules that `batchcast plan` can make: upper quantiles as limits or as the order."""
     machine = homogeneous(2, 8, 4000.0)
     limits = simulate_on(machine, log, queue=QueuePlan(lengths="kernel"))
     order = simulate_on(machine, log, queue=QueuePlan(order=Ordering("forecast", "kernel")))

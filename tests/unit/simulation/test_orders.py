@@ -1,4 +1,4 @@
-"""Orders from text and from functions, reservations by request, separate machines, and what a pass costs."""
+"""Tests orders from text and from functions, reservations by request, separate machines, and the cost of a pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from batchcast.table import LogInfo, Trace
 
 
 def start_order(order, jobs):
-    """Rows in order of start on one processor that is busy until all have come; jobs are (procs, planned)."""
+    """Return rows in order of start on one processor that is busy until all jobs have arrived; jobs are (procs,
+    planned)."""
     rows = [(4, 100.0), *jobs]
     columns = {"submit_time": np.arange(len(rows), dtype=float), "req_procs": [p for p, _ in rows]}
     lengths = [length for _, length in rows]
@@ -54,7 +55,7 @@ def test_the_learned_orders_do_not_depend_on_where_the_clock_starts(name, key):
     rng = np.random.default_rng(3)
     submit, procs = np.cumsum(rng.integers(1, 90, 60)).astype(float), rng.integers(1, 5, 60)
     run = rng.integers(500, 90000, 60).astype(float)
-    procs[0], run[0] = 4, 1e5  # all others are there when the first job ends
+    procs[0], run[0] = 4, 1e5  # all other jobs have arrived when the first one ends
     starts = []
     for epoch in (0.0, 1.7e9):
         columns = {"submit_time": submit + epoch, "req_procs": procs, "run_time": run, "req_time": run}
@@ -108,7 +109,7 @@ def test_a_budget_is_a_number_and_a_shadow_ends_in_one_of_two_ways(words):
 
 
 def test_the_policy_forecast_lets_nobody_wait_for_ever():
-    """A stream of short jobs passes the long one until it has waited for the age, and no longer."""
+    """A stream of short jobs passes the long job until it has waited for the age, and no longer."""
     short = [(10.0 * k, 4, 20.0) for k in range(400)]
     rows = sorted([*short, (15.0, 8, 1000.0)])
     submit, procs, run = (np.array(c, dtype=float) for c in zip(*rows))
@@ -122,7 +123,8 @@ def test_the_policy_forecast_lets_nobody_wait_for_ever():
 
 
 def test_an_old_head_is_not_held_up_by_forecasts():
-    """Every job runs for its whole request but is forecast as short: a stream of them passes the wide job for ever."""
+    """Every job runs for its whole request but is predicted to be short, so without an age a stream of jobs passes the
+    wide job for ever."""
 
     class Hopeful:
         def predict(self, job, at):
@@ -176,7 +178,7 @@ def test_partitions_are_machines_of_their_own():
     ids=lambda policy: policy.name,
 )
 def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
-    """One pass that starts many of many waiting jobs looks at each slot a bounded number of times."""
+    """One pass that starts many of many waiting jobs examines each slot a bounded number of times."""
     looked_at = []
     for waiting in (5_000, 20_000):
         submit = np.zeros(waiting + 2)
@@ -185,7 +187,7 @@ def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
         procs[1] = 1024
         rng = np.random.default_rng(1)
         run = np.concatenate([[1000.0, 10.0], rng.integers(5000, 9000, waiting).astype(float)])
-        run[2::2] = 900.0  # half of all fit before the shadow time, scattered over every block
+        run[2::2] = 900.0  # half of the jobs fit before the shadow time, scattered over every block
         jobs = make_jobs(submit, procs, run, run, run)
         state = make_state(jobs, 1024, planner=GIVEN, **policy.rules())
         advance(state)
@@ -196,8 +198,8 @@ def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
 
 
 def test_f1_to_f4_are_the_authors_fits_divided_by_their_first_factors():
-    """The coefficients their simulator was published with; the paper prints the quotient with three digits, cut."""
-    fits = {  # of r's function, of n's function, of log10(s)
+    """The coefficients that their simulator was published with; the paper prints the quotient cut to three digits."""
+    fits = {  # coefficients of r's function, of n's function, of log10(s)
         "f1": (-0.0155183403, -0.0005149209, 0.0069596182),
         "f2": (0.0000342717, 0.0076562110, 0.0067364626),
         "f3": (-0.2188093701, -0.0000000049, 0.0073580361),

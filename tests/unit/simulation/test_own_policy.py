@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduler of one's own: the examples are the twins that the kernels are held to, and what is wrong is named."""
+"""Tests a user's own scheduler: the examples equal the compiled kernels, and errors name the fault."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_examples_are_at_most_sixty_lines_each() -> None:
 
 
 def test_a_paper_policy_passes_the_suite_and_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """UARP lets nobody pass the head whose limit ends after its reservation, and takes the shortest of the others."""
+    """UARP lets no job pass a head whose limit ends after its reservation, and picks the shortest of the other jobs."""
     example = runpy.run_path(str(EXAMPLES / "uarp.py"), run_name="examples")
     assert "future_is_hidden" in check_policy(example["Uarp"])
     example["table"](log_of([(0, 8, 100, 100, 0), (20, 8, 50, 50, 0)]), {"UARP": example["Uarp"]}, "requested", 9)
@@ -97,7 +97,7 @@ def test_a_paper_policy_passes_the_suite_and_prints_its_table(capsys: pytest.Cap
 
 
 class First:
-    """First come, first served, by a list."""
+    """First come, first served, with a list."""
 
     def start(self, queue: Any, machine: Any, now: float) -> Any:
         chosen, free = [], machine.free

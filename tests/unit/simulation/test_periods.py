@@ -1,4 +1,4 @@
-"""A log simulated period by period has the schedule of the log at once, wherever it is cut."""
+"""Tests that a log simulated period by period has the schedule of the whole log, at any cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from batchcast.trace import demo_path, read_trace
 
 TOTAL = 8
 job = st.tuples(
-    st.integers(0, 30),  # gap to the job before, none in two of three: many at one instant
+    st.integers(0, 30),  # time since the previous job, none in two of three: many jobs at one instant
     st.integers(1, TOTAL + 1),
     st.one_of(st.just(0), st.integers(1, 400)),
     st.one_of(st.none(), st.integers(1, 400)),
@@ -47,7 +47,7 @@ conservative = st.builds(
 
 
 class Half:
-    """A predictor in Python that also learns and revises: half of the request, or of the user's last run time."""
+    """A Python predictor that also learns and revises: half of the request, or half of the user's last run time."""
 
     uses = ("user_id", "req_time")
 
@@ -55,7 +55,7 @@ class Half:
         self.last: dict[Any, float] = {}
 
     def predict(self, job: JobRequest, at: Any) -> Prediction:
-        """Changes with what runs, so a wrong state shows."""
+        """the key depends on the running jobs, so a wrong state changes the schedule"""
         return Prediction(max(self.last.get(job.user_id, job.req_time) / 2 + len(at.running) + len(at.queued), 1.0))
 
     def observe(self, event: Any, at: Any) -> None:
@@ -76,7 +76,7 @@ def log_of(jobs: list[tuple[Any, ...]]) -> Trace:
 
 
 def together(parts: list[Schedule]) -> dict[str, np.ndarray]:
-    """The pieces of a schedule in log order."""
+    """Return the pieces of a schedule in log order."""
     names = [field.name for field in fields(Schedule) if isinstance(getattr(parts[0], field.name), np.ndarray)]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     order = np.argsort(columns["rows"])
@@ -124,7 +124,7 @@ def test_a_months_load_is_carried(runtime: str) -> None:
 
 
 def test_every_array_of_the_kernel_is_carried_or_known_to_need_no_carrying() -> None:
-    """Whoever gives the kernel another array decides here what becomes of it: `simulation.carry`."""
+    """Anyone who passes another array to the kernel must decide here how `simulation.carry` treats it."""
     moved = {"jobs", "slots", "blocks", "plan", "endings", "instant", "profile", "memory"}
     made_anew = {"nodes", "choices", "log"}
     refused = {"asides", "shadow_queue", "shadow_running", "results", "tails"}
@@ -132,7 +132,7 @@ def test_every_array_of_the_kernel_is_carried_or_known_to_need_no_carrying() -> 
 
 
 def test_what_ended_is_not_kept() -> None:
-    """Of a machine that is never full for long, each period gives back nearly all of its jobs at once."""
+    """On a machine that is never full for long, each period returns nearly all of its jobs at once."""
     log = read_trace(demo_path())
     sizes = [len(part) for part in simulate_periods(cut(log, 10), "easy")]
     assert sum(sizes) == len(simulate(log, "easy"))

@@ -1,4 +1,4 @@
-"""Processors of a schedule: as many as the job asked for, and no two jobs share one at one time."""
+"""Tests the processors of a schedule: as many as the job requested, and no two jobs share one at one time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numbers(held) -> set[int]:
 
 
 def check(start, end, procs, total, held) -> None:
-    """By brute force over all pairs that overlap."""
+    """Check by brute force over all pairs that overlap."""
     sets = [numbers(each) for each in held]
     assert [len(each) for each in sets] == list(procs)
     assert all(0 <= k < total for each in sets for k in each)

@@ -1,4 +1,4 @@
-"""The simulated clock: predictors in the loop, what is left out, and what is said about it."""
+"""Tests the simulated clock: predictors in the loop, omitted jobs, and the notes about them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_native_planner_is_its_python_twin_start_by_start(spec, rows, policy):
 
 
 class Recorder:
-    """Asks nothing of the future; notes what it is told."""
+    """Uses nothing of the future, and records the events that it receives."""
 
     def __init__(self):
         self.told = []
@@ -92,7 +92,7 @@ def test_a_predictor_in_the_loop_sees_the_simulated_ends_in_order():
         (START, 0.0, 0),
         ("ask", 10.0, 2),
         (SUBMIT, 10.0, 2),
-        (OVERDUE, 30.0, 0),  # the plan now reaches to 90: the third, planned with 30, fits in front of the head
+        (OVERDUE, 30.0, 0),  # the plan now extends to 90, so the third job, planned with 30, fits before the head
         (START, 30.0, 2),
         (END, 40.0, 2),
         (END, 50.0, 0),
@@ -174,7 +174,8 @@ def test_what_cannot_be_simulated_is_left_out_and_counted():
     work = make_workload(trace, 10)
     assert work.left_out == {"no run time": 1, "no processors": 1, "wider than the machine": 1}
     assert work.run.tolist() == [5.0, 0.0]
-    assert work.request.tolist() == [9.0, 9.0]  # the unknown one: the largest known of the log
+    # the job of unknown run time counts with the largest known one of the log
+    assert work.request.tolist() == [9.0, 9.0]
     assert make_workload(trace, 10, default_request=60.0).request.tolist() == [60.0, 9.0]
     cut, widened = make_workload(trace, 10, wide="cut"), make_workload(trace, 10, wide="widen")
     assert (cut.procs.tolist(), cut.total) == ([1, 1, 10], 10)

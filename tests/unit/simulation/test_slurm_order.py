@@ -1,4 +1,4 @@
-"""Slurm's loops with the order that forecasts buy: looks of 30 s, levels, and what the site's own order keeps."""
+"""Tests Slurm's loops with the planned order: cycles of 30 s, levels, and what the site's own order keeps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_the_shortest_goes_first_after_a_look() -> None:
 
 
 def test_after_the_age_arrival_decides() -> None:
-    """A long job and short ones that never cease: without an age it comes last, with one when it is past."""
+    """A long job and an endless stream of short ones: without an age limit it starts last, with one it starts when it
+    is past the limit."""
     shorts = [60.0] * 60
     trace = log([60.0, 7200.0, *shorts], submit=[0.0, 1.0, *np.arange(2.0, 3002.0, 50.0).tolist()])
     patient, impatient = starts(trace, "limit", age=1e6), starts(trace, "limit", age=600.0)
@@ -55,11 +56,12 @@ def test_after_the_age_arrival_decides() -> None:
 
 
 def test_within_an_account_nobody_else_is_passed() -> None:
-    """Account 0 has the first place in the queue, account 1 the next: its short job stays behind."""
+    """Account 0 has the first place in the queue, account 1 the next, so account 1's short job stays behind."""
     site = replace(MACHINE, settings=MACHINE.settings | {"PriorityType": "priority/multifactor"})
     trace = log([600.0, 7200.0, 3600.0, 60.0])
     within = simulate_on(site, trace, queue=QueuePlan(order=Ordering.of("limit", "account"))).start_time.tolist()
-    assert within == simulate_on(site, trace).start_time.tolist()  # no weights: no priorities to deal out
+    # without weights there are no priorities to redistribute
+    assert within == simulate_on(site, trace).start_time.tolist()
     aged = replace(site, settings=site.settings | {"PriorityWeightAge": "1000000", "PriorityMaxAge": "1-00:00:00"})
     later = log([900.0, 7200.0, 3600.0, 60.0], submit=[0.0, 1.0, 100.0, 200.0])
     start = simulate_on(aged, later, queue=QueuePlan(order=Ordering.of("limit", "account", 1e6))).start_time.tolist()
@@ -68,7 +70,7 @@ def test_within_an_account_nobody_else_is_passed() -> None:
 
 @pytest.mark.parametrize(("share", "is_first"), [(0.0, True), (0.25, False)])
 def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(share: float, is_first: bool) -> None:
-    """Row 1 asks for eight hours and was taught to look like a minute; row 2 asks for an hour and needs it."""
+    """Row 1 requests eight hours and the predictor was taught a minute; row 2 requests an hour and needs it."""
     trace = log([600.0, 28_800.0, 3600.0])
     order = Ordering(
         "forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share, own_history=False)
@@ -78,7 +80,8 @@ def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(shar
 
 
 def passes(most_overrun: float, second: float = 28_800.0) -> list[bool]:
-    """Whether each long job of user 0, taught to look like a minute, passes an honest job that came a minute before it.
+    """Return whether each long job of user 0, which the predictor was taught to take a minute, passes an honest job
+    that arrived a minute earlier.
 
     Each pair waits behind a job of ten minutes; the pairs are ten hours apart.
     """
@@ -109,8 +112,9 @@ def test_a_user_passes_others_with_a_long_job_that_looks_short_once_and_not_twic
 
 @pytest.mark.parametrize("changes", ["app_id", "job_name"])
 def test_a_changed_command_or_name_passes_nobody_until_a_job_with_it_has_ended(changes: str) -> None:
-    """User 0's second and fourth job look like a minute by the first, which had another command."""
-    # A job of 2,000 s fills the machine before each pair: user 1's of two hours, a second later user 0's of eight.
+    """User 0's second and fourth job are predicted to take a minute from the first, which had another command."""
+    # A job of 2,000 s fills the machine before each pair: user 1's job of two hours, and a second later user 0's of
+    # eight.
     log = Trace.from_arrays(
         {
             "submit_time": [0.0, 9000.0, 10_000.0, 10_001.0, 49_000.0, 50_000.0, 50_001.0],
@@ -158,18 +162,19 @@ def test_a_predictor_orders_by_its_upper_quantile_and_not_by_its_point() -> None
     trace = log([600.0, 10_800.0, 10_000.0], runs=[600.0, 60.0, 1800.0])
     order = Ordering("forecast", OftenShort, OrderRule(age=1e6, least_share=0.0, own_history=False))
     start = simulate_on(MACHINE, trace, queue=QueuePlan(order=order)).start_time
-    assert start[2] < start[1]  # by points, the first of the two would go first
+    assert start[2] < start[1]  # by point predictions, the first of the two would go first
 
 
 class HalfHour(Unlearning):
-    """An 80 % quantile of half an hour."""
+    """Predicts an 80 % quantile of half an hour."""
 
     def predict(self, job: object, at: object) -> Prediction:
         return Prediction(10_000.0, (0.5, 0.8, 0.9), (100.0, 1800.0, 10_000.0), "like jobs")
 
 
 def test_a_predictor_as_lengths_plans_its_80_percent_quantile() -> None:
-    """Two of four processors are busy for an hour, the next job needs all four, and the last one two for a minute."""
+    """Two of four processors are busy for an hour, the next job needs all four, and the last job needs two for a
+    minute."""
     trace = Trace.from_arrays(
         {
             "submit_time": [0.0, 1.0, 2.0], "run_time": [3600.0, 600.0, 60.0], "req_time": [3600.0, 10_000.0, 10_800.0],
@@ -189,9 +194,9 @@ def test_says_which_orders_there_are(words: str) -> None:
 
 
 def test_an_update_reckons_the_priority_anew() -> None:
-    """As seen on a real Slurm 22.05: of three that wait, the last one's limit is updated and it passes the earlier.
+    """As on a real Slurm 22.05: of three waiting jobs, the last one's limit is updated, and it passes the earlier ones.
 
-    Until the next PriorityCalcPeriod its age alone counts up to now.
+    Until the next PriorityCalcPeriod only its age counts up to the present.
     """
     settings = {
         "PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "1-00:00:00",

@@ -1,4 +1,4 @@
-"""What dumps of real formats tell of a request, and what becomes of it on a machine with nodes."""
+"""Tests which parts of a request dumps of real formats contain, and their effect on a machine with nodes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_job_that_its_nodes_could_never_hold_and_that_ended_as_it_came_was_ref
 
 
 def test_jobs_wait_for_the_type_of_gpu_that_they_name() -> None:
-    """Two jobs for the one a100 follow each other; one that takes any GPU runs on the v100 at once."""
+    """Two jobs for the only a100 run one after the other; a job that accepts any GPU runs on the v100 at once."""
     nodes = (NodeGroup(("g1",), 8, gres={"gpu:a100": 1}), NodeGroup(("g2",), 8, gres={"gpu:v100": 1}))
     site = Machine(nodes, (Partition("main", ("g1", "g2"), default=True),))
     asked = ("gres/gpu:a100=1,gres/gpu=1", "gres/gpu:a100=1,gres/gpu=1", "gres/gpu=1")

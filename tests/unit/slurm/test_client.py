@@ -1,4 +1,4 @@
-"""Slurm's answers as the client understands them."""
+"""Tests how the client reads Slurm's answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOW = 1_700_000_000.0
 
 
 class Says:
-    """A transport whose every answer is one text, asked at NOW + 0.4 and given at NOW + 0.9."""
+    """A transport whose every answer is the same text, requested at NOW + 0.4 and received at NOW + 0.9."""
 
     def __init__(self, text: str | None) -> None:
         self.text = text
@@ -38,7 +38,7 @@ def test_clocks_that_nobody_compares_are_unknown(text: str | None) -> None:
 
 
 class Site:
-    """A transport that answers as a small site whose accounting gathers by the plugin given."""
+    """A transport that answers as a small site whose accounting uses the given plug-in."""
 
     def __init__(self, plugin: str) -> None:
         self.plugin = plugin
@@ -76,4 +76,4 @@ def test_a_site_says_how_it_measures_and_what_a_node_has() -> None:
     assert site.partitions["main"]["node_mem_kib"] == 16000 * 1024.0
     assert site.partitions["main"]["node_procs"] == 8.0
     assert set(site.partitions) == {"main", "short"}
-    assert site.total_procs == 24.0  # a node of two partitions counts once
+    assert site.total_procs == 24.0  # a node in two partitions counts once

@@ -1,4 +1,4 @@
-"""A user who reads the delimiter in /proc and writes it into the text of a job forges no record."""
+"""Tests that a user who reads the delimiter in /proc and writes it into a job's text cannot forge a record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transport: gentle, bounded, counted; and its recorded twin."""
+"""Tests the transport: rate limits, time limits, counters; and its recorded version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchcast.slurm.transport import CONFIG, Answer, Commands, OneCluster, Reco
 
 
 class Hands:
-    """A clock that moves only when somebody sleeps."""
+    """A clock that moves only when a caller sleeps."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -106,13 +106,13 @@ def test_the_recorded_twin_gives_what_was_recorded_and_invents_nothing(tmp_path:
 
 
 def test_a_client_that_hangs_goes_with_what_it_started(tmp_path: Path) -> None:
-    """A wrapper in shell, as sites have them: its child must not be left behind."""
+    """A wrapper in shell, as some sites have: its child process must not be left behind."""
     note = tmp_path / "pid"
     wrapper = ("sh", "-c", f"sleep 300 & echo $! > {note}; wait")
     commands, _ = transport(timeout_s=1.0)
     with pytest.raises(Unreachable, match="no answer within 1 s"):
         commands.ask(wrapper)
-    with contextlib.suppress(ProcessLookupError):  # gone already; else it dies once it is its turn
+    with contextlib.suppress(ProcessLookupError):  # the process has ended already, or ends when it is scheduled
         child = os.pidfd_open(int(note.read_text()))
         assert select.select([child], [], [], 60)[0], "the child lives on"
         os.close(child)
@@ -124,7 +124,7 @@ def test_lists_of_array_tasks_are_asked_for_unshortened() -> None:
 
 
 class ByConfiguration:
-    """Clients of Slurm that all ask one cluster, whatever name batchcast was given."""
+    """Slurm commands that all query one cluster, whatever name batchcast was given."""
 
     def __init__(self, name: str) -> None:
         self.name, self.asked = name, [("",)]
@@ -145,7 +145,8 @@ class ByConfiguration:
 
 @pytest.mark.parametrize("question", ["ask", "attempt"])
 def test_no_question_reaches_a_cluster_that_was_not_meant(question: str) -> None:
-    """`collect -M beta` beside alpha's clients stored alpha's jobs as beta's, and `plan` would have changed them."""
+    """Regression: `collect -M beta` with alpha's clients stored alpha's jobs as beta's, and `plan` would have changed
+    them."""
     clients = ByConfiguration("alpha")
     with pytest.raises(WrongCluster, match="beta was meant, but Slurm's clients here ask alpha") as refused:
         getattr(OneCluster(clients, "beta"), question)(("squeue",))
@@ -162,7 +163,7 @@ def test_the_cluster_that_was_meant_is_asked_once_who_it_is() -> None:
 
 
 def test_no_client_inherits_the_names_of_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """squeue follows SLURM_CLUSTERS and sacct does not: one store would hold the jobs of two clusters as one's."""
+    """squeue follows SLURM_CLUSTERS and sacct does not, so one store would mix the jobs of two clusters."""
     monkeypatch.setenv("SLURM_CLUSTERS", "beta")
     answer = Commands().ask(("sh", "-c", "echo [$SLURM_CLUSTERS]"))
     assert answer.text == "[]\n"

@@ -1,4 +1,4 @@
-"""Values of the table `meta` that somebody or something damaged: one clear error, on SQLite and on PostgreSQL."""
+"""Tests damaged values of the table `meta`: one clear error, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 

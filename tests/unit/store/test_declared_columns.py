@@ -1,4 +1,5 @@
-"""A field of a job is declared once: what squeue and sacct show of it reaches SQL, the exported log and predictors."""
+"""Tests that a job field is declared once: its value from squeue and sacct reaches SQL, the exported log and
+predictors."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ OWN: dict[str, tuple[str, float | str]] = {
     "gpu_type": (TRES, "a100"),
     "exclusive": ("NO", 1.0), "partition_id": ("main,big", "main"), "partition_list": ("main,big", "main,big"),
 }  # fmt: skip
-"""What squeue prints of columns in its own way, and what that means."""
+"""Columns that squeue prints in a form of its own, with their meaning."""
 
 
 def shown(column: Column) -> str:
-    """What the batch system prints of a column."""
+    """Return the batch system's text for a column."""
     plain = SHOWN[column.unit] if column.kind == "number" else f"its {column.name}"
     return OWN[column.name][0] if column.name in OWN else plain
 
@@ -87,7 +88,7 @@ def test_a_declared_field_flows_from_the_batch_system_to_predictors(
 
 
 def test_a_new_field_is_one_line() -> None:
-    """In an interpreter of its own, where the table of columns has one more line before anything else is imported."""
+    """Run in a new interpreter, where the table of columns gets one more line before anything else is imported."""
     code = """
 import batchcast.columns as columns
 new = columns.Column("comment", "nominal", "", "submission", "what users note", sacct="Comment", squeue="Comment")

@@ -1,4 +1,4 @@
-"""Packed rows are the rows, in less memory; groups are those of a dict of lists."""
+"""Tests that packed rows equal the plain rows with less memory, and that groups equal a dict of lists."""
 
 from __future__ import annotations
 

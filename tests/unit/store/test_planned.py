@@ -1,4 +1,4 @@
-"""The record of planning, on SQLite and PostgreSQL."""
+"""Tests the record of planning, on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_entry_goes_when_no_run_of_its_job_is_open_and_its_audit_when_it_is_o
         connection.execute(insert(jobs).values(**values, job_id="1", open=0, end_time=300.0, told=7))
         connection.execute(insert(jobs).values(**values, job_id="2", open=0))
         connection.execute(insert(jobs).values(**values | {"submit_time": 500.0}, job_id="2", open=1))
-        assert list(planned.closed(connection, "c")) == ["1"]  # 2 was requeued, 3 nobody knows
+        assert list(planned.closed(connection, "c")) == ["1"]  # job 2 was requeued, and job 3 is unknown
         planned.forget(connection, "c", [(ONE._replace(job_id="1", at=9000.0), "it is over")])
         assert sorted(planned.entries(connection, "c")) == ["2", "3"]
         assert remove_some(connection, "c", 5000.0) == 1

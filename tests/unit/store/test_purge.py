@@ -1,4 +1,4 @@
-"""What is older than a site keeps goes, and what its forecasts said and came to is summed up before."""
+"""Tests that jobs older than the retention time are deleted, after their predictions and outcomes were summed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ DAY = 86400.0
 
 
 def filled(url: str, now: float) -> Store:
-    """Ten jobs that ended 0, 100, ... 900 days ago, one of 950 that runs, one whose end the clock has not told."""
+    """Ten jobs that ended 0, 100, ... 900 days ago, a job of 950 days ago that still runs, and a job whose end the
+    clock has not passed on."""
     store = Store(url, create=True)
     asked = {"user_id": "ada", "partition_id": "main"}
     seen = [
@@ -68,7 +69,7 @@ def test_what_is_old_finished_and_told_goes_and_its_promises_are_summed_up(url: 
     assert "purged" not in before
     purged = memory["purged"].values()
     assert sum(one["forecasts"] for one in purged) == sum(one["came_out"] for one in purged) == 5
-    assert sum(one["sum_error_s"] for one in purged) == -300.0  # 40 s was said of waits of 100 s
+    assert sum(one["sum_error_s"] for one in purged) == -300.0  # predictions of 40 s for waits of 100 s
     assert (sum(one["judged_90"] for one in purged), sum(one["held_90"] for one in purged)) == (5, 2)
 
 

@@ -1,4 +1,4 @@
-"""What docs/reference/live.md grants readers of a PostgreSQL store, granted on a real one."""
+"""Tests the grants to readers in docs/reference/live.md on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "live.md"
 
 
 def granted() -> list[str]:
-    """The statements of the guide."""
+    """Return the SQL statements of the page."""
     block = GUIDE.read_text().split("```sql\n")[1].split("```")[0]
     return [one.strip() for one in block.split(";") if one.strip()]
 

@@ -1,4 +1,4 @@
-"""One collector a store; its hold ends with it."""
+"""Tests that a store has one collector, and that its lock ends with the collector."""
 
 from __future__ import annotations
 

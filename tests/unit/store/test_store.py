@@ -1,4 +1,4 @@
-"""The store keeps each job once, survives repetition, and says the same on SQLite and PostgreSQL."""
+"""Tests that the store has each job once, tolerates repetition, and gives the same on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more
 
 
 def asks(seen: Sighting, **changed: object) -> Sighting:
-    """The same job with another request."""
+    """Return the same job with another request."""
     return seen._replace(asked={**seen.asked, **changed})  # type: ignore[dict-item]
 
 
@@ -98,7 +98,7 @@ def test_two_runs_within_one_second_of_submission_are_told_apart(store: Store) -
 
 
 def test_both_nights_of_a_clock_change(store: Store) -> None:
-    """Local times repeat or are missing there; the store only ever sees seconds since the epoch."""
+    """Local times repeat or are missing at clock changes; the store only sees seconds since the epoch."""
     autumn, spring = 1792890000.0, 1774746000.0  # 2026-10-25T01:00Z and 2026-03-29T01:00Z
     for k, instant in enumerate((autumn, autumn + 3600, spring, spring + 3600)):
         take(store, ended("7", instant - 1800, instant - 1799, instant + k))
@@ -181,7 +181,7 @@ def test_what_accounting_corrects_later_corrects_the_outcome_and_the_track_recor
 
 
 def test_what_was_told_is_told_again_whatever_accounting_says_later(store: Store) -> None:
-    """A finished run that is requeued: Slurm then lets it last until the requeue."""
+    """A finished run that is requeued: Slurm then extends it until the requeue."""
     take(store, ended())
     with store.begin() as connection:
         events = live_events(clock_jobs.untold_jobs(connection, "c", 1e9), 1e9)
@@ -254,7 +254,7 @@ def test_that_a_job_ran_out_of_memory_is_not_forgotten_when_the_queue_says_faile
 
 
 def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
-    """Each is found by an index on what is asked, so that a hundred unknown ids cost nobody anything."""
+    """Each question uses an index, so a hundred unknown ids cost little."""
     from batchcast.store.statements import TEXTS
 
     url = str(tmp_path / "s.db")
@@ -273,7 +273,7 @@ def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
         plan = [str(row["detail"]) for row in Reader(url).rows(f"EXPLAIN QUERY PLAN {TEXTS[name]}", **unset)]
         over_all = [step for step in plan if "jobs_submit" in step or step.startswith("SCAN jobs")]
         assert not over_all, (name, plan)
-        if name in ("waiting", "running_now", "open_with"):  # of the few that are open, and nobody's others
+        if name in ("waiting", "running_now", "open_with"):  # only from the few open jobs, and no other user's
             assert "INDEX jobs_open" in plan[0], (name, plan)
 
 
@@ -328,14 +328,14 @@ def test_a_password_is_never_shown() -> None:
 
 
 def without(url: str, *names: str) -> None:
-    """The store as a batchcast made it that did not know these columns yet."""
+    """A store as written by a batchcast that did not know these columns."""
     with Store(url, create=True) as store, store.begin() as connection:
         for name in names:
             connection.execute(text(f'ALTER TABLE jobs DROP COLUMN "{name}"'))
 
 
 def test_a_store_of_before_a_field_was_known_gets_its_column(url: str) -> None:
-    """As when `columns.py` has a line more than the batchcast that made the store."""
+    """As when `columns.py` has one line more than the batchcast that created the store."""
     without(url, "nice", "constraint", "partition_list")
     with Store(url) as store:
         seen = ended()
@@ -352,7 +352,7 @@ def test_several_open_a_store_of_before_at_once(url: str) -> None:
 
 
 def test_a_store_of_before_a_field_was_known_can_be_read(url: str) -> None:
-    """A reader changes nothing, and need not wait for the collector to be started anew: the field is unknown."""
+    """A reader changes nothing and need not wait for a restart of the collector: the new field is unknown."""
     without(url, "nice", "constraint")
     with Store(url, read_only=True) as before, before.begin() as connection:
         connection.execute(
@@ -373,7 +373,7 @@ def test_a_store_of_before_a_field_was_known_can_be_read(url: str) -> None:
 
 
 def test_jobs_that_wait_are_exported_as_far_as_they_waited(store: Store) -> None:
-    """A log of a growing queue without them looks calmer than it was."""
+    """Without these jobs, the log of a growing queue looks calmer than it was."""
     take(store, ended("1"), job("2", submit=120.0), running("3"), at=200.0)
     with store.begin() as connection:
         clock_jobs.write_meta(connection, "c", snapshot_at=200.0)

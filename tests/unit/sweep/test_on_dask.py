@@ -1,4 +1,5 @@
-"""A study on a Dask scheduler of its own, `--on tcp://`: two worker processes, one killed; the same, bit by bit."""
+"""Tests a study on a separate Dask scheduler (`--on tcp://`) with two worker processes, one killed: identical
+results."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list[Process]]]:
-    """A scheduler's address and its two workers, each a process that keeps its threads to one."""
+    """A scheduler's address and its two workers, each a process with one thread."""
     address = f"tcp://127.0.0.1:{free_port()}"
 
     def start(words: list[str]) -> Process:
@@ -64,7 +65,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[Process]]]:
 
 
 def swept(folder: Path, pool: Pool, kills: Process | None = None) -> Any:
-    """The study's results from a pool; when the fourth comes, this process is killed."""
+    """Run the study on a pool; when the fourth result arrives, this process is killed."""
     tasks, dataset = tasks_of(read_study(STUDY)), Dataset(folder)
     dataset.declare(tasks, STUDY)
     landed: list[str] = []

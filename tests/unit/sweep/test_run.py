@@ -1,4 +1,4 @@
-"""A study goes on where it was, whatever broke: a task, a process, the study itself."""
+"""Tests that a study continues where it stopped after a task, a process or the study itself failed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tasks() -> list[Task]:
 
 
 def kept(tasks: list[Task], folder: Path, **more: Any) -> tuple[Dataset, Any]:
-    """The tasks performed on two processes and kept."""
+    """The tasks performed on two processes, with stored results."""
     dataset = Dataset(folder)
     dataset.declare(tasks, STUDY)
     with local(2) as pool:
@@ -43,7 +43,7 @@ def kept(tasks: list[Task], folder: Path, **more: Any) -> tuple[Dataset, Any]:
 
 
 def dies_once_met(task: Task) -> Mapping[str, Any] | Failed:
-    """As `attempt`, but a process that meets one certain task is gone, as when memory runs out."""
+    """Like `attempt`, but a process that meets one certain task dies, as when memory runs out."""
     if task.policy == "easy-sjbf" and task.replicate == 1 and task.predictor == "actual":
         os._exit(9)
     return attempt(task)

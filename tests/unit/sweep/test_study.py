@@ -1,4 +1,4 @@
-"""A study is refused with the line and the accepted words, or counted."""
+"""Tests that an invalid study is rejected with its line and the accepted words, and that a valid one is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign Arrow and Parquet: every type is read as what it means, and nothing but InputError comes of a broken one."""
+"""Tests foreign Arrow and Parquet: every type is read with its meaning, and a broken file raises only InputError."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_category_that_stands_twice_is_one() -> None:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """A file with a few bytes changed, cut out or put in."""
+    """Return a file with a few bytes changed, removed or inserted."""
     text = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(text))

@@ -1,4 +1,4 @@
-"""What people have in a notebook goes in and out: arrays, data frames, dates, Arrow; and bad values are named."""
+"""Tests exchange with a notebook: arrays, data frames, dates, Arrow; bad values are named."""
 
 from __future__ import annotations
 
@@ -151,4 +151,4 @@ def test_a_misspelt_column_is_no_column_of_unknown_values() -> None:
             asked("runtime")
         assert "no column 'runtime'" in str(refused.value)
         assert refused.value.hint == "did you mean run_time?"
-    assert np.isnan(log.number("req_time")).all()  # known to batchcast, not to this log
+    assert np.isnan(log.number("req_time")).all()  # a column that batchcast knows and this log lacks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log and a result do what somebody who knows Python expects of them; a slip of the pen is no column."""
+"""Tests that a log and a result behave as Python users expect, and that a misspelled attribute is no column."""
 
 from __future__ import annotations
 

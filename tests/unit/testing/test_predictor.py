@@ -1,4 +1,4 @@
-"""The suite catches what it is there to catch."""
+"""Tests that the conformance suite finds the faults that it is meant to find."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from batchcast.testing import check_predictor
 
 
 class Peeks(Requested):
-    """Constructed with the answers without saying so."""
+    """Receives the true run times without declaring it."""
 
     def __init__(self, answers):
         super().__init__()
@@ -21,7 +21,7 @@ class Peeks(Requested):
 
 
 class Counts(Requested):
-    """Remembers whom it was asked about."""
+    """Remembers which jobs it was asked about."""
 
     asked = 0
 

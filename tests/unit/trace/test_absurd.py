@@ -1,4 +1,4 @@
-"""Values no machine can have seen neither set the scale of anything nor vanish without a word."""
+"""Tests values that no machine can have recorded: they set no scale, and are reported."""
 
 from __future__ import annotations
 

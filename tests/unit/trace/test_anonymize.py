@@ -1,4 +1,4 @@
-"""Anonymized logs: no name is left anywhere, one name is one token in every log, measurements are as they were."""
+"""Tests anonymized logs: no name is left, a name has one token in every log, and measurements are unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = [*TOKENS, "submit_line"]
 
 
 def log(names: dict[str, list[str | None]], rows: int, ids=None) -> Trace:
-    """A log in which every text that must not be seen holds the letters of `Secret`."""
+    """A log in which every secret text contains the letters of `Secret`."""
     info = LogInfo(
         source="/home/SecretUser/SecretSite.swf",
         header={"Computer": "SecretMachine", "Note": "by SecretAdmin"},
@@ -41,7 +41,7 @@ def log(names: dict[str, list[str | None]], rows: int, ids=None) -> Trace:
 
 
 def everything(path: Path) -> str:
-    """All that can be read in a file, packed or not, metadata included."""
+    """Return everything readable in a file, packed or not, metadata included."""
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Batsim's jobs.csv: its columns, what follows from what, and how jobs ended."""
+"""Tests Batsim's jobs.csv: its columns, derived values, and how jobs ended."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_a_line_a_job_with_its_processors_and_its_end(tmp_path: Path) -> None:
 
 
 def test_evalys_figures_of_it_are_ours(tmp_path: Path) -> None:
-    """evalys' mean wait and `mean_utilisation`, from the columns that it reads.
+    """Return evalys' mean wait and `mean_utilisation`, from the columns that evalys reads.
 
-    With evalys 4.0.7 itself they were equal to the last digit on KTH-SP2 and SDSC-SP2 (docs/reference/formats.md).
+    On KTH-SP2 and SDSC-SP2 they equaled the values of evalys 4.0.7 to the last digit (docs/reference/formats.md).
     """
     rng = np.random.default_rng(5)
     trace = Trace.from_arrays(

@@ -1,4 +1,4 @@
-"""Cleaning rules: named, counted, and the reference rules on the real logs."""
+"""Tests cleaning rules: named, counted, and the reference rules on the real logs."""
 
 from __future__ import annotations
 

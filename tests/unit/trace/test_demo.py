@@ -1,4 +1,5 @@
-"""The synthetic workload: what was asked for, habits, rhythm, recorded waits; the bundled demo is made by it."""
+"""Tests the synthetic workload: requested values, habits, daily rhythm, recorded waits; the bundled demo comes from
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log as a folder by month: what is read back is the log, however its jobs came; nothing half is ever left."""
+"""Tests a log as a folder by month: it is read back as the same log in any job order, and no partial folder remains."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assert_same(one: Trace, other: Trace) -> None:
 
 
 def swf(path: Path, log: Trace, order: np.ndarray) -> Path:
-    """The log with its lines in another order."""
+    """Return the log with its lines in another order."""
     write_trace(log, path)
     header = [line for line in path.read_text().splitlines() if line.startswith(";")]
     jobs = [line for line in path.read_text().splitlines() if not line.startswith(";")]
@@ -44,13 +44,13 @@ def swf(path: Path, log: Trace, order: np.ndarray) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read a page at a time, so that some thousand jobs come in many pieces."""
+    """Read one page at a time, so that a few thousand jobs arrive in many pieces."""
     monkeypatch.setattr(source, "BLOCK", 1 << 14)
 
 
 @pytest.fixture(scope="module")
 def months(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of several months."""
+    """A log that spans several months."""
     path = tmp_path_factory.mktemp("log") / "months.swf.gz"
     write_trace(make_log(np.random.default_rng(2), Recipe(jobs=3000, procs=4, load=0.4, waits="none")), path)
     return path

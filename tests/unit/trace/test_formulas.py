@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: texts that a spreadsheet would run as formulas are marked on request, and numbers are not."""
+"""Tests CSV for spreadsheets: texts that would run as formulas are marked on request, and numbers are not."""
 
 from __future__ import annotations
 

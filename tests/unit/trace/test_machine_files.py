@@ -1,4 +1,4 @@
-"""A described machine from a file or a folder: what is no text is said, or passed over among others."""
+"""Tests a described machine from a file or a folder: a file that is no text is reported, or skipped among others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several logs read as one, and a job that is recorded several times counted once."""
+"""Tests several logs read as one, and that a job recorded several times counts once."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ CLUSTERS = f"{HEAD}|MaxRSS|Cluster"
 
 
 def two_clusters(folder: Path) -> Path:
-    """The jobs 1 and 2 of two clusters, with a step each that says what the job held."""
+    """The jobs 1 and 2 of two clusters, each with a step that records the job's memory."""
     rows = []
     for cluster, held in (("alpha", "1G"), ("beta", "2G")):
         for job in (1, 2):

@@ -1,4 +1,4 @@
-"""A trace written as Parquet comes back as it was, and foreign or broken files are answered in words."""
+"""Tests that a log written as Parquet is read back unchanged, and that foreign or broken files give a clear message."""
 
 from __future__ import annotations
 

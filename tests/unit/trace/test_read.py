@@ -1,4 +1,4 @@
-"""Reading a log from disk: formats told by content, archives, damage, zones."""
+"""Tests reading a log from disk: formats recognized by content, archives, damage, time zones."""
 
 from __future__ import annotations
 

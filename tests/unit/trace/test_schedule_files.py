@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules and forecasts as CSV are what `csv` and `str` would write, value by value."""
+"""Tests that schedules and predictions as CSV equal what `csv` and `str` would write, value by value."""
 
 import csv
 from pathlib import Path

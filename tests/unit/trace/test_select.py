@@ -1,4 +1,4 @@
-"""Selection by date and name: half-open, in the log's zone, names as users type them."""
+"""Tests selection by date and name: half-open ranges, in the log's zone, names as users type them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_means_nothing_here_is_refused_with_the_accepted_forms(chosen, mess
     "text", ["yesterday", "now-7days", "14:00", "uts1000000000", "@1000000000", "2001-09-09T01:46"]
 )
 def test_every_option_takes_the_same_forms_of_time(text: str) -> None:
-    """`info --from` and `report -S` had a grammar each: what one refused the other took."""
+    """Regression: `info --from` and `report -S` had different grammars, and each rejected what the other accepted."""
     from batchcast.service.answers.answer import parse_when
 
     local = datetime.now().astimezone().tzinfo

@@ -1,4 +1,4 @@
-"""Writing SWF: what is written is read again, text becomes numbers, nobody sees half a file."""
+"""Tests writing SWF: the file is read back, text becomes numbers, and no reader sees a partial file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels that are kept: on what follows a law, on bursts, and with values that become known late."""
+"""Tests calibrated levels on values that follow a distribution, on bursts, and on values that become known late."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from batchcast.testing.logs import small_log
 
 
 def kept(keeper, values, owners, bound):
-    """The share of values within the bound asked, told one after the other."""
+    """Return the share of values within the requested bound, if values become known one after the other."""
     held = 0
     for row, (value, owner) in enumerate(zip(values, owners)):
         bounds = bound(keeper.asked(owner))
@@ -145,7 +145,7 @@ def test_levels_learn_from_the_bounds_without_lots_and_the_account_from_those_wi
 
 
 def test_an_owner_with_old_long_jobs_learns_from_the_new_ones_in_full():
-    """Fifty-six jobs run for days while hundreds come and go: what is unresolved and old makes nobody blind."""
+    """Fifty-six jobs run for days while hundreds come and go: old unresolved jobs must not stop the learning."""
     moved = {}
     for old in (0, 56):
         keeper = OnlineCalibration((0.8,))
@@ -196,7 +196,8 @@ def test_answers_never_exceed_the_limit_and_the_point_is_the_methods_own():
 
 
 def test_a_whole_log_at_once_is_told_the_very_numbers_of_one_job_after_the_other():
-    many = [*range(40), *([39] * 260)]  # the last one again and again, at once: a burst that draws lots
+    # the last value again and again at one instant: a burst, for which random numbers decide
+    many = [*range(40), *([39] * 260)]
     for log in (small_log(150), small_log(40).take(np.array(many))):
         one = replay(log, {"calibrated": Calibrated(lots=True)})["calibrated"]
         told, steady = Calibrated(lots=True).drawn_and_steady(log)
@@ -238,7 +239,7 @@ def test_without_limits_nothing_is_certain_and_both_ways_agree():
 
 
 def some_unnamed(log):
-    """A third of the users unknown, queues and sizes of a few kinds."""
+    """Values of which a third have no user, and which have few kinds of queue and size."""
     row = np.arange(len(log))
     users = Nominal.encode([None if k % 3 == 0 else f"user{k % 5}" for k in row])
     queues = Nominal.encode([None if k % 7 == 0 else f"queue{k % 2}" for k in row])
@@ -253,7 +254,8 @@ def test_where_no_user_is_named_both_ways_agree():
 
 
 def test_unnamed_jobs_of_another_queue_have_bounds_of_their_own():
-    """The first queue's jobs run ever longer, the second's all alike: the first's misses lengthen nobody else's."""
+    """The first queue's jobs run ever longer, the second's do not: the first queue's misses must not lengthen the
+    second's bounds."""
     bounds = {}
     for second in ("first", "second"):
         state, method = SystemState(), Calibrated(of="kernel", step=1e-9)

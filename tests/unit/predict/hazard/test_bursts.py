@@ -1,4 +1,4 @@
-"""A burst is one piece of evidence: which of its forecasts count, and what that does to what is promised."""
+"""Tests that a burst counts as one piece of evidence: which of its predictions count, and the effect on the bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .test_looks import told_one_by_one
 
 @st.composite
 def stories(draw):
-    """Submissions of two senders, and what became of some, in any order that can be."""
+    """Submissions of two senders, and the outcome of some of them, in any possible order."""
     story, open_, name = [], [], 0
     for _ in range(draw(st.integers(0, 70))):
         kind = draw(st.sampled_from(["submit", "submit", "submit", "known", "gone"]))
@@ -121,7 +121,7 @@ def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobo
         return quantiles(promises.chances(curves, is_deep)[None, :], np.array([[0.9]]))[0, 0]
 
     assert by_90(is_deep=True) == by_90(is_deep=False)
-    for vote in range(20 * EACH):  # twenty doublings, all of them far beyond
+    for vote in range(20 * EACH):  # twenty doublings, all far beyond the bound
         promises.issue(vote, "ada", 0.0, curves, promises.chances(curves, True), True)
         promises.ended(vote, 40_000.0)
     assert by_90(is_deep=True) > 1.1 * by_90(is_deep=False)
@@ -133,7 +133,7 @@ def test_an_array_that_waits_long_lengthens_what_the_next_is_told_and_moves_nobo
 
 
 def log_with_bursts(seed, jobs=1500):
-    """Jobs of five users that wait minutes, and every 300 jobs an array of 400 tasks that wait most of a day."""
+    """Jobs of five users that wait minutes, and after every 300 jobs an array of 400 tasks that wait most of a day."""
     random = np.random.default_rng(seed)
     submit = np.cumsum(random.integers(60, 600, jobs)).astype(float)
     wait, user = np.exp(random.normal(6.0, 1.0, jobs)).round(), random.choice(list("abcde"), jobs)
@@ -149,7 +149,7 @@ def log_with_bursts(seed, jobs=1500):
 
 @pytest.mark.long
 def test_an_array_does_not_break_what_others_are_promised():
-    """Every task in full, the 80 % intervals of the others hold .61 to .66."""
+    """If every task counts in full, the 80 % intervals of the other jobs cover .61 to .66."""
     log = log_with_bursts(1)
     said = Forecast(window=2000, first=300, every=600, step=50).predict_trace(log, total=1e6)
     names = log.nominal("user_id")

@@ -1,4 +1,5 @@
-"""Promised times learn apart for jobs that waited so long, or were told so, and keep their share there."""
+"""Tests that bounds are calibrated separately by the time waited and the predicted wait, and reach their coverage
+there."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from batchcast.predict.hazard.calibrated_waits import LEVELS, REPAID, SPANS_S, S
 
 @st.composite
 def stories(draw):
-    """Looks at a few jobs, each longer waited than the look before it, until some of them start."""
+    """Predictions for a few jobs at growing ages, until some of the jobs start."""
     story, now, since = [], 0.0, {}
     for number in range(draw(st.integers(1, 40))):
         now += draw(st.sampled_from([0.0, 7.0, 300.0, 4000.0, 30000.0]))

@@ -1,4 +1,4 @@
-"""The compiled features against their naive twin, and the simulated draws against a schedule by brute force."""
+"""Tests compiled features against their slow reference version, and simulated starts against a brute-force schedule."""
 
 import math
 
@@ -95,7 +95,8 @@ def test_the_twin_covers_all_but_what_is_drawn():
 @pytest.mark.lightgbm
 @pytest.mark.parametrize("shift", [0, 3])
 def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
-    """Every start, run and request after job K at random: what was seen and said up to K stays, to the bit."""
+    """If every start, run time and request after job K is replaced at random, all features and predictions up to K stay
+    identical."""
     random = np.random.default_rng(shift)
     n = 160
     submit = np.cumsum(random.integers(0, 400, n)).astype(float)

@@ -1,4 +1,5 @@
-"""Looks at waiting jobs: told one by one or as a whole log they are the same, and what is left is counted from them."""
+"""Tests predictions for waiting jobs: one by one and for a whole log they are equal, and they predict the remaining
+wait."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from batchcast.table import Trace
 
 
 def busy_log(n, seed):
-    """A machine of 16 processors asked for more than it has, first come, first served."""
+    """An overloaded machine of 16 processors, first come, first served."""
     random = np.random.default_rng(seed)
     submit = np.cumsum(random.integers(0, 300, n)).astype(float)
     procs, run = random.integers(1, 9, n), random.integers(200, 3000, n)
@@ -34,7 +35,7 @@ def busy_log(n, seed):
 
 
 def told_one_by_one(method):
-    """The method without its way to take a whole log at once."""
+    """The method without its way to predict a whole log at once."""
 
     class Alone:
         target, answers_by, levels, uses = method.target, method.answers_by, method.levels, method.uses
@@ -75,7 +76,7 @@ def test_looking_changes_nothing_that_is_said_at_a_submission():
 
 
 def one_look(looks: Renewal) -> Snapshot:
-    """At job 5, which has waited a minute; no machine's nodes say anything of it."""
+    """At job 5, which has waited a minute; there is no simulation on nodes."""
     features = np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32)
     return Snapshot(np.array([5]), np.array([60.0]), features, np.full((1, DRAWS), np.nan))
 

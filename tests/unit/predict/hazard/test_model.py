@@ -1,4 +1,4 @@
-"""A fitted model, kept and read again."""
+"""Tests that a fitted model is saved and loaded unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole queue forecast anew: each job as one by one, at its own place, and nothing learned from it."""
+"""Tests new predictions for a whole queue: each equals the prediction job by job, and nothing is learned from it."""
 
 import math
 
@@ -28,7 +28,7 @@ JOBS = st.lists(
 
 
 def story(drawn):
-    """Events of jobs that are submitted one after the other; some start at once where there is room, some end."""
+    """Events of jobs that are submitted one after the other; some start at once if there is room, and some end."""
     now, free, events, running = 0.0, TOTAL, [], []
     for row, (gap, procs, limit, user, fate) in enumerate(drawn):
         now += gap
@@ -54,7 +54,7 @@ def told(events):
 
 
 def one_by_one(method, state, row):
-    """The features of one queued job, as a job of that entry sees them that comes last."""
+    """Return the features of one queued job, as a job with that entry that arrives last would see them."""
     columns, entry = state.columns(), state.place(row)
     return method._features(columns, columns.jobs[entry : entry + 1], entry, state.now, method.runs[entry])
 
@@ -109,7 +109,7 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
         assert prediction.point == prediction.quantiles[prediction.levels.index(0.5)] >= waited
         of_start = given_waited(prediction, waited, (0.1, 0.9))
         assert of_start.quantiles[1] == pytest.approx(waited + later.curve(place).quantile(0.9), rel=1e-4)
-        if later.way[place] == 0:  # what was promised at submission, given the time since
+        if later.way[place] == 0:  # the prediction at submission, given the time since then
             alone = WaitCurve(promised[place], waited)
             raw = method.renewal.expected(method.look(state), promised).others[place, 0]
             ends = [0.0, 600.0, 86400.0]

@@ -1,4 +1,4 @@
-"""`kernel` against its slow twin, and what a user would notice of it."""
+"""Tests `kernel` against its slow reference version, and what a user would notice."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Any scikit-learn regressor as a predictor: the conformance suite, batches as one by one, and its refusals."""
+"""Tests scikit-learn regressors as predictors: the conformance suite, batches against single jobs, and rejected
+arguments."""
 
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ def test_what_cannot_be_cloned_is_said_at_the_first_call():
 
 
 def test_columns_that_no_job_knows_are_left_out_until_one_does():
-    """HistGradientBoostingRegressor cannot take a column without a value; the bundled log has two such columns."""
+    """HistGradientBoostingRegressor rejects a column without a value, and the bundled log has two such columns."""
     jobs = 400
     rng = np.random.default_rng(0)
     log = batchcast.Trace.from_arrays({

@@ -1,4 +1,4 @@
-"""CESNET's rule, written out over the whole log, gives what the method gives one job at a time."""
+"""Tests that CESNET's rule, written out over the whole log, equals the method job by job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOUR, DAY = 3600.0, 86400.0
 
 
 def by_the_rule(log: Trace, row: int) -> float:
-    """The soft limit of one job by the words of the rule, from the whole log."""
+    """Return the soft limit of one job by the text of the rule, from the whole log."""
     limit = log.req_time[row] if log.req_time[row] > 0 else DAY
     ends = log.submit_time + log.wait_time + log.run_time
     before = [i for i in np.argsort(ends, kind="stable") if ends[i] <= log.submit_time[row] and i != row]

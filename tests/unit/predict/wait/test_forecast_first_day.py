@@ -1,4 +1,4 @@
-"""`forecast` on a site that has no history: two hundred jobs in a growing queue, judged from job 50 on."""
+"""Tests `forecast` on a site without history: two hundred jobs in a growing queue, scored from job 50 on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ JOBS, PROCS = 200, 8.0
 
 
 def busy_day(seed: int, to_start: float) -> Trace:
-    """People who repeat themselves and pad their limits, under EASY; every job holds its processors `to_start` longer
-    than it runs, which no log shows: what a real scheduler takes to start the next one."""
+    """Users who repeat jobs and pad limits, under EASY; every job occupies its processors `to_start` seconds longer
+    than it runs, as with a real scheduler's delay before the next start, which no log shows."""
     rng = np.random.default_rng(seed)
     habit = rng.integers(0, 6, JOBS)
     wide, typical, padding = rng.integers(1, 5, 6), rng.uniform(40.0, 300.0, 6), rng.choice([1.5, 3.0, 6.0], 6)

@@ -1,4 +1,4 @@
-"""The wait predictors of the package, and the rules of learning from real records."""
+"""Tests the package's wait predictors, and the rules of learning from real records."""
 
 from batchcast.events.event import Start, Submit
 from batchcast.events.state import SystemState
@@ -10,7 +10,7 @@ NAN = float("nan")
 
 
 def tell(method, waits, procs=1.0, start_row=0, total=64.0):
-    """Jobs submitted at 0 that started after these waits."""
+    """Return jobs that were submitted at 0 and started after these waits."""
     state = SystemState(total)
     for row in range(start_row, start_row + len(waits)):
         job = JobRequest(row, row, 0.0, procs, 600.0, NAN)
@@ -50,7 +50,7 @@ def test_scheduler_replay_waits_for_the_running_job():
 
 
 def test_an_outage_is_told_from_a_full_machine():
-    """A day without events is an outage only when a queued job had room."""
+    """A day without events counts as an outage only if a queued job had room."""
     for procs, learned in ((1.0, None), (4.0, 100000.0)):
         state = SystemState(4.0)
         busy, waiting = JobRequest(0, 1, 0.0, 2.0, 9e5, NAN), JobRequest(1, 2, 0.0, procs, 60.0, NAN)

@@ -1,4 +1,4 @@
-"""`forecast` on a described machine: Slurm's loops on its nodes are one more way to answer."""
+"""Tests `forecast` on a described machine, where a simulation of Slurm's loops on the nodes joins the mixture."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
     free, whole = Forecast(), Forecast(machine=homogeneous(2, 16))
     assert free.predict(asked, state).point <= 60
     assert whole.predict(asked, state).point <= 60
-    wide = job(9, 15.0, 600.0, req_nodes=2.0)  # fifteen processors are free, and on one node
+    wide = job(9, 15.0, 600.0, req_nodes=2.0)  # fifteen processors are free, but not on one node
     assert free.predict(wide, state).point <= 60
     said = whole.predict(wide, state)
     assert said.point >= 3600
@@ -51,7 +51,8 @@ def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
 @pytest.mark.lightgbm
 def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
     kept = ("submit_time", "wait_time", "run_time", "req_procs", "req_time", "user_id")
-    log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})  # no partitions that it has not
+    # no partitions that the machine does not have
+    log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})
     ask = np.ones(len(log), bool)
     whole = run_wait(log, "forecast:first=20,every=20,step=10", ask, machine=MACHINE).forecasts
     again = replay(log, {"it": Forecast(first=20, every=20, step=10, machine=MACHINE)}, total=log.info.max_procs)["it"]
@@ -120,13 +121,14 @@ def test_a_few_futures_answer_and_each_job_that_runs_is_likely_over_at_another_t
     tell(Start(at, held, 0.0))
     waits = way.predict(job(30, 16.0, 600.0, user_id="bo"), state).quantiles
     assert waits[0] <= 1100 < 2900 < waits[-1] <= 3100
-    state.now = at + 1500.0  # it has outlived two of the three run times that are known
+    state.now = at + 1500.0  # the job has run longer than two of the three known run times
     waits = way.predict(job(30, 16.0, 600.0, user_id="bo"), state).quantiles
     assert 1400 <= waits[0] <= waits[-1] <= 1600
 
 
 def test_jobs_are_let_past_by_their_limits_not_by_how_long_they_are_likely_to_run() -> None:
-    """As Slurm does: before a start that is reserved, who would be over in time by the forecast alone stays behind."""
+    """As in Slurm, a job that would end before a reserved start only by its prediction, not by its limit, is not
+    backfilled."""
     state, machine = SystemState(32.0), homogeneous(2, 16, SchedulerType="sched/backfill")
     state.apply(Submit(0.0, held := job(0, 16.0, 1000.0, req_nodes=1.0)))
     state.apply(Start(0.0, held, 0.0))
@@ -169,14 +171,15 @@ def test_what_was_learned_on_a_machine_is_kept_when_the_machine_changes(tmp_path
     assert method.predict(asked, again.clock.state).levels == two.levels
     use_machine([method], None)
     assert method.components.nodes is None
-    use_machine([method], larger)  # a machine that was not known before: its run times begin as the method's own
+    use_machine([method], larger)  # a new machine: its run times start from the method's own
     assert method.components.nodes.run_times.predict(asked, again.clock.state) == method.run_time.predict(
         asked, again.clock.state
     )
 
 
 def test_who_has_used_much_waits_behind_who_has_used_little() -> None:
-    """Fair-share by what Slurm says was used; without it both would begin even, and the first to come would start."""
+    """Fair-share starts from Slurm's usage; without it both users would start even, and the first job would go
+    first."""
     tree = (Association("root"), Association("a", parent="root"), *(Association("a", who) for who in ("ada", "bob")))
     fair = {
         "PriorityType": "priority/multifactor",
@@ -232,7 +235,7 @@ def test_a_short_queue_is_told_what_ended_since_and_a_long_one_keeps_what_was_kn
 
 
 def submit_burst(way: NodesComponent, count: int, ask_between: bool = False) -> list[float]:
-    """The waits predicted for equal jobs that come one after another on a full machine."""
+    """The predicted waits of equal jobs that arrive one after another on a full machine."""
     state, waits = SystemState(16.0), []
 
     def tell(event: Event) -> None:
@@ -262,9 +265,9 @@ def test_a_long_burst_of_equal_jobs_is_simulated_a_few_times(monkeypatch: pytest
 
     monkeypatch.setattr("batchcast.predict.wait.forecast_components.start_on", counted)
     waits = submit_burst(NodesComponent(homogeneous(1, 16)), 200)
-    assert simulated < 3 * 70  # three futures; one by one it would be 3 * 200
+    assert simulated < 3 * 70  # three simulated futures; one by one there would be 3 * 200
     assert waits == sorted(waits)
-    alone = np.arange(1, 201) * 1000.0  # one job at a time runs, and none is known to end before its limit
+    alone = np.arange(1, 201) * 1000.0  # one job runs at a time, and none is known to end before its limit
     assert np.all(waits <= alone)
     assert np.all(waits >= alone * (1 - 1 / 16))
 

@@ -1,4 +1,5 @@
-"""`scheduler_replay` and its forward plan: by brute force, and a kept plan against one made anew at every question."""
+"""Tests `scheduler_replay` and its forward plan: by brute force, and an updated plan against a new plan at every
+question."""
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def columns(jobs):
 
 @given(RUNNING, JOBS, JOBS, st.sampled_from(list(POLICIES)))
 def test_a_growing_plan_as_by_brute_force(now, line, more, policy):
-    """Every newcomer joins the plan, and at every step the answer is that of a queue simulated from its beginning."""
+    """Each new job joins the plan, and at every step the answer equals a simulation of the queue from its beginning."""
     procs, ends = columns(now)
     plan = ForwardPlan(0.0, 12, ends, procs, *columns(line), policy)
     for job in more[:6]:
@@ -45,7 +46,7 @@ STEPS = st.lists(
 
 @given(STEPS, st.sampled_from(["policy=fcfs", "policy=easy", "policy=easy-sjbf", "policy=easy,runtime=last_2"]))
 def test_a_kept_plan_answers_as_one_made_anew(steps, spec):
-    """Submissions, starts as planned and not, ends, withdrawals, requeues, drained nodes, and time passing."""
+    """Submissions, planned and other starts, ends, withdrawals, requeues, drained nodes, and time passing."""
     method, state = make("wait", f"scheduler_replay:{spec}"), SystemState(12.0)
     now, row, planned = 0.0, 0, {}
     for kind, procs, length, later in steps:
@@ -81,7 +82,7 @@ def test_a_kept_plan_answers_as_one_made_anew(steps, spec):
 
 
 def test_a_plan_is_kept_while_jobs_come_and_start_as_planned():
-    """Else every answer would cost a simulation, and the test above would compare two fresh plans."""
+    """If every answer ran a simulation, the test above would compare two new plans."""
     method, state = make("wait", "scheduler_replay"), SystemState(12.0)
     kept = []
     for event in events(small_log(60)):

@@ -1,4 +1,5 @@
-"""The clock that answers a portal: loaded anew when the collector has moved on, at a bounded share of the time."""
+"""Tests the clock that answers a portal: it is loaded again when the collector has advanced, for a bounded share of the
+time."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from batchcast.service.answers import forecaster
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """`now`, how long a load `takes`, and how many there were; `ask(told)` asks with the collector as far as that."""
+    """`now`, the duration `takes` of a load, and the number of loads; `ask(told)` asks when the collector has reached
+    `told`."""
     at = SimpleNamespace(now=1000.0, takes=0.0, loads=0)
 
     def load(*_: Any) -> forecaster.Forecaster:

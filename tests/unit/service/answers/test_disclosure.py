@@ -1,4 +1,4 @@
-"""Figures at a private site: no two answers give one job by subtraction."""
+"""Tests figures at a private site: no two answers reveal one job by subtraction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def finished(job_id: int, user: str, end: float, limit: float = 3600.0) -> Sight
 
 @pytest.fixture
 def site(tmp_path: Path) -> Settings:
-    """Six users on every one of 29 days; mallory's victim alone ends a job early today, and one on a quiet day."""
+    """Six users on each of 29 days; mallory's victim alone ends a job early today, and another one on a day with few
+    jobs."""
     path = str(tmp_path / "s.db")
     store = Store(path, create=True)
     jobs = [finished(10 * day + k, f"user{k}", day * DAY + 1000 + k) for day in range(29) for k in range(6)]
@@ -67,7 +68,7 @@ def test_figures_are_rounded_to_two_digits(site: Settings) -> None:
 
 @pytest.mark.parametrize("of", ["jobs", "hours"])
 def test_a_sum_in_which_one_user_has_nearly_all_is_not_shown(of: str, tmp_path: Path) -> None:
-    """Six users, and the second largest could tell what the largest had to within a tenth: the p % rule."""
+    """Six users, where the second largest could compute the largest user's amount to within a tenth: the p % rule."""
     path = str(tmp_path / "s.db")
     jobs = [finished(k, f"user{k}", DAY + 1000 + k) for k in range(6)]
     if of == "jobs":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line a job, from files and from sacct, as seff would have it; arrays, months and what to change."""
+"""Tests one line per job, from files and from sacct, with the values of seff; arrays, months and suggested changes."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def table(*rows: str) -> str:
 
 Jobs = tuple[list[JobUse], int]
 Ask = Callable[..., Jobs]
-"""Rows as sacct has them to the jobs that ran and the number of rows that could not be read."""
+"""Return the jobs that ran, from rows as sacct has them, and the number of unreadable rows."""
 
 
 @pytest.fixture
 def of_file(tmp_path: Path) -> Ask:
-    """The rows in a file."""
+    """Write the rows to a file."""
 
     def ask(*rows: str) -> Jobs:
         path = tmp_path / "jobs.txt"
@@ -60,7 +60,7 @@ def of_file(tmp_path: Path) -> Ask:
 
 
 class Sacct:
-    """Answers one question with these rows."""
+    """Answer one question with these rows."""
 
     def __init__(self, *rows: str) -> None:
         self.rows, self.asked = rows, list[tuple[str, ...]]()
@@ -77,7 +77,7 @@ def of_sacct(*rows: str) -> Jobs:
 
 @pytest.fixture(params=["file", "sacct"])
 def ask(request: pytest.FixtureRequest, of_file: Ask) -> Ask:
-    """Both ways in: what a job used does not depend on who printed it."""
+    """Both inputs give the same result: a job's use does not depend on who printed it."""
     return of_file if request.param == "file" else of_sacct
 
 
@@ -91,7 +91,7 @@ def test_shares_are_those_of_seff(ask: Ask) -> None:
 
 
 def test_gpus_are_counted_by_type_too(ask: Ask) -> None:
-    """A site may account for typed GPUs alone (C09)."""
+    """Finding C09: a site may record GPUs with a type only."""
     typed, both = "cpu=4,mem=8G,node=1,gres/gpu:a100=2", "cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=8G,node=1"
     jobs, _ = ask(row("1", AllocTRES=typed), row("2", AllocTRES=both), row("3"))
     assert [job.gpus for job in jobs] == [2, 2, 0]
@@ -108,7 +108,7 @@ def test_gpus_are_shared_by_the_busiest_step(ask: Ask) -> None:
 def of_gpus(
     held: str, util: int, memory: str, *, hours: float = 4.0, apart_h: float = 24.0, jobs: int = 8
 ) -> list[str]:
-    """Jobs of several hours on GPUs of a type, so far apart, with the use that their step measured."""
+    """Jobs of several hours on GPUs of a type, far apart in time, with the use that their step measured."""
     rows = []
     for k in range(jobs):
         start, run = 1600 + k * apart_h * 3600, hours * 3600
@@ -167,20 +167,21 @@ def test_an_array_is_one_row_with_the_worst_state(ask: Ask) -> None:
 
 
 def test_runs_of_one_number_are_no_array(ask: Ask) -> None:
-    """`sacct -D` prints every run of a requeued job (C12)."""
+    """Finding C12: `sacct -D` prints every run of a requeued job."""
     later: dict[str, object] = {"Submit": 5300, "Start": 5400, "End": 9000}
     jobs, _ = ask(row("5", State="REQUEUED"), row("5", **later), row("6_1", State="REQUEUED"), row("6_1", **later))
     assert sorted(job.job_id for job in folded(jobs)) == ["5", "5", "6_[1]"]
 
 
 def test_jobs_of_two_clusters_are_no_array() -> None:
-    """`sacct -M` prints the jobs of several clusters, which share numbers (C11)."""
+    """Finding C11: `sacct -M` prints jobs of several clusters, whose job numbers overlap."""
     jobs, _ = of_sacct(*(row(job, Cluster=cluster) for job in ("6_1", "6_2") for cluster in "ab"))
     assert [(job.job_id, job.cluster) for job in folded(jobs)] == [("6_[2]", "a"), ("6_[2]", "b")]
 
 
 def test_jobs_cancelled_in_the_queue_did_not_run_and_give_no_advice(ask: Ask) -> None:
-    """Slurm gives them a start, the instant at which they left (C05); AllocCPUS may repeat the request."""
+    """Finding C05: Slurm gives such jobs a start equal to the instant at which they left; AllocCPUS may repeat the
+    request."""
     usual: dict[str, object] = {"ElapsedRaw": 0, "Start": 5200, "AllocTRES": "", "TotalCPU": "00:00:00"}
     state, nodes = "CANCELLED by 1001", "None assigned"
     jobs, broken = ask(*(row(str(k), State=state, NodeList=nodes, **usual) for k in range(6)), row("7", NodeList="n1"))
@@ -189,7 +190,7 @@ def test_jobs_cancelled_in_the_queue_did_not_run_and_give_no_advice(ask: Ask) ->
 
 
 def test_a_start_before_the_submission_is_no_wait(ask: Ask) -> None:
-    """C18: two clocks, or a record that was moved."""
+    """Finding C18: two clocks differ, or a record was moved."""
     jobs, _ = ask(row("1", Submit=1900), row("2"))
     assert {job.job_id: job.waited_s for job in jobs if job.waited_s == job.waited_s} == {"2": 600}
 
@@ -242,7 +243,7 @@ def test_a_table_of_another_site_is_read_through_its_map(tmp_path: Path) -> None
 
 
 def test_jobs_that_two_files_share_count_once(tmp_path: Path) -> None:
-    """Monthly dumps with a week in common."""
+    """Monthly dumps that share a week."""
     paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
     paths[0].write_text(table(row("1"), row("2")))
     paths[1].write_text(table(row("2"), row("3")))
@@ -261,7 +262,7 @@ def test_one_cluster_of_a_dump_can_be_chosen(tmp_path: Path) -> None:
 PLAIN = "JobIDRaw|Submit|Start|End|State|Timelimit|ReqCPUS|JobName\n" + "".join(
     f"{k}|2026-03-01T10:00:00|2026-03-01T10:10:00|2026-03-01T11:10:00|COMPLETED|02:00:00|4|relax\n" for k in (7, 8)
 )
-"""No ElapsedRaw, JobIDRaw instead of JobID: the start and the end are enough."""
+"""Without ElapsedRaw, and with JobIDRaw instead of JobID, start and end suffice."""
 FORMS = {
     "as printed": PLAIN.encode(),
     "gzip": gzip.compress(PLAIN.encode()),
@@ -305,7 +306,7 @@ def test_advice_names_limit_and_memory(ask: Ask) -> None:
 
 
 def test_nothing_is_promised_for_95_percent_that_the_jobs_do_not_show() -> None:
-    """Of 118 jobs 23 were cut off at 2 h (nobody knows how long they need); five jobs say nothing of 95 %."""
+    """Of 118 jobs 23 were cut off at 2 h, so their need is unknown, and five jobs do not determine a 95 % limit."""
     hours = {"TimelimitRaw": 6000, "ElapsedRaw": 600}
     cut = [row(f"{k}", "mesh", State="TIMEOUT", TimelimitRaw=120, ElapsedRaw=7200) for k in range(23)]
     long = [row(f"{100 + k}", "mesh", **hours) for k in range(95)]
@@ -318,7 +319,7 @@ def test_nothing_is_promised_for_95_percent_that_the_jobs_do_not_show() -> None:
 
 
 def test_advice_for_memory_is_among_the_first() -> None:
-    """Ten kinds of job waste hours of processors, one wastes memory: the reader sees both."""
+    """Ten kinds of job waste hours of processors and one kind wastes memory: the reader sees both."""
     names = [f"kind{k}" for k in range(10)]
     rows = [row(f"{10 * k + n}", name, TimelimitRaw=6000) for n, name in enumerate(names) for k in range(20)]
     large = [line for k in range(20) for line in (row(f"{900 + k}", "big", TimelimitRaw=60),
@@ -364,7 +365,7 @@ def test_the_command_prints_jobs_months_and_a_page(tmp_path: Path) -> None:
 
 
 def test_a_name_cannot_write_on_the_terminal(tmp_path: Path) -> None:
-    """A job name may clear the screen, set its title or turn the direction of a line."""
+    """A job name may contain control codes that clear the screen, set its title or reverse the text."""
     path = tmp_path / "jobs.txt"
     evil = "\x1b[2Jx\x07\x9b31m\u202e"
     path.write_text(table(*(row(str(k), evil, TimelimitRaw=6000) for k in range(20))), encoding="utf-8")

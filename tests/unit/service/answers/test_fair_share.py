@@ -1,4 +1,5 @@
-"""When a priority passes those before it: against the slow twin, and what others may learn from the answer."""
+"""Tests when a job's priority passes earlier jobs: against the slow reference version, and what other users may
+learn."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def test_the_time_of_passing_equals_that_of_usage_counted_second_by_second(
     fast = project(waiting, running, usage, TREE, Weights(50.0, 1000.0, 600.0, half_life, 60.0), 0.0)
     in_time = {job: int(one.at) if one.at <= 900 else None for job, one in fast.items()}
     assert {job: one.before for job, one in fast.items()} == {str(k): k for k in range(len(jobs))}
-    # the twin adds usage once a second, so a tie of levels may fall to another recalculation
+    # the reference version adds usage once a second, so a tie of levels may be resolved one recalculation later
     assert all(in_time[job] == at or abs((in_time[job] or 960) - (at or 960)) <= 60 for job, at in slow.items())
 
 
@@ -122,7 +123,8 @@ def test_open_jobs_become_passes_and_a_held_job_does_not_compete() -> None:
     before, at = found["3"]
     assert before == 1
     assert at is not None
-    assert 2400 <= at <= 4200  # 8 processors a second reach a third of bob's usage, his shares being three of four
+    # 8 processors a second reach a third of bob's usage, because his shares are three of four
+    assert 2400 <= at <= 4200
 
 
 def test_a_partition_bills_by_its_weights() -> None:

@@ -1,4 +1,4 @@
-"""Where the store is closed to a user, the verbs ask the service's socket by themselves, as that user."""
+"""Tests that verbs ask the service's socket as the user if the user may not read the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ NOBODY = __import__("pwd").getpwuid(65534).pw_name
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[dict[str, str]]:
-    """A private site: the store is its owner's alone, a service answers; the environment of an ordinary user."""
+    """A private site: only its owner may read the store, a service answers, and the environment is an ordinary
+    user's."""
     now = time.time()
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a job is told at its submission: of the last like it, from memory, and of whom."""
+"""Tests the hint at a job's submission: from the user's last similar job, from memory, and only from own jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIKE = Like("ada", "main", "relax", 4.0, 7200.0)
 def store(
     tmp_path: Path, *given: tuple[str, str, str, float, float], grounds: Grounds = Grounds.CLASS, basis: str = ""
 ) -> str:
-    """Jobs of (user, partition, name, advised limit, wait), four processors each, in that order."""
+    """Jobs of (user, partition, name, suggested limit, wait), with four processors each, in that order."""
     place = str(tmp_path / "s.db")
     opened = Store(place, create=True)
     with opened.begin() as connection:
@@ -102,7 +102,7 @@ def test_memory_is_what_the_last_one_of_that_name_was_advised(tmp_path: Path) ->
 
 
 def new_names(tmp_path: Path, names: int = 9, **changed: float) -> Hints:
-    """Ada's jobs of so many names held a tenth of the 4,000 MiB that each asked for; what of it has `changed`."""
+    """Ada's jobs with this many names used a tenth of the 4,000 MiB that each requested, except where `changed`."""
     place = store(tmp_path, *(("ada", "main", f"name{k}", 900.0, 60.0) for k in range(names)))
     opened = Store(place)
     with opened.begin() as connection:
@@ -132,7 +132,8 @@ def test_nobody_elses_names_speak_for_a_new_one(tmp_path: Path) -> None:
 
 
 def test_a_name_that_asked_as_advised_never_makes_the_next_request_smaller(tmp_path: Path) -> None:
-    """Its share is taken of what its user wrote where the service was told, else of more than the truth."""
+    """The suggestion uses the user's written request if the service was told it, else a higher request than the true
+    one."""
     first = new_names(tmp_path / "a").about(NEW, NOW, {})["memory_kib"]
     advised = new_names(tmp_path / "b", req_mem_kib=450.0 * 1024)
     assert advised.about(NEW, NOW, {})["memory_kib"] >= first

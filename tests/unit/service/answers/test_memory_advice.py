@@ -1,4 +1,4 @@
-"""Memory and limits on the live clock: heard when accounting tells it, forecast, advised, and judged as advised."""
+"""Tests memory and limits on the live clock: learned when accounting reports them, predicted, suggested and scored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MIB = 1024.0
 
 @dataclass
 class Cluster:
-    """Jobs of 40 s, one after the other; the queue shows their ends, accounting their memory as well."""
+    """Jobs of 40 s, one after the other; the queue shows their ends, and accounting also their memory."""
 
     peaks: list[float]
     asked: float = 1000 * MIB
@@ -99,7 +99,7 @@ def settings(url: str) -> Settings:
 
 
 def follow(cluster: Cluster, settings: Settings, since: float = 1000.0, restart: float = math.inf) -> None:
-    """A cycle every 30 s until the last job is long over; accounting is asked every 300 s."""
+    """Run a cycle every 30 s until the last job has ended; accounting is queried every 300 s."""
     collector = Collector(cluster, Store(settings["store"], create=True), settings)
     for k in range(int((1010 + 100 * len(cluster.peaks) + 700 - since) // 30)):
         cluster.time = since + 30 * k
@@ -122,15 +122,15 @@ def test_a_peak_is_learned_when_accounting_tells_it_and_every_forecast_comes_out
     assert [outcome for _, outcome, _ in forecasts] == [(100.0 + k) * MIB for k in range(8)]
     assert {how for *_, how in forecasts} == {"ended"}
     points = [point / MIB for point, *_ in forecasts]
-    assert points[0] == 1000.0  # nothing to go by: the request
+    assert points[0] == 1000.0  # no basis but the request
     assert points[-1] < 110.0
     told = next(k for k, point in enumerate(points) if point < 1000.0)
-    assert told >= 2  # the queue tells an end at once, accounting its memory up to 300 s later
+    assert told >= 2  # the queue shows an end at once, and accounting its memory up to 300 s later
 
 
 @pytest.mark.long
 def test_a_restarted_collector_says_the_same(settings: Settings, tmp_path: Any) -> None:
-    """Accounting is asked in every cycle here: a start asks it at once, which is sooner than its turn."""
+    """Here accounting is queried in every cycle, because each start triggers a query before the regular interval."""
     peaks = [(100.0 + 7 * k) * MIB for k in range(9)]
     settings = settings.replaced(history_every_s=1.0)
     follow(Cluster(peaks), settings)
@@ -157,7 +157,7 @@ def test_unmeasured_jobs_are_counted_and_not_learned(settings: Settings) -> None
 
 
 def test_a_job_that_ran_out_needed_more_than_it_asked_for(settings: Settings) -> None:
-    """What was held when it ended was sampled before: the request is the better bound."""
+    """Memory at the end was sampled earlier, so the request is the better bound."""
     follow(Cluster([90 * MIB] * 8, asked=100 * MIB, status="OUT_OF_MEMORY"), settings)
     forecasts = issued(settings, "memory")
     assert {(outcome, how) for _, outcome, how in forecasts} == {(100 * MIB, "out_of_memory")}
@@ -228,14 +228,16 @@ def test_where_jobs_are_private_the_record_is_of_several_users(settings: Setting
 
 
 def of_kernel(settings: Settings) -> Settings:
-    """Both kinds of advice as they are built in, to the second and the KiB, accounting asked in every cycle."""
+    """Both kinds of suggestions with built-in settings, to the second and the KiB, if accounting is queried in every
+    cycle."""
     fine = {"limit_floor": 1.0, "limit_step": 1.0, "memory_floor": 1.0, "memory_step": 1.0, "history_every_s": 1.0}
     return settings.replaced(memory="kernel,largest_recent", limits="calibrated,largest_recent", **fine)
 
 
 @pytest.mark.long
 def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
-    """Asked just before a job like the others is submitted, walltime says what is then kept for that job."""
+    """Asked just before a job like the others is submitted, walltime gives the suggestion that is then stored for that
+    job."""
     fine, k = of_kernel(settings), 12
     runs = [25.0 + 7 * (j % 4) for j in range(20)]
     cluster = Cluster([(100.0 + 9 * (j % 5)) * MIB for j in range(20)], runs=runs)
@@ -255,7 +257,7 @@ def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
     assert (answer["limit_by"], answer["memory_by"]) == ("calibrated", "kernel")
     assert kept["limit", "calibrated"] == answer["limit_s"]
     assert kept["request", "kernel"] == answer["memory_kib"]
-    assert 46.0 <= answer["limit_s"] < 60.0  # what they run at most, and not a quarter more
+    assert 46.0 <= answer["limit_s"] < 60.0  # their longest run time, without a quarter on top
     said = questions.accuracy(fine, 0.0, math.inf, None, Viewer("root", True), 1e9).settings
     assert [one["predictor"] for one in said["limits"]] == ["calibrated", "largest_recent"]
     advice, rule = said["limits"]
@@ -267,7 +269,8 @@ def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
 def test_a_wave_of_tasks_advises_the_next_wave_though_none_of_them_was_advised(
     settings: Settings, tasks: int, learned: bool
 ) -> None:
-    """All of a workflow's tasks are submitted before any has ended; the first of the next run profits from all."""
+    """All tasks of a workflow run are submitted before any has ended; the first task of the next run uses all of
+    them."""
     fine = of_kernel(settings)
     cluster = Cluster([(100.0 + k) * MIB for k in range(tasks)], every=0.5)
     collector = Collector(cluster, Store(fine["store"], create=True), fine)
@@ -279,7 +282,7 @@ def test_a_wave_of_tasks_advises_the_next_wave_though_none_of_them_was_advised(
     hints.learn(reader, "c", memory)
     kept = [row["moment"] for row in reader.rows("SELECT moment, method FROM forecasts WHERE kind = 'request'")
             if row["method"] == "kernel"]  # fmt: skip
-    assert kept == ["next"] * learned  # nobody was advised, and of a kind there is one advice
+    assert kept == ["next"] * learned  # there was no suggestion, and one kind of job has one suggestion
     like = Like("ada", "main", "relax", 2.0, 600.0)
     if learned:
         said = hints.about(like, 2100.0, {})

@@ -1,4 +1,4 @@
-"""Memory to advise by account: what an operator would have asked for each day, and what it would have spared."""
+"""Tests suggested memory by account: the requests per day, and the memory that they would have saved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE = {"site": {"partitions": {"main": {"node_mem_kib": 64 * GIB}}}}
 
 
 def job(day: float, held: float, asked: float = 10.0, **more: Any) -> dict[str, Any]:
-    """A job of an hour on one node; memory in GiB."""
+    """A job of one hour on one node; memory in GiB."""
     at = day * DAY_S
     return {
         "user_id": "ada", "account": "physics", "partition_id": "main", "job_name": "relax", "submit_time": at,
@@ -39,7 +39,8 @@ def advised(rows: list[dict[str, Any]], least: int = 1) -> list[dict[str, Any]]:
 def test_what_is_spared_counts_from_the_day_on_which_it_was_known() -> None:
     rows = [job(1.0 + k / 100, 1.0 + k / 100) for k in range(40)] + [job(2.1, 1.2)] * 5
     (found,) = advised(rows)
-    # of 40 jobs the 39th, 1.38 GiB, a tenth more: 1,554 MiB, up to 1,600; on the first day they kept their own 10 GiB
+    # the 39th of 40 jobs, 1.38 GiB, plus a tenth: 1,554 MiB, rounded up to 1,600; on the first day jobs keep their 10
+    # GiB
     assert found["flag"] == "--mem=1600M"
     assert found["by_request_gib_h"] == pytest.approx(450.0)
     assert found["gib_h"] == pytest.approx(5 * (10.0 - 1600 / 1024))
@@ -100,13 +101,13 @@ AMOUNTS = st.integers(1, 60).map(float)  # exact in any unit
     st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS, st.booleans(), st.sampled_from([1.0, 3.0])), min_size=1, max_size=20)
 )
 def test_a_request_costs_what_it_costs_in_limits_memory(jobs: list[tuple[float, float, float, bool, float]]) -> None:
-    """The measure is that of `batchcast limits LOG --memory`."""
+    """The measure equals the measure of `batchcast limits LOG --memory`."""
     rows = []
     for asked, held, _, out, nodes in jobs:
         kib = {"used_mem_kib": held * GIB * nodes, "req_mem_kib": asked * GIB * nodes}
         status = "out_of_memory" if out else "completed"
         rows.append(job(1.0, held, asked, **kib, alloc_nodes=nodes, req_nodes=nodes, status=status))
-    measured = _measured(rows)  # all end together, so in their order
+    measured = _measured(rows)  # all jobs end together, so they count in their order
     ours = sum(_cost(row, one[2] * GIB) for row, one in zip(measured, jobs))
     asked, held, request, ended, nodes = (np.array(column) for column in zip(*jobs))
     run = np.full(len(jobs), 3600.0)

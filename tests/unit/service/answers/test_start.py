@@ -1,4 +1,4 @@
-"""Answers know why a job waits: each of Slurm's reasons has its own rule."""
+"""Tests that answers know why a job waits: each of Slurm's reasons has its own rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from batchcast.store.reader import Reader
 from batchcast.store.rows import as_values
 
 NOW = 10_000.0
-PRINTED = {  # on the lab, Slurm 22.05.8: see tests/slurm/test_why_it_waits.py
+PRINTED = {  # recorded in the lab with Slurm 22.05.8: see tests/slurm/test_why_it_waits.py
     "Resources": Rule.MACHINE,
     "Priority": Rule.MACHINE,
     "None": Rule.MACHINE,
@@ -61,7 +61,7 @@ Ask = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def ask(url: str) -> Ask:
-    """The answer for the last of these jobs; every job has a forecast of 100 s to wait and 600 s to run."""
+    """Return the answer for the last of these jobs; every job has a predicted wait of 100 s and run time of 600 s."""
 
     def answer(*jobs: Sighting, **memory: Any) -> dict[str, Any]:
         store = Store(url, create=True)
@@ -88,7 +88,7 @@ def job(job_id: str, reason: str = "", started: float = math.nan, **more: Any) -
 
 
 def waiting_row(**more: object) -> dict[str, object]:
-    """A job that waits for the machine, by a forecast of a class whose jobs waited for weeks."""
+    """A job that waits for the machine, predicted from a class whose jobs waited for weeks."""
     said = Prediction(40 * 86400.0, (0.1, 0.5, 0.9), (86400.0, 40 * 86400.0, 90 * 86400.0), "recent waits")
     asked = {
         "row": 7,
@@ -123,7 +123,8 @@ BOUND = {"latest": {"at": 0.0, "jobs": {"7": 5000}, "new": {"main": [80_000.0, 8
 def test_no_answer_is_later_than_limits_imply_and_a_margin(
     row: dict[str, object], memory: dict[str, object], latest: float
 ) -> None:
-    """A job that started in seconds was told 6 January, since such jobs had once waited for weeks."""
+    """Regression: a job that started in seconds was predicted for 6 January, because such jobs had once waited for
+    weeks."""
     row = waiting_row(**row)
     answer = disclosed(start_answer(row, 600.0, latest=latest_start(row, memory, 600.0)), hidden=False)
     told = max(answer["likely_start_s"], answer["by_90_start_s"])
@@ -140,7 +141,7 @@ def test_what_only_an_administrator_ends_has_no_answer(ask: Ask) -> None:
 
 
 def test_tasks_of_a_throttled_array_come_one_after_the_other(ask: Ask) -> None:
-    """%1: the third waiting task starts when the running one and the two before it are over."""
+    """With %1, the third waiting task starts when the running task and the two earlier ones have ended."""
     tasks = [job(f"7_{k}", "JobArrayTaskLimit") for k in (2, 3, 4)]
     answer = ask(job("7_1", started=NOW - 100), *tasks)
     assert answer["likely_start_s"] == NOW + 500 + 600 + 600
@@ -203,13 +204,14 @@ WAITS_FOR_IT = "ReqNodeNotAvail, Reserved for maintenance"
 def test_a_limit_that_fits_before_the_maintenance_is_named(
     ask: Ask, limit: float, reason: str, own: dict[str, str], advised: str
 ) -> None:
-    """What support staff write by hand today. A running reservation has no room before it."""
+    """The advice that support staff write by hand. Before a reservation that is already active there is no room."""
     said = str(ask(job("1", reason, req_time=limit, **own), reservations=[*RESERVED[1:], *AHEAD])["maintenance"])
     assert (f"a time limit of at most {advised} the job can start" in said) if advised else said == ""
 
 
 def test_the_queue_behind_a_maintenance_counts(ask: Ask) -> None:
-    """Seven jobs were all told the second at which the maintenance ends, and none had started long after it."""
+    """Regression: seven jobs were all predicted at the second at which the maintenance ends, and none started long
+    after it."""
     reserved, part = "ReqNodeNotAvail, Reserved for maintenance", {"partition_id": "main", "req_procs": 4.0}
     jobs = [job(str(k), reserved, **part) for k in range(1, 6)]
     held = job("77", "JobHeldUser", **part)
@@ -229,7 +231,7 @@ def test_behind_a_maintenance_a_job_that_shares_no_node_holds_all_its_processors
 
 
 def test_the_queue_behind_a_maintenance_is_in_order_of_priority(ask: Ask) -> None:
-    """A later job of higher priority goes first, and an earlier one of lower priority does not."""
+    """A later job of higher priority goes first, and an earlier job of lower priority does not."""
     reserved, part = "ReqNodeNotAvail, Reserved for maintenance", {"partition_id": "main", "req_procs": 8.0}
     others = [job(str(k), reserved, **part)._replace(priority=p) for k, p in ((1, 10.0), (2, 30.0))]
     mine = job("3", reserved, **part)._replace(priority=20.0)
@@ -245,7 +247,7 @@ def test_a_limit_whose_holders_nobody_knows_has_no_answer(ask: Ask) -> None:
 
 
 def naive(holders: list[tuple[float, float]], ahead: list[tuple[float, float]], amount: float, now: float) -> float:
-    """Second by second: whoever is first starts as soon as enough is free."""
+    """Computed second by second: the first job in the queue starts as soon as enough is free."""
     running, queue, t = list(holders), [*ahead, (math.inf, amount)], int(now)
     capacity = sum(a for _, a in holders)
     while True:

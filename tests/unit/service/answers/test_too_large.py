@@ -1,4 +1,4 @@
-"""What can never start is said before it is sent: a portal shows no time beside it."""
+"""Tests that a request that can never start is reported before submission: a portal shows no time for it."""
 
 from __future__ import annotations
 

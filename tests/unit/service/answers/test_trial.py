@@ -1,4 +1,5 @@
-"""The trial of planning from a store: who is in which arm, whether that was kept to, and what came of it."""
+"""Tests the randomized trial of planning from a store: which jobs are in which arm, whether planning respected it, and
+the result."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SETTINGS = load({"plan": "plan", "plan_partitions": "main", "plan_percent": 50, 
 
 
 def trial(tmp_path: Path, count: int = 600, partition: str = "main") -> Reader:
-    """Jobs of 30 users over three weeks; who is drawn waits ten minutes, the others an hour."""
+    """Jobs of 30 users over three weeks; jobs drawn for planning wait ten minutes, the others an hour."""
     place = str(tmp_path / "s.db")
     store, terms = Store(place, create=True), opted_in(SETTINGS, 0.0, "")
     with store.begin() as connection:
@@ -41,7 +42,7 @@ def trial(tmp_path: Path, count: int = 600, partition: str = "main") -> Reader:
 def test_the_arms_are_as_drawn_and_their_difference_has_an_interval(tmp_path: Path) -> None:
     whole, *sizes = arms(trial(tmp_path), "c", SETTINGS, 0.0, 1e12, 1)
     assert (whole["drawn_mean_wait_s"], whole["others_mean_wait_s"]) == (600.0, 3600.0)
-    assert whole["drawn_planned"] < whole["drawn_jobs"]  # as drawn, not as done
+    assert whole["drawn_planned"] < whole["drawn_jobs"]  # by the drawn arm, not by what was done
     assert whole["others_planned"] == 0
     assert (whole["mean_wait_s_word"], whole["mean_bounded_slowdown_word"]) == ("ahead", "ahead")
     assert whole["mean_wait_s_difference_low"] <= -3000.0 <= whole["mean_wait_s_difference_high"]

@@ -1,5 +1,5 @@
-"""Who pays for the order: the long-running user waits longer, the short-running one shorter, and nobody is named where
-jobs are private."""
+"""Tests who pays for the order: users with long jobs wait longer, users with short jobs shorter, and a private site
+shows no names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ SETTINGS = load({"plan": "order", "plan_age_s": 86400.0}, {})
 
 
 def site_of(place: Path, ordered: bool = True, private: bool = False, procs: float = 4.0) -> Site:
-    """Each hour three jobs of an hour by `long`, then three of five minutes by `short`, on a machine of four."""
+    """Every hour three one-hour jobs of `long`, then three five-minute jobs of `short`, on a machine of four
+    processors."""
     store = Store(str(place / "s.db"), create=True)
     with store.begin() as connection:
         clock_jobs.write_meta(connection, "c", total_procs=procs)

@@ -1,4 +1,5 @@
-"""The collector against a scripted batch system: gaps, daemons away, kills, and a clock that never tells too early."""
+"""Tests the collector against a scripted batch system: gaps, unreachable daemons, kills, and a clock that never
+advances too early."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from batchcast.trace.machine_files import open_machine
 
 @dataclass
 class Job:
-    """The truth about one job."""
+    """The true times of one job."""
 
     job_id: str
     submit: float
@@ -41,7 +42,7 @@ class Job:
 
 @dataclass
 class Script:
-    """A batch system that answers from the truth, as far as its daemons are up."""
+    """A batch system that answers from the true times, as far as its daemons run."""
 
     jobs: list[Job]
     time: float = 1000.0
@@ -177,7 +178,7 @@ def test_the_clock_waits_for_accounting_when_looks_were_too_far_apart(settings: 
     collector = collect(script, settings)
     step(script, collector, 1000)
     script.dbd = False
-    cycle = step(script, collector, 2200)  # job 1 came and went unseen
+    cycle = step(script, collector, 2200)  # no cycle saw job 1
     assert "slurmdbd is away" in cycle.problems[0]
     assert cycle.step.events == 0
     script.dbd = True
@@ -214,7 +215,7 @@ def test_a_job_that_vanished_holds_the_clock_until_accounting_tells_its_end(sett
     script = Script(jobs)
     collector = collect(script, settings)
     step(script, collector, 1000, 1030)
-    jobs[0].end = 1045  # it was requeued: squeue shows it no more, accounting does not know it yet
+    jobs[0].end = 1045  # the job was requeued: squeue no longer shows it, and accounting does not know it yet
     script.keeps, script.dbd = -1.0, False
     step(script, collector, 1060, 1090, 1120)
     assert stored(settings)[0][3:] == (1, 3)
@@ -327,7 +328,7 @@ def test_what_is_shown_is_never_lost_however_long_it_passes_from_state_to_state(
 
 
 def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Settings) -> None:
-    """Cancelled before it was ever eligible: sacct does not show it among the jobs of a span."""
+    """A job cancelled before it was ever eligible: sacct does not show it among the jobs of a time span."""
     jobs = [Job("1", 1005, 9e9, 9e9), Job("2", 1006, 1100, 1200)]
     script = Script(jobs)
     collector = collect(script, settings)
@@ -340,7 +341,7 @@ def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Set
 
 
 def test_a_task_cancelled_alone_in_the_queue_is_cancelled_and_holds_nobody_up(settings: Settings) -> None:
-    """`scancel 7_2` of a waiting array: accounting of 22.05 never hears of the task."""
+    """After `scancel 7_2` of a waiting array, accounting of 22.05 never records the task."""
     jobs = [Job(f"7_{k}", 1005, 9e9, 9e9) for k in (1, 2, 3)]
     script = Script(jobs)
     collector = collect(script, settings)
@@ -349,7 +350,7 @@ def test_a_task_cancelled_alone_in_the_queue_is_cancelled_and_holds_nobody_up(se
     cycle = step(script, collector, 1060, 1090, 1120)
     assert stored(settings, "job_id, status, end_time")[1] == ("7_2", "cancelled", 1030.0)
     assert cycle.behind_s < 60
-    jobs.clear()  # and what nobody explains is no task cancelled alone, if no other task is shown
+    jobs.clear()  # a missing task without a reason counts as cancelled alone only if another task is shown
     step(script, collector, 1150, 1180, 1240)
     assert {status for _, status, _ in stored(settings, "job_id, status, end_time")} == {"cancelled", None}
 
@@ -384,7 +385,7 @@ def test_a_clock_ahead_for_one_reading_leaves_nothing_ahead(settings: Settings, 
 
 @pytest.mark.parametrize("unsure", [0.0, 0.5, 0.99])
 def test_a_second_that_may_not_be_over_is_not_told_though_the_clock_is_ahead(settings: Settings, unsure: float) -> None:
-    """How far it is ahead is read off whole seconds: surely so much, and up to one more."""
+    """The clock's offset is read from whole seconds: at least this much, and up to one second more."""
     script = Script([Job("1", 1005, 1010, 1034)], ahead=600.0, unsure=unsure)
     given = {"store": settings["store"], "runtime": "recent_mean", "wait": "recent_wait", "limits": "", "settle_s": 0.0}
     step(script, collect(script, load(given, {})), 1034.02)
@@ -405,7 +406,7 @@ def test_once_ends_though_the_clock_was_ahead_when_it_began(settings: Settings) 
 
 
 def test_a_requeued_run_asks_for_what_was_asked_for_at_first(settings: Settings) -> None:
-    """An administrator's later limit is no request of the user's; Slurm shows it for every run that follows."""
+    """An administrator's later limit is not the user's request; Slurm shows it for every later run."""
     first = Job("1", 1005, 1010, 1100)
     script = Script([first])
     collector = collect(script, settings)
@@ -460,7 +461,8 @@ def test_less_than_predictors_are_taught_with_is_refused() -> None:
 
 
 def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Settings) -> None:
-    """Jobs that were gone before the window are not heard again: memory follows the window, not the whole history."""
+    """Jobs that ended before the window are not read again, so memory depends on the window, not on the whole
+    history."""
     day = 86400.0
     short = load({**asdict(settings.values), "memory_days": 2, "history_days": 30}, {})
     old = [Job(str(k), 40 * day - k * day, 40 * day - k * day + 10, 40 * day - k * day + 60) for k in range(1, 30)]
@@ -481,7 +483,8 @@ def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Setti
 
 
 def test_a_collector_that_may_not_see_jobs_loses_none_and_renews_all_when_it_may(settings: Settings) -> None:
-    """PrivateData went on before the collector was an operator: 141 jobs were lost, and what came back stayed so."""
+    """Regression: PrivateData was set before the collector was an operator; 141 jobs were lost and stayed lost when
+    visible again."""
     settings = settings.replaced(wait="forecast", patience_s=60.0)
     jobs = [Job(str(k), 1005 + k, 1050 + k, 1100 + k) for k in range(3)]
     jobs += [Job("7", 1200, 9000, 9100), Job("8", 1210, 2500, 2600), Job("9", 1220, 1700, 1800)]
@@ -521,7 +524,7 @@ def test_a_job_given_up_for_lost_and_seen_again_is_renewed_like_the_others(setti
     script = Script([Job("7", 1005, 9000, 9100), Job("8", 1010, 9000, 9100)])
     collector = collect(script, settings)
     step(script, collector, *range(1000, 1100, 30))
-    script.blind = True  # on a batch system that does not say so
+    script.blind = True  # on a batch system that does not report this
     step(script, collector, *range(1100, 1600, 30))
     assert dict(stored(settings, "job_id, status")) == {"7": "lost", "8": "lost"}
     script.blind = False
@@ -533,7 +536,8 @@ def test_a_job_given_up_for_lost_and_seen_again_is_renewed_like_the_others(setti
 
 
 def test_the_machine_is_captured_by_the_collector_and_anew_only_when_it_changed(settings: Settings) -> None:
-    """Without a machine bounds were days wide, and one that was captured by hand grew stale unnoticed."""
+    """Regression: without a machine, bounds were days wide, and a machine captured by hand became outdated
+    unnoticed."""
     settings = settings.replaced(wait="forecast")
     script = Script([Job("1", 1005, 9000, 9100)], machines=[homogeneous(4, 4)])
     collector = collect(script, settings)
@@ -594,7 +598,7 @@ def test_a_store_is_made_as_open_as_the_site_is(tmp_path: Path, private: bool, m
 
 
 def test_a_store_is_closed_when_jobs_become_private_and_nothing_is_served_from_an_open_one(tmp_path: Path) -> None:
-    """It stayed 0644: users read each other's jobs with five lines of sqlite3, and doctor said ok."""
+    """Regression: the store stayed 0644, so users could read each other's jobs with sqlite3, and doctor said ok."""
     settings = load({"store": str(tmp_path / "s.db"), "wait": "recent_wait", "limits": ""}, {})
     script = Script([Job("1", 1005, 9000, 9100)])
     collector = collect(script, settings)
@@ -635,7 +639,7 @@ def test_what_start_test_said_is_judged_by_the_job_that_was_then_submitted(setti
 
 
 def test_what_start_test_says_is_no_later_than_limits_imply_and_a_margin(settings: Settings) -> None:
-    """On an empty machine it told of the hours that jobs had waited before."""
+    """Regression: on an empty machine, the answer named the hours that jobs had waited before."""
     script = Script([Job("1", 1005, 50_000, 50_600), Job("2", 1010, 50_030, 50_610)])
     collector = collect(script, settings)
     step(script, collector, *range(1000, 51_000, 1000))
@@ -649,7 +653,8 @@ def test_what_start_test_says_is_no_later_than_limits_imply_and_a_margin(setting
 def test_a_collector_named_after_another_cluster_stores_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
 ) -> None:
-    """Alpha's clients with -M beta (or SLURM_CLUSTERS=beta) filled a store with alpha's jobs under beta's name."""
+    """Regression: alpha's clients with -M beta (or SLURM_CLUSTERS=beta) filled a store with alpha's jobs under beta's
+    name."""
     clients = tmp_path / "bin"
     clients.mkdir()
     for name in ("scontrol", "squeue", "sacct", "sdiag", "sinfo"):

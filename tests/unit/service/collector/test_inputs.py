@@ -1,4 +1,5 @@
-"""Input files of new jobs: what the collector reads below its roots, what users cannot make it read, and its use."""
+"""Tests input files of new jobs: what the collector reads below its roots, what users cannot make it read, and its
+use."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def status(root: Path, name: str = "run", submit: float = LATER, owner: int | None = None) -> str:
-    """How the input files of a directory were found."""
+    """Return the result of reading a directory's input files."""
     with folder_below(str(root), str(root / name), os.geteuid() if owner is None else owner) as folder:
         return str(features_at_submission(folder, submit)["input_files"])
 
@@ -67,7 +68,7 @@ def test_a_directory_below_a_root_is_read_and_others_are_not(root: Path, tmp_pat
 
 @pytest.mark.parametrize("kind", ["file", "directory", "parent"])
 def test_no_link_below_the_root_is_followed(root: Path, tmp_path: Path, kind: str) -> None:
-    """A user can name any directory with --chdir, and can put a link to another user's file into an own one."""
+    """A user can name any directory with --chdir, and can link to another user's file from an own directory."""
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "pw.in").write_text(PW.format(cutoff=77))
@@ -108,7 +109,7 @@ def test_files_written_after_the_submission_are_not_used(root: Path) -> None:
 def test_a_directory_that_takes_too_long_costs_its_user_the_turn_and_nobody_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With no time at all, the first directory of a user is late, and the other one is not tried."""
+    """With a time limit of zero, a user's first directory is late, and the second one is not tried."""
     (root / "b").mkdir()
     reader = InputReader([str(root)], 0.0)
     jobs = [(1, ME, str(root / "run"), LATER), (2, ME, str(root / "b"), LATER)]
@@ -121,7 +122,7 @@ def test_a_directory_that_takes_too_long_costs_its_user_the_turn_and_nobody_else
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_root_reads_as_the_owner_of_the_job(root: Path) -> None:
-    """The file system refuses root on NFS with root squash; here it refuses the owner, who has no right to read."""
+    """NFS with root squash denies root access; in this test the file system denies the owner access."""
     nobody = pwd.getpwnam("nobody")
     for place in (root, root.parent, root / "run"):
         place.chmod(0o755)
@@ -209,7 +210,7 @@ class Batch:
 def test_walltime_and_accuracy_use_the_features_that_the_collector_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs of one name and size: only their input files tell the short ones from the long ones."""
+    """Jobs of one name and size: only their input files distinguish short from long ones."""
     places = [tmp_path / name for name in ("long", "short", "next")]
     for place, cutoff in zip(places, (90, 30, 90)):
         place.mkdir()

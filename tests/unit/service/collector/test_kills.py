@@ -1,4 +1,5 @@
-"""Two collectors of one PostgreSQL store, both killed again and again: what is stored is what one alone stores."""
+"""Tests two collectors of one PostgreSQL store, both killed again and again: the store's content equals that of a
+single collector."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[4]
 KILLS = 34
 BEGIN, END, EVERY = 1000, 1720, 30
 MOST_STATEMENTS = 40
-"""A collector is killed at one of so many of its statements, by number."""
+"""A collector is killed at one of this many of its statements, by number."""
 STORED = """SELECT jobs.job_id, jobs.start_time, jobs.end_time, jobs.told, kind, method, point_s, basis,
     outcome_s
     FROM forecast_outcomes JOIN jobs ON jobs.row = forecast_outcomes.row
@@ -43,7 +44,7 @@ def settings_of(url: str) -> Settings:
 
 
 def live(url: str, place: Path, killed_at: int) -> int:
-    """One life of a collector, from the cycle that was not finished; killed at one of its statements (0: at none)."""
+    """One life of a collector, from the unfinished cycle on; killed at one of its statements (0: never)."""
     store, script, left = Store(url), scripted(), [killed_at]
 
     def die(*_: Any) -> None:
@@ -65,7 +66,7 @@ def live(url: str, place: Path, killed_at: int) -> int:
 
 
 def supervise(url: str, place: Path, seed: int) -> int:
-    """Start a collector again whenever it was killed or found the other at work; the number of kills."""
+    """Start a collector again whenever it was killed or found the other one running; return the number of kills."""
     draws, kills, of_both = random.Random(seed), 0, place.with_name("kills")
     while True:
         killed_at = draws.randint(1, MOST_STATEMENTS) if len(of_both.read_bytes()) < KILLS else 0

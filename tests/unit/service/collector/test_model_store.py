@@ -1,4 +1,4 @@
-"""What the clock has learned, kept beside the store: a collector and `start --test` go on from it."""
+"""Tests the saved learned state beside the store: a collector and `start --test` continue from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .test_collector import Job, Script, collect, step
 WAIT = "forecast:window=80,first=20,every=20,step=10,recent_wait:need=1"
 DAY = 86400.0
 LEARN_ANEW = {"actual", "bayesian_ridge", "boosted", "brbf", "forest", "irpa", "plain_regression", "svr"}
-"""Those that hold models of scikit-learn, and the one that is given its answers."""
+"""Methods that hold models of scikit-learn, and the method that receives their predictions."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def learning(tmp_path: Path) -> Settings:
 
 
 def learning_in(place: Path) -> Settings:
-    """An SQLite store in that folder and methods that fit models within a hundred jobs."""
+    """An SQLite store in that folder, and methods that fit models within a hundred jobs."""
     given = {"store": str(place / "store.db"), "history_days": 0.1, "runtime": "recent_mean", "wait": WAIT}
     return load_settings({**given, "history_every_s": 100}, {})
 
@@ -88,7 +88,7 @@ def test_a_collector_started_anew_goes_on_from_the_file_and_says_the_same(
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a collector that has looked 29 times; each test takes a copy."""
+    """The folder of a collector after 29 cycles; each test uses a copy."""
     place = tmp_path_factory.mktemp("learned")
     script, settings = Script(jobs(60)), learning_in(place)
     collector = collect(script, settings)
@@ -98,7 +98,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fresh(settings: Settings) -> dict[str, object]:
-    """What the settings' methods are before anything was learned, by the names that the file has."""
+    """Return the settings' methods before any learning, by the names used in the file."""
     made = make_predictors(
         settings["runtime"], settings["wait"], limits=settings["limits"]
     )  # none measures memory here
@@ -147,7 +147,7 @@ def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
 
 @pytest.mark.long
 def test_a_fit_that_fails_costs_no_forecast_and_is_said(learning: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LightGBM that is there and cannot be loaded, for want of a library of the system, is the usual case."""
+    """The usual case is that LightGBM is installed and cannot be loaded, because a system library is missing."""
 
     def broken(*_: object) -> None:
         raise OSError("no memory for a tree")
@@ -189,7 +189,8 @@ def _owned(stat: object, user: int) -> object:
 
 @pytest.mark.parametrize("spec", [*available("wait"), *sorted(set(available("runtime")) - LEARN_ANEW)])
 def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
-    """Those of the papers too, and the settings' run times: one that could not be read back would cost every start."""
+    """Includes the papers' methods and the settings' run-time methods: a state that cannot be read back would cost time
+    at every start."""
     kind = "wait" if spec in available("wait") else "runtime"
     log = small_log(40)
     clock = LiveClock({spec: make(kind, spec)}, 64.0)
@@ -212,7 +213,7 @@ def test_a_method_that_cannot_be_kept_is_named_and_costs_no_other_method_its_sta
 
 
 class Mean:
-    """A predictor of another package that offers its state."""
+    """A predictor of another package that can save its state."""
 
     def __init__(self) -> None:
         self.runs: list[float] = []

@@ -1,4 +1,4 @@
-"""If the predicted start of a waiting job moves, the store keeps the move and the queue events that explain it."""
+"""Tests that the store records a move of a waiting job's predicted start, with the queue events that explain it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seen(job_id: str, submit: float, state: str = "PENDING", **more: Any) -> Sig
 
 
 class Site:
-    """A store in which job 1 waits since 0 s, and is told this and that."""
+    """A store in which job 1 waits since second 0 and has these predictions."""
 
     def __init__(self, url: str) -> None:
         self.url, self.store = url, Store(url, create=True)
@@ -48,7 +48,7 @@ class Site:
             note_nodes(connection, "c", [NodeAway(node, partition, procs) for node in nodes], at)
 
     def tell(self, wait: float, now: float) -> dict[str, Any]:
-        """What job 1 is answered once it has been told to wait so long in all."""
+        """Return the answer for job 1 after it was predicted to wait this long in all."""
         said = Prediction(wait, (0.5, 0.9), (wait, 2.0 * wait), "model: behind 2 jobs", "model")
         with self.store.begin() as connection:
             why = remember(connection, "c", [start_times(1, 0.0, said, now)], now)
@@ -85,7 +85,8 @@ def test_a_large_job_that_ended_early_is_said_to_be_why_it_starts_sooner(site: S
 
 
 def test_a_minute_is_no_reason_for_a_move_of_an_hour(site: Site) -> None:
-    """A job that ran two minutes longer than forecast was said to be why another one starts a day and a half later."""
+    """Regression: a job that ran two minutes longer than predicted was named as the reason why another starts a day and
+    a half later."""
     site.take(700.0, seen("2", -35300.0, "COMPLETED", procs=512.0, start_time=-35300.0, end_time=600.0))
     answer = site.tell(3600.0, 700.0)
     assert answer["why_it_moved"].endswith("sooner; nothing seen in the queue explains it")

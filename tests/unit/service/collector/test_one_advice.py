@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One limit for one job: `walltime`, `start --test` and `report` advise the same from one store at one moment."""
+"""Tests that `walltime`, `start --test` and `report` suggest the same limit from one store at one moment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
 
 
 def test_who_may_not_read_the_clock_asks_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On an open site the store is readable and its clock is not: the terminal learned anew what the page knew."""
+    """Regression: on an open site the store is readable and its learned state is not, so the terminal had to learn
+    again what the page knew."""
     from batchcast.service.answers import fallback
     from batchcast.service.answers.answer import Answer
 

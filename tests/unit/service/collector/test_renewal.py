@@ -1,4 +1,4 @@
-"""Waiting jobs are answered with what is seen by now, and what that was worth is kept to be judged."""
+"""Tests renewed predictions of waiting jobs: they use the current state, and are stored to be scored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FULL = 16  # processors, one a job
 
 @pytest.fixture
 def queue(url: str) -> tuple[Settings, Script]:
-    """Sixteen jobs that hold the machine for 50 minutes, and behind them a queue that starts when they end."""
+    """Sixteen jobs that occupy the machine for 50 minutes, and behind them a queue that starts when they end."""
     settings = load({"store": url, "history_days": 0.1, "runtime": "recent_mean", "wait": WAIT, "limits": ""}, {})
     first = [Job(str(k), 1005.0, 1006.0, 4000.0 + k) for k in range(FULL)]
     behind = [Job(str(100 + k), 1100.0 + k, 4001.0 + k, 4600.0 + k) for k in range(8)]

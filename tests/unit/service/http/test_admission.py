@@ -1,4 +1,4 @@
-"""One user cannot stop the others: connections, slow requests, floods; and a proxy that may speak for users."""
+"""Tests that one user cannot block others: connections, slow requests, floods; and a proxy that may speak for users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOBODY = __import__("pwd").getpwuid(65534).pw_name
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """A private site with a waiting job of nobody's and one of bob's, and history."""
+    """A private site with a waiting job of nobody and one of bob, and history."""
     now = time.time()
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
@@ -69,7 +69,7 @@ def connected(server: Server) -> socket.socket:
 
 
 def rest(opened: socket.socket) -> bytes:
-    """All that comes until the server hangs up."""
+    """Return everything that arrives until the server closes the connection."""
     taken = b""
     while part := opened.recv(65536):
         taken += part
@@ -88,7 +88,7 @@ def test_a_request_that_drips_in_is_ended_after_one_total_time(server: Server, m
     monkeypatch.setattr(connection, "REQUEST_S", 0.3)
     with connected(server) as slow:
         try:
-            while True:  # every byte would start a clock anew that counts from the last one
+            while True:  # with each byte, a clock that counts from the last byte would start again
                 slow.sendall(b"X")
                 if b"408" in _waiting(slow):
                     break
@@ -96,7 +96,7 @@ def test_a_request_that_drips_in_is_ended_after_one_total_time(server: Server, m
             pass
     with connected(server) as silent:
         assert b"408 Request Timeout" in rest(silent)
-    assert status(server, "/v1/start?job=100")[0] == 404  # no forecast yet: but it is answered
+    assert status(server, "/v1/start?job=100")[0] == 404  # no prediction yet, but an answer
 
 
 def _waiting(slow: socket.socket) -> bytes:
@@ -205,11 +205,11 @@ def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
 
     with Server(named, named["listen"], lambda _: None) as server:
         assert as_user(NOBODY, str(server.address)) == "403"
-        assert as_user("www-data", str(server.address)) == "404"  # bob's: no forecast of it yet
+        assert as_user("www-data", str(server.address)) == "404"  # bob's job, which has no prediction yet
 
 
 def test_health_is_worked_out_once_for_all(server: Server, settings: Settings) -> None:
-    """What is said the second time is what was found before the store was taken away."""
+    """The second answer is what was computed before the store became unreachable."""
     found = status(server, "/v1/health")
     assert found[0] == 200
     there = Path(settings["store"])
@@ -268,7 +268,8 @@ def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeyp
 def test_who_waits_when_the_service_ends_is_told_to_ask_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by make try-deb: after the time for last answers, such a one got a 500, and the log a traceback."""
+    """Regression from make try-deb: after the time for last answers, such a client got a 500, and the log a
+    traceback."""
     asked = threading.Event()
 
     async def never(answer: object, seconds: float) -> None:
@@ -290,7 +291,7 @@ def test_who_waits_when_the_service_ends_is_told_to_ask_again(
 
 
 def test_what_nobody_waits_for_any_more_ends(settings: Settings) -> None:
-    """Reading stops at the end of the time an answer has, not when the whole history has been read."""
+    """Reading stops when an answer's time is over, not when the whole history has been read."""
     from batchcast.store.reader import Reader, TooLong, time_to_read
 
     reader = Reader(settings["store"])

@@ -90,7 +90,7 @@ BROKEN: dict[str, tuple[bytes, int]] = {
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """An open site with one waiting job, in a place that every user may reach."""
+    """An open site with one waiting job, at a location that every user may reach."""
     now = time.time()
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
@@ -174,7 +174,7 @@ def test_who_hangs_up_anywhere_in_a_request_is_forgotten_and_no_defect(serves: t
     for cut in range(1, len(whole) + 1, 5):
         with connected(server.address) as hasty:
             hasty.sendall(whole[:cut])
-            if cut % 2:  # at once, and what is on its way is lost
+            if cut % 2:  # close at once, so that bytes on their way are lost
                 hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         assert answers(server.address)
     assert not [line for line in log if "status=5" in line or line.startswith("error")]
@@ -267,7 +267,7 @@ def test_500_silent_connections_of_nine_users_keep_nobody_from_asking(settings: 
 
 
 class Process:
-    """`batchcast serve` as a process of its own."""
+    """`batchcast serve` in a separate process."""
 
     def __init__(self, settings: Settings, files: int, listen: str = "127.0.0.1:0") -> None:
         command = [sys.executable, "-m", "batchcast", "serve", "--store", settings["store"], "--listen",

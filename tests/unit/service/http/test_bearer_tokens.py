@@ -1,4 +1,4 @@
-"""Bearer tokens on loopback, on the socket and behind a proxy: a token shows its own user's jobs and no others."""
+"""Tests bearer tokens on loopback, on the socket and behind a proxy: a token shows only its own user's jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PEOPLE = ("ada", "bob")
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """A private site with a waiting job of each."""
+    """A private site with one waiting job of each user."""
     monkeypatch.setattr(admission, "HELD_S", 0.0)
     now, path = time.time(), str(tmp_path / "s.db")
     store = Store(path, create=True)

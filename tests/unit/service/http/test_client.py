@@ -1,4 +1,4 @@
-"""The client that programs copy: answers of a real server, and requests that stay as they were without one."""
+"""Tests the client that programs copy: answers of a real server, and unchanged requests without a server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_request_is_shortened_and_never_made_longer(made: Made, tmp_path: Path
 
 
 def asked_until_loaded(client: Client, choices: list[Any], user: str) -> list[Start | None]:
-    """What the service says once the process that answers has loaded what it needs: a second or ten."""
+    """Return the service's answer once its answering process has loaded, which takes one to ten seconds."""
     until = time.monotonic() + 120.0
     while not any(found := client.starts(choices, user)) and time.monotonic() < until:
         assert client.not_before == 0.0, "who asks too early is told so: the service is not left alone"
@@ -105,7 +105,7 @@ def test_a_service_that_hangs_costs_its_patience_once(tmp_path: Path, caplog: py
 
 @contextmanager
 def answering(path: Path, said: bytes) -> Iterator[str]:
-    """A socket where the first who asks is told this."""
+    """A socket that sends this answer to its first client."""
 
     def answer() -> None:
         connection = server.accept()[0]
@@ -223,7 +223,7 @@ def test_the_command_prints_what_was_written_where_an_option_is_wrong(capsys: py
 def test_a_workflow_stays_at_home_without_an_answer_about_clusters(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """No program, one that fails, and an option with a line end: the job goes where it would have gone."""
+    """If the program is missing or fails, or an option contains a line end, the job goes to its usual cluster."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert Client().best_cluster({"ntasks": 4}, "home") == "home"
     program = tmp_path / "batchcast"

@@ -1,4 +1,4 @@
-"""The API keeps to its own description, whatever is asked: drawn from the OpenAPI document, never a 500."""
+"""Tests that the API follows its own OpenAPI document for any question drawn from it, and never returns 500."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALUES = st.one_of(WORDS, st.text(max_size=40), st.integers().map(str), st.float
 
 @st.composite
 def questions(draw: st.DrawFn) -> tuple[str, str]:
-    """A path of the document and its query: documented parameters, each maybe, one perhaps twice or unheard of."""
+    """A path of the document and a query: documented parameters, each optional, perhaps one twice or an unknown one."""
     place = draw(st.sampled_from(sorted(DOCUMENT["paths"])))
     names = [one["name"] for one in DOCUMENT["paths"][place]["get"]["parameters"]]
     chosen = draw(st.lists(st.sampled_from([*names, "x"]), max_size=5)) if names else []
@@ -46,7 +46,7 @@ def questions(draw: st.DrawFn) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[dict[bool, Settings]]:
-    """An open and a private site with sixty jobs of six users, and some that wait."""
+    """An open and a private site with sixty jobs of six users, some of them waiting."""
     with tempfile.TemporaryDirectory() as place:
         yield {
             private: load({"store": _store(str(Path(place) / f"{private}.db"), private, time.time())}, {})
@@ -55,7 +55,7 @@ def stores() -> Iterator[dict[bool, Settings]]:
 
 
 def keeps_to(place: str, status: int, text: str) -> None:
-    """Whether an answer is one that the document gives for this place."""
+    """Return whether the document allows this answer for this path."""
     documented = DOCUMENT["paths"][place]["get"]["responses"]
     assert str(status) in documented, f"{status} is not among {', '.join(documented)}: {text[:300]}"
     content = documented[str(status)]["content"]
@@ -67,7 +67,7 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int}
 
 
 def conforms(value: Any, schema: dict[str, Any]) -> None:
-    """The few words of JSON Schema that the document uses."""
+    """Check the few keywords of JSON Schema that the document uses."""
     assert schema.keys() <= {"type", "required", "properties", "items", "const"}, "a word this test does not know"
     if "const" in schema:
         assert value == schema["const"]
@@ -103,7 +103,7 @@ def test_what_is_no_count_is_no_defect(stores: dict[bool, Settings], query: str)
 
 
 def test_a_number_too_long_for_a_job_is_no_job_and_no_file(stores: dict[bool, Settings]) -> None:
-    """Found by schemathesis (python -m tools.try_api): such a name was looked for among the files."""
+    """Regression from schemathesis (python -m tools.try_api): such a name was looked up among the files."""
     found = api.reply(stores[False], "/v1/walltime?job=" + "0" * 300, Viewer("user1"))
     assert found.status == 400
     assert "not a job id" in found.body

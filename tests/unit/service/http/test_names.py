@@ -1,4 +1,4 @@
-"""On a private site nobody's name reaches another user, whatever is asked: a thousand questions a kind of store."""
+"""Tests with a thousand questions per kind of store that on a private site no user's name reaches another user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = {
 
 
 def drawn(rng: random.Random, places: list[str]) -> str:
-    """One question: a place and some of the words that some place knows."""
+    """A question: a path and some of the parameters that any path knows."""
     names = rng.sample(sorted(WORDS), rng.randint(0, 4))
     query = "&".join(f"{name}={quote(rng.choice(WORDS[name]))}" for name in names)
     return rng.choice(places) + (f"?{query}" if query else "")

@@ -1,4 +1,4 @@
-"""The real server on a real socket: the documents of --json, to those who may see them."""
+"""Tests the real server on a real socket: it returns the documents of --json to users who may see them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USERS = [f"user{k}" for k in range(6)]
 
 
 class Past:
-    """Sixty finished jobs of six users, and one of each that waits."""
+    """A store with sixty finished jobs of six users, and one waiting job of each."""
 
     def __init__(self, private: bool) -> None:
         self.time, self.private = 1000.0, private
@@ -74,7 +74,7 @@ class Past:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Settings]:
-    """The settings of an open and of a private site, as of second 2700."""
+    """The settings of an open and of a private site, with the clock at second 2700."""
     found = {}
     for private in (False, True):
         past = Past(private)
@@ -112,7 +112,7 @@ def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings
     with service.Server(made(False), str(tmp_path / "api.sock") if listen == "unix" else listen, print) as server:
         for target in TARGETS if listen == "unix" else TARGETS[:1]:
             status, document = get(server, target)
-            if target.startswith("/v1/walltime"):  # the store's clock stands at 1970: no job is recent enough
+            if target.startswith("/v1/walltime"):  # the store's clock is in 1970, so no job is recent enough
                 assert status == 404
                 continue
             assert status == 200, document
@@ -127,7 +127,7 @@ def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool]
         assert stat.S_ISSOCK(path.stat().st_mode)
         seen: list[Peer] = []
         peer, server.admission.peer = server.admission.peer, lambda c: seen.append(peer(c)) or seen[-1]  # type: ignore[method-assign]
-        assert get(server, "/v1/start?user=user1")[0] == 200  # we run the service: we see everything
+        assert get(server, "/v1/start?user=user1")[0] == 200  # the test's user runs the service, so it sees everything
         assert seen[0].viewer == Viewer(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
         with pytest.raises(BatchcastError, match="another server answers"):
             Server(made(True), str(path), print)
@@ -140,7 +140,7 @@ def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool]
 
 
 def asked(settings: Settings, target: str, who: Viewer) -> tuple[int, Any]:
-    found = api.reply(settings, target, who, now=2710.0 + 86400)  # the day of the jobs is over
+    found = api.reply(settings, target, who, now=2710.0 + 86400)  # the day of these jobs is complete
     return found.status, json.loads(found.body)
 
 
@@ -205,7 +205,7 @@ def test_what_is_not_a_get_and_what_comes_from_elsewhere_is_refused(made: Callab
         with socket.create_connection(server.address[:2]) as rude:
             rude.sendall(b"\x00\xff junk\r\n\r\n")
             answer = b""
-            while piece := rude.recv(4096):  # the head may come before the body
+            while piece := rude.recv(4096):  # the head may arrive before the body
                 answer += piece
             assert b"batchcast/error/1" in answer
         assert get(server, "/v1/health")[0] == 200
@@ -229,7 +229,7 @@ HEAD = "GET {} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def raw(server: Server, target: str) -> tuple[int, Any]:
-    """As `batchcast.lua` asks; everything up to the end of the connection."""
+    """Send the request that `batchcast.lua` sends; return everything until the connection ends."""
     with socket.socket(socket.AF_UNIX) as one:
         one.settimeout(10)
         one.connect(str(server.address))
@@ -242,7 +242,7 @@ def raw(server: Server, target: str) -> tuple[int, Any]:
 
 
 def told(document: Any) -> Any:
-    """Without what moves from one question to the next."""
+    """Return the document without the values that change between questions."""
     return {**document, "results": [{**r, "likely_start_s": 0, "by_90_start_s": 0} for r in document["results"]]}
 
 
@@ -258,7 +258,7 @@ def test_the_short_way_says_what_the_usual_way_says(
         return replied
 
     monkeypatch.setattr(app._FromMemory, "_reply", noted)
-    own_header = {"X-Own": "1"}  # sends the question past the short way
+    own_header = {"X-Own": "1"}  # sends the question past the fast path
     log: list[str] = []
     with service.Server(made(False), str(tmp_path / "api.sock"), log.append) as server:
         target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
@@ -270,9 +270,9 @@ def test_the_short_way_says_what_the_usual_way_says(
         for wrong in ("/v1/hint?user=user1&ntasks=many", "/v1/hint?partition=none&user=nobody", "/v1/hint?x=1&user=a"):
             assert raw(server, wrong) == get(server, wrong, **own_header)
         asked = len(short)
-        assert raw(server, "/v1/report?user=user0&starttime=uts0")[0] == 200  # any other question goes the usual way
+        assert raw(server, "/v1/report?user=user0&starttime=uts0")[0] == 200  # any other question takes the usual path
         assert len(short) == asked
-    assert sum("path='/v1/hint' status=200" in line for line in log) == 3  # each is in the log
+    assert sum("path='/v1/hint' status=200" in line for line in log) == 3  # each request is in the log
 
 
 def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(

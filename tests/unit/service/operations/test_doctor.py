@@ -1,4 +1,4 @@
-"""Doctor fails where something is wrong, though every part answers."""
+"""Tests that doctor fails if something is wrong although every part answers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> 
 
 
 def run_times(path: str, jobs: int, fell_back: int) -> None:
-    """Run-time forecasts of irpa, so many of them answered by its fallback."""
+    """Run-time predictions of irpa, this many of them from its fallback."""
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"user_id": "ada"})
                 for k in range(jobs)]  # fmt: skip
@@ -97,7 +97,7 @@ def test_few_fallbacks_or_few_jobs_are_no_warning(path: str, jobs: int, fell_bac
 
 
 def growing(path: str, jobs: int) -> None:
-    """A queue that grows: every job waits; `short` promised 50 s, `long` 10,000, and said so to each."""
+    """A growing queue in which every job waits; `short` predicted 50 s and `long` 10,000 s for each."""
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"partition_id": "main"})
                 for k in range(jobs)]  # fmt: skip
@@ -127,7 +127,7 @@ def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> N
     growing(path, 40)
     methods = ["short", "long"]
     assert track_record.best_of(path, "c", methods, NOW) == "short", "the other's promise cannot be judged yet"
-    with Store(path).begin() as connection:  # some start, late by the one and in time by the other
+    with Store(path).begin() as connection:  # some jobs start, late by one method and in time by the other
         seen = [Sighting(str(k), str(k), NOW - 9000 + k, "RUNNING", start_time=NOW - 5000 + k) for k in range(100, 130)]
         history.take_in(connection, "c", seen, NOW)
         rows = [
@@ -151,7 +151,7 @@ def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> N
 
 @pytest.mark.parametrize(("missed", "answers"), [(lambda k: 40 <= k < 70, "first"), (lambda k: k % 10 < 3, "second")])
 def test_one_bad_spell_does_not_change_the_method_and_misses_all_along_do(path, missed, answers) -> None:
-    """A drained node makes everybody late who waits at that time: that says nothing of the other days."""
+    """A drained node makes every job late that waits at that time, which says nothing about other days."""
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 9000 + k, "RUNNING", start_time=NOW - 8900 + k) for k in range(100)]
         history.take_in(connection, "c", seen, NOW)
@@ -194,7 +194,7 @@ def test_how_memory_is_measured_is_said_once_unless_it_changed_since_the_last_lo
 
 @pytest.mark.parametrize(("free", "wanted"), [(1e9, "ok"), (100e6, "warning"), (1e6, "failed")])
 def test_a_disk_without_room_is_a_failure(path: str, monkeypatch: pytest.MonkeyPatch, free: float, wanted: str) -> None:
-    """It was "0.0 GB free -> make room before it is full", a warning, while nothing could be written."""
+    """Regression: doctor only warned "0.0 GB free -> make room before it is full" while nothing could be written."""
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     assert state(path, "store's disk") == wanted
 
@@ -229,7 +229,7 @@ def test_a_collector_that_cannot_see_jobs_is_a_failure_with_the_command(path: st
 def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
     path: str, monkeypatch: pytest.MonkeyPatch, kept: int, named: str, state: str, said: str
 ) -> None:
-    """Nothing said that the machine was stale: jobs ran in a new partition, and --test knew none of that name."""
+    """Regression: doctor did not report an outdated machine; jobs ran in a new partition that --test did not know."""
     if kept:
         machine_path(path, "c").write_text(toml_of(homogeneous(kept, 4)))
     now = SimpleNamespace(machine=lambda: homogeneous(3, 4))
@@ -239,7 +239,7 @@ def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
 
 
 def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path: str) -> None:
-    """At one minute accuracy said "believe it: 94 %" and start 77 %: only started jobs were in the headline."""
+    """Regression: at one minute accuracy said 94 % and start 77 %, because the headline counted only started jobs."""
     growing(path, 25)
     with Store(path).begin() as connection:
         started = [Sighting(f"90{k}", f"90{k}", NOW - 9000 + k, "COMPLETED", start_time=NOW - 8990 + k,
@@ -274,7 +274,7 @@ def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path
 
 
 def test_doctor_fails_when_accuracy_says_that_long_waits_are_not_reliable(path: str) -> None:
-    """Most jobs start at once, as predicted, and hide that the bound of those who wait does not hold."""
+    """Most jobs start at once, as predicted, and hide that the bounds of waiting jobs do not hold."""
     with Store(path).begin() as connection:
         started = [Sighting(f"9{k}", f"9{k}", NOW - 90_000 + k, "COMPLETED", start_time=NOW - 80_000 + k,
                             end_time=NOW - 8000, asked={"partition_id": "main"}) for k in range(25)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The units that `batchcast install` writes: for this site, closed where they must be, and none names a store."""
+"""Tests the units that `batchcast install` writes: for this site, sandboxed as needed, and without a store's name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_units_write_for_nobody_else_and_name_no_store(name: str, tmp_path: Path
 
 
 def test_the_end_of_the_service_is_not_the_end_of_what_it_works_out(tmp_path: Path) -> None:
-    """systemd tells the end to every process of a unit otherwise: who was being answered got a 503 (make try-deb)."""
+    """Otherwise systemd signals every process of a unit, and clients that were being answered got a 503 (make
+    try-deb)."""
     assert "KillMode=mixed" in installed(tmp_path, "--private-jobs", "yes")["batchcast-serve.service"].splitlines()
 
 
@@ -75,7 +76,7 @@ def test_they_start_the_program_that_wrote_them(tmp_path: Path) -> None:
 def test_a_python_that_the_collectors_user_cannot_start_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A venv in /opt made with root's own Python starts for root alone."""
+    """A venv in /opt made with root's own Python can be started by root only."""
     import sys
 
     monkeypatch.setattr(sys, "base_prefix", "/usr")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What *The cluster* and *For operators* say of a site that has collected for a few hours."""
+"""Tests *The cluster* and *For operators* on a site that has collected for a few hours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Viewer("root", sees_all=True)
 
 
 def store_with(place: Path, *seen: dict[str, Any]) -> Settings:
-    """A store of one machine of four processors that holds these jobs."""
+    """A store of one machine of four processors with these jobs."""
     store = Store(str(place / "s.db"), create=True)
     with store.begin() as connection:
         clock_jobs.write_meta(connection, "c", total_procs=4.0, cycle_at=NOW, snapshot_at=NOW, interval_s=30.0)
@@ -72,7 +72,8 @@ def test_where_nothing_has_ended_they_begin_with_the_first_submission(tmp_path: 
 
 
 def test_what_waiting_jobs_ask_for_is_rounded_on_a_private_site_alone(tmp_path: Path) -> None:
-    """Of a series of exact processors, two looks a moment apart give the size of the one job between them."""
+    """From a series of exact processor counts, two queries a moment apart reveal the size of the one job between
+    them."""
     settings = store_with(tmp_path, *(waits(NOW - 2 * HOUR) | {"req_procs": procs} for procs in (389.0, 400.0, 1024.0)))
     shown = [
         max(

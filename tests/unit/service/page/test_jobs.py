@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What *My jobs* and *The cluster* put together: jobs alike in one line, a young site from its first job on."""
+"""Tests *My jobs* and *The cluster*: similar jobs in one line, and a young site from its first job on."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ def test_a_start_that_nobody_knows_comes_last() -> None:
 
 
 def test_my_jobs_says_which_limit_lets_a_job_start_before_a_maintenance(tmp_path: Path) -> None:
-    """A job of five days waits for a maintenance in three days; the page says what support staff write by hand."""
+    """A job of five days waits for a maintenance in three days; the page gives the advice that support staff write by
+    hand."""
     path, now, day = str(tmp_path / "s.db"), time.time(), 86400.0
-    begin = now + 3 * day + 615.0  # ten minutes for the scheduler, and a quarter of one for this test
+    begin = now + 3 * day + 615.0  # ten minutes for the scheduler, and a quarter of a minute for this test
     power = {"name": "power", "start": begin, "end": begin + day, "maintenance": True}
     with Store(path, create=True).begin() as connection:
         for job_id, reason in (("7", "ReqNodeNotAvail, Reserved for maintenance"), ("8", "Priority")):

@@ -1,4 +1,4 @@
-"""The pages as two users of a private site see them: each their own, and nothing of the other."""
+"""Tests the pages as two users of a private site see them: each sees only own jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 
-pytestmark = pytest.mark.long  # its site learns from 1,100 jobs first
+pytestmark = pytest.mark.long  # its site has 1,100 jobs to learn from first
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to speak for other users as a proxy")
 PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "jana", "kurt")
 PAGES = ("/", "/jobs", "/script", "/accuracy", "/cluster", "/operators")
@@ -26,7 +26,7 @@ PAGES = ("/", "/jobs", "/script", "/accuracy", "/cluster", "/operators")
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[tuple[Settings, Server]]:
-    """A private site, reached by a proxy that runs as nobody and says for whom it asks."""
+    """A private site, reached through a proxy that runs as nobody and names the user."""
     from tools.demo_site import build
 
     proxy = __import__("pwd").getpwuid(65534).pw_name
@@ -149,7 +149,7 @@ def test_what_comes_from_a_log_is_text(site: tuple[Settings, Server], ask: objec
 
 
 def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, Server]) -> None:
-    """By the service's own user, who sees everything."""
+    """Ask as the service's own user, who sees everything."""
     from batchcast.service.operations.metrics import outcomes
 
     settings, server = site
@@ -183,7 +183,7 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
 
 @as_root
 def test_a_limit_loads_nothing_that_only_waits_need(site: tuple[Settings, Server]) -> None:
-    """The clock that is kept holds fitted models of waits; a limit's answer reads them and asks none."""
+    """The saved clock contains fitted models of waits; an answer about limits loads them and uses none."""
     from batchcast.store.place import clock_path
 
     store = site[0]["store"]

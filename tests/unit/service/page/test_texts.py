@@ -1,4 +1,4 @@
-"""What the service says in sentences, the pages say in the reader's language."""
+"""Tests that the pages show the service's sentences in the reader's language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The planner against a scripted slurmctld and a real store: what is written before, and what goes back regardless."""
+"""Tests the planner against a scripted slurmctld and a real store: what is recorded first, and what is always
+restored."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def test_an_administrator_writes_a_token_beside_what_others_wrote_and_takes_it_a
     site.slurm.jobs["2"].limit = 90  # somebody else's now
     site.cycle()
     assert [job.admin_comment for job in site.slurm.jobs.values()] == ["nights only", ""]
-    assert len(site.slurm.commands) == 4  # one update a job, and one for what nothing stands behind
+    assert len(site.slurm.commands) == 4  # one update per job, and one for the job without an entry
 
 
 def test_a_comment_that_is_refused_costs_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,7 @@ def test_killed_while_scontrol_was_under_way_it_goes_on_from_what_it_sees(tmp_pa
     site.slurm.jobs["1"].state = "RUNNING"
     site.cycle()
     assert site.slurm.jobs["1"].limit == 120
-    site.slurm.jobs["1"].limit = 60  # that of the dead one arrives now
+    site.slurm.jobs["1"].limit = 60  # the update of the dead agent arrives now
     if not arrives:
         assert site.cycle() == (0, 1, 0)
         assert site.slurm.jobs["1"].limit == 120
@@ -165,11 +166,12 @@ def test_where_the_store_cannot_be_written_nothing_is_planned_and_everything_goe
     done = site.planner.cycle("c")
     assert any("is full" in problem for problem in done.problems)
     assert [job.limit for job in site.slurm.jobs.values()] == [120, 120, 60]
-    site.cycle()  # 3 still waits: nobody could write down what comes next
+    site.cycle()  # job 3 still waits: the store could not record the next change
     assert [job.limit for job in site.slurm.jobs.values()] == [120, 120, 120]
     monkeypatch.setattr(planned, "write", write)
     site.cycle()
-    assert (site.state("1"), site.state("3")) == (State.RESTORED, State.RESTORED)  # caught up, and not another's
+    # the own earlier update has arrived, not another program's
+    assert (site.state("1"), site.state("3")) == (State.RESTORED, State.RESTORED)
     later = [site.cycle() for _ in range(6)]
     assert (later[0], later[-1]) == ((0, 0, 0), (0, 0, 2))
 
@@ -283,16 +285,16 @@ def test_a_second_collector_with_a_store_of_its_own_plans_no_job_of_the_first_an
     assert site.cycle() == (2, 0, 2)
     before = len(site.slurm.commands)
     done = second.planner.cycle("c")
-    assert done.counts == (0, 0, 0)  # its hour of OverTimeLimit would have gone below that of the first
+    assert done.counts == (0, 0, 0)  # one hour of OverTimeLimit would put the second limit below the first
     assert len(site.slurm.commands) == before
     assert [job.limit for job in site.slurm.jobs.values()] == [60, 60]
     whys = {why for *_, why in second.planner.preview("c")}
-    if level == "Administrator":  # the first one's tokens are seen, and stay
+    if level == "Administrator":  # the tokens of the first batchcast are seen, and stay
         assert any("2 jobs, 1 say, are left alone: another batchcast plans it" in said for said in done.problems)
         assert second.planner.cycle("c").problems == []  # said once
         assert all(job.admin_comment.startswith("batchcast:limit=") for job in site.slurm.jobs.values())
         assert whys == {PLANNED_BY_ANOTHER}
-    else:  # by what was submitted; the second job named no --time, and its partition's default is two hours
+    else:  # by the submission: the second job had no --time, and its partition's default is two hours
         assert {why.partition(" below ")[2] for why in whys} == {
             "what it was submitted with",
             "its partition's default",

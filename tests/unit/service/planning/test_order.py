@@ -1,4 +1,5 @@
-"""The live order on a scripted Slurm: written before it is asked for, read back, given back, others' left alone."""
+"""Tests the live order on a scripted Slurm: recorded before the call, read back, restored, and others' factors
+unchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) 
     one = site(tmp_path)
     done = look(one)
     now = factors(one)
-    assert now["2"] > now["1"] > 0  # forecast 15 min, cut by the limit of 10
+    assert now["2"] > now["1"] > 0  # predicted to take 15 min, cut by the limit of 10 min
     assert (done.ordered, done.placed, done.problems) == (2, 2, [])
     assert [job.limit for job in one.slurm.jobs.values()] == [120, 10]
     calls = len(one.slurm.commands)
@@ -66,7 +67,8 @@ def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) 
 
 
 def test_a_job_counts_as_an_eighth_of_its_limit_at_least_whatever_was_taught(tmp_path: Path) -> None:
-    """All three are forecast to take 15 min. Whoever taught that with short jobs gains the long job little."""
+    """All three jobs are predicted to take 15 min. A user who taught the predictor this with short jobs gains little
+    for the long job."""
     one = site(tmp_path, Job("1", 2400), Job("2", 60), Job("3", 480))
     look(one)
     now = factors(one)
@@ -106,7 +108,7 @@ def ran(
 
 @pytest.mark.parametrize("changed", [{"app_id": "c2"}, {"job_name": "other"}], ids=["command", "name"])
 def test_a_new_name_or_a_changed_command_starts_from_the_time_limit(tmp_path: Path, changed: dict[str, str]) -> None:
-    """All jobs are forecast to take 15 min. Eve's job 1 is like those that ended; job 2 has another command or name."""
+    """All jobs are predicted to take 15 min. Eve's job 1 is like the ended jobs; job 2 has another command or name."""
     one, kind = site(tmp_path, Job("1", 600), Job("2", 600), Job("3", 600)), {"job_name": "w_1", "app_id": "c1"}
     belongs_to(one, job1="eve", job2="eve", job3="ada")
     with one.store.begin() as connection:
@@ -137,7 +139,8 @@ def belongs_to(one: Site, **users: str) -> None:
 
 @pytest.mark.parametrize("running", [False, True])
 def test_a_user_whose_jobs_run_past_their_predictions_is_ordered_by_time_limits(tmp_path: Path, running: bool) -> None:
-    """Eve taught the predictor 15 min with a hundred short jobs. Then her long job ran on; Ada's ended as predicted."""
+    """Eve taught the predictor 15 min with a hundred short jobs. Then her long job ran on; Ada's jobs ended as
+    predicted."""
     one = site(tmp_path, Job("1", 600), Job("2", 120), Job("3", 600))
     belongs_to(one, job1="eve", job2="ada", job3="ada")
     for _ in range(100):
@@ -202,7 +205,7 @@ def test_somebody_elses_factor_is_never_touched(tmp_path: Path) -> None:
     one.slurm.jobs["1"].factor = 77
     look(one)
     assert factors(one)["1"] == 77
-    one.slurm.jobs["2"].factor = 5  # an operator sets another one over ours
+    one.slurm.jobs["2"].factor = 5  # an operator replaces our factor
     assert look(one).placed == 0
     assert factors(one) == {"1": 77, "2": 5}
 
@@ -222,7 +225,7 @@ def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None
 def test_off_counts_what_stands_while_slurmctld_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As seen on a stopped slurmctld of the lab: `plan --off` said that none was left."""
+    """Regression from a stopped slurmctld in the lab: `plan --off` reported that no factor was left."""
     one = site(tmp_path)
     look(one)
     with one.store.begin() as connection:
@@ -288,7 +291,7 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     assert "Access/permission denied" in done.problems[0]
     calls = len(one.slurm.commands)
     look(one)
-    assert len(one.slurm.commands) == calls  # not before an hour is over
+    assert len(one.slurm.commands) == calls  # not before an hour has passed
     one.slurm.refuses, one.slurm.time = False, one.slurm.time + 3600.0
     assert look(one).placed == 2
 
@@ -397,7 +400,7 @@ def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkey
 
 
 def test_plan_counts_no_place_that_was_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As seen on a real Slurm: after `plan --off` it went on counting places while the jobs waited."""
+    """Regression on a real Slurm: after `plan --off` the collector kept computing places while the jobs waited."""
     one = site(tmp_path)
     look(one)
     config = tmp_path / "right.toml"
@@ -428,7 +431,8 @@ def mixed_queues(draw: st.DrawFn) -> list[Job]:
 def test_within_an_account_priorities_stay_in_their_qos_and_partition(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[Job], within: str, band: int
 ) -> None:
-    """A job of a high QOS once fell from 20,170 to 1, as if its priority were its account's to deal out."""
+    """Regression: a job of a high QOS fell from 20,170 to 1, because its priority was redistributed within its
+    account."""
     one = Site(
         tmp_path_factory.mktemp("site"), *jobs, plan="order", plan_within=within, plan_band=band, plan_partitions="",
         plan_qos="high,normal,scavenger",
@@ -497,7 +501,8 @@ def test_doctor_and_the_dry_run_say_the_most_that_a_job_would_lose(
 
 
 def test_after_off_nothing_is_asked_or_written_any_more(tmp_path: Path) -> None:
-    """82 times a factor of 0 was written over 0, hours after `plan --off`, with three times as many calls a cycle."""
+    """Regression: a factor of 0 was set again 82 times, hours after `plan --off`, with three times as many calls a
+    cycle."""
     one = site(tmp_path, Job("1", 120), Job("2", 10), Job("3", 30))
     look(one)
     with one.store.begin() as connection:
@@ -539,7 +544,7 @@ def test_that_the_watchdog_stopped_planning_is_said_by_plan_doctor_and_the_dry_r
 
 
 def questions(one: Site) -> list[str]:
-    """Run a cycle of a collector that knows when slurmctld started; return what it asked slurmctld."""
+    """Run a cycle of a collector that knows when slurmctld started; return its calls to slurmctld."""
     one.slurm.time += 30.0
     answer, asked = one.slurm.ask, []
 
@@ -561,7 +566,7 @@ def switched_off(one: Site) -> None:
 
 @pytest.mark.parametrize("plan", ["limits", "order", "both"])
 def test_after_off_two_cycles_give_back_and_check_and_the_third_asks_nothing(tmp_path: Path, plan: str) -> None:
-    """Beside a real Slurm there were 7.6 calls a cycle hours after `plan --off`, and 3.4 before planning."""
+    """Regression on a real Slurm: 7.6 calls a cycle hours after `plan --off`, instead of 3.4 before planning."""
     one = site(tmp_path, Job("1", 120), Job("2", 90), plan=plan, plan_lag_s=3600.0)
     assert questions(one)
     switched_off(one)
@@ -579,7 +584,7 @@ def test_after_off_two_cycles_give_back_and_check_and_the_third_asks_nothing(tmp
 
 @pytest.mark.parametrize("plan", ["limits", "order"])
 def test_off_looks_again_when_slurmctld_has_started_anew(tmp_path: Path, plan: str) -> None:
-    """A slurmctld that is killed restores its saved state, in which the job may still be planned."""
+    """A killed slurmctld restores its saved state, in which the job may still be planned."""
     one = site(tmp_path, Job("1", 120), plan=plan)
     questions(one)
     job = one.slurm.jobs["1"]
@@ -605,12 +610,13 @@ def test_a_held_job_whose_factor_went_back_gets_no_zero_over_zero_from_a_new_pro
 
 
 def test_off_in_the_middle_of_a_cycle_keeps_the_cycle_from_setting_factors(tmp_path: Path) -> None:
-    """On a lab job 33 got its factor back from `plan --off`, and a second later again from a cycle that had begun."""
+    """Regression in the lab: `plan --off` restored job 33's factor, and a cycle that had begun set it again a second
+    later."""
     one = site(tmp_path)
     answer, asked = one.slurm.ask, []
 
     def ask(command: Sequence[str]) -> Answer:
-        if not asked:  # an operator, while the cycle reads the queue
+        if not asked:  # an operator runs `plan --off` while the cycle reads the queue
             switched_off(one)
         asked.append(command)
         return answer(command)

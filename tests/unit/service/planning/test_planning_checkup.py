@@ -1,4 +1,4 @@
-"""What `doctor` says of planning from the store alone: who else changes limits, and whether looks are soon enough."""
+"""Tests doctor's checks of planning from the store alone: other programs that change limits, and late cycles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ NOW = 1e6
 
 
 def said(tmp_path: Path, foreign: int, others: tuple[str, ...] = (), **settings: object) -> dict[str, tuple[str, str]]:
-    """What is said of a hundred planned jobs, of which so many were changed by somebody: state and fact by check."""
+    """Return the state and the fact of each check, for a hundred planned jobs of which this many were changed by
+    somebody."""
     place = str(tmp_path / "s.db")
     store = Store(place, create=True)
     with store.begin() as connection:

@@ -1,4 +1,4 @@
-"""Limits given back as jobs start: the list that the planner keeps, and the script that reads it."""
+"""Tests limits that are restored as jobs start: the list that the planner writes, and the script that reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A past week under planning: who would have been planned, who not and why, and what it would have brought."""
+"""Tests planning on a past week: which jobs would have been planned, which not and why, and the effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ TERMS = Terms(
 
 
 def store(tmp_path: Path, count: int = 40, step: float = 600.0, run: float = HOUR) -> str:
-    """Every `step` a job of an hour that asks for four, in turn wide and narrow; all waited, but the first."""
+    """Every `step` seconds a one-hour job that requests four hours, alternately wide and narrow; all but the first
+    waited."""
     place = str(tmp_path / "s.db")
     opened = Store(place, create=True)
     with opened.begin() as connection:
@@ -59,7 +60,7 @@ def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_
     place = store(tmp_path)
     settings = load({"store": place, "runtime": "kernel"}, {})
     one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
-    assert one.planned[1] == 2 * HOUR  # the forecast is 1.1 h, OverTimeLimit covers no more than two
+    assert one.planned[1] == 2 * HOUR  # the prediction is 1.1 h, and OverTimeLimit covers at most two hours
     assert math.isnan(one.planned[0])
     assert one.why[0] == SHORT
     assert one.why[3] == "nothing like it has ended yet"
@@ -84,11 +85,11 @@ def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Pa
     assert (rows[0.0]["planned"], rows[0.0]["never_seen"]) == (34, pytest.approx(34 * 2 / 3))
     assert "  23 of them over before a cycle, with the planned limit left in accounting" in sentences([rows[0.0]])
     assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
-    assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first, that started at once
+    assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first job, which started at once
 
 
 def test_jobs_cancelled_while_they_waited_are_summed_up_with_the_others(tmp_path: Path) -> None:
-    """`plan --dry-run` with the guide's own settings ended with "cannot convert float NaN to integer"."""
+    """Regression: `plan --dry-run` with the guide's settings ended with "cannot convert float NaN to integer"."""
     place = store(tmp_path)
     opened = Store(place)
     with opened.begin() as connection:
@@ -117,9 +118,9 @@ def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp
     assert {row["size"] for row in rows if row["part"] == "simulated"} == {"all", "2-4", "5-16"}
     assert validity.verdict
     users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
-    assert users == []  # eight jobs each: one job's luck would speak for them
+    assert users == []  # eight jobs each, where one job's luck would decide
     sizes = {row["group"]: row for row in rows if row["part"] == "group" and row["by"] == "size class"}
-    assert sizes["2-4"]["bursts"] == 5  # five users, each every 50 minutes, so no interval
+    assert sizes["2-4"]["bursts"] == 5  # five users, each every 50 minutes, so there is no interval
     assert math.isnan(sizes["2-4"]["wait_s_difference_low"])
 
 
@@ -140,7 +141,7 @@ def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: P
 
 def test_the_order_of_a_past_week_is_by_the_forecasts_of_then(tmp_path: Path) -> None:
     place = store(tmp_path)
-    settings = load({"store": place, "runtime": "kernel"}, {})  # plan is off: each way is shown
+    settings = load({"store": place, "runtime": "kernel"}, {})  # planning is off, so each mode is shown
     one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
     known = one.forecast[~np.isnan(one.forecast)]
     assert 0 < len(known) < len(one.forecast)  # the first jobs have no forecast: their limits order them
@@ -160,4 +161,4 @@ def test_the_order_of_a_past_week_is_by_the_forecasts_of_then(tmp_path: Path) ->
     set_already = replace(machine, settings={"bf_min_prio_reserve": "5000"})
     assert reserving not in {row["policy"] for row in simulated(one, set_already, settings)[0]}
     narrow = {r["policy"]: r["change_s"] for r in rows if r["part"] == "group" and r["group"] == "2-4"}
-    assert narrow["order by forecast"] < 0  # they are said to be short, and go before the wide ones
+    assert narrow["order by forecast"] < 0  # these jobs are predicted to be short, and go before the wide ones

@@ -1,4 +1,5 @@
-"""Hours that are closed to long jobs: what a simulated Slurm kept free is found, and none where it keeps nothing."""
+"""Tests hours that are closed to long jobs: hours that a simulated Slurm kept free are found, and none if it kept none
+free."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ NODES, WEEKS = 16, 20
 
 
 def recorded(seed: int, kept: tuple[Reservation, ...]) -> Queue:
-    """A machine at three quarters of what it can do, where a third of the jobs ask for six hours and more."""
+    """A machine at three quarters of its capacity, where a third of the jobs request six hours or more."""
     rng = np.random.default_rng(seed)
     jobs = 9000
     limit = rng.choice([0.5, 1.0, 3.0, 6.0, 10.0], jobs, p=[0.3, 0.3, 0.2, 0.1, 0.1]) * HOUR_S

@@ -1,4 +1,4 @@
-"""A machine learned from logs that a simulated Slurm made: what was put in is found, and nothing else."""
+"""Tests machines learned from logs of a simulated Slurm: what was put in is found, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODES, CPUS, DAYS = 16, 16, 30
 
 
 def requests(seed: int, jobs: int = 3000, users: int = 15) -> Trace:
-    """People who submit series of like jobs, a few people most of them; the machine is well used."""
+    """Users who submit series of similar jobs, a few users most of them; the machine is well used."""
     rng = np.random.default_rng(seed)
     rows: list[tuple[float, str, int, float, float]] = []
     while len(rows) < jobs:
@@ -47,7 +47,7 @@ def requests(seed: int, jobs: int = 3000, users: int = 15) -> Trace:
 
 
 def recorded(log: Trace, limits: Limits | None) -> Trace:
-    """The log with the waits that Slurm's loops give it under these limits for each user."""
+    """Return the log with the waits that Slurm's loops give under these limits for each user."""
     machine = homogeneous(NODES, CPUS, SchedulerType="sched/backfill")
     if limits is not None:
         machine = replace(
@@ -64,13 +64,13 @@ def recorded(log: Trace, limits: Limits | None) -> Trace:
 
 
 def caps_in(machine: Machine) -> Limits | None:
-    """The limits of the one class that every job of the learned machine falls under."""
+    """Return the limits of the only class of jobs of the learned machine."""
     return next((qos.limits for qos in machine.qos if qos.name.startswith("cap-")), None)
 
 
 @pytest.fixture
 def _unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes and looks are not tried: that is one simulation for each."""
+    """Skip the trial of sizes and intervals, which is one simulation each."""
     monkeypatch.setattr(fit, "SIZES", (1.0,))
     monkeypatch.setattr(fit, "LOOKS_S", ())
 
@@ -145,7 +145,7 @@ def test_refusals_and_caps_are_those_of_the_slow_twin(seed: int, users: int, job
     codes = rng.integers(-1, users, jobs)
     refused = caps.refusals(queue, codes, np.zeros(jobs, bool))
     np.testing.assert_array_equal(refused, [refusal(queue, codes, j) for j in range(jobs)])
-    with pytest.MonkeyPatch.context() as patch:  # less evidence is asked for, so that small logs have caps
+    with pytest.MonkeyPatch.context() as patch:  # the test lowers the required evidence, so that small logs have caps
         for name, least in (("LEAST_JOBS", 3), ("LEAST_GROUPS", 2), ("LEAST_OWN", 3), ("ABOVE", 0.5)):
             patch.setattr(caps, name, least)
         levels = {what: caps.held_levels(queue, codes, size, refused) for what, size in queue.counted.items()}
@@ -181,7 +181,7 @@ def test_an_outage_is_kept_and_a_drain_for_a_wide_job_is_none() -> None:
         capacity=16.0,
     )
     held = np.zeros(5, bool)
-    assert learned.outages(quiet, held) == []  # they came after the last start before it
+    assert learned.outages(quiet, held) == []  # these jobs arrived after the last start before that instant
     waiting = replace(quiet, submit=np.zeros(5))
     assert learned.outages(waiting, held) == [(0.0, day, 4)]
     busy = replace(

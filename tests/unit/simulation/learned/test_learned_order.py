@@ -1,4 +1,4 @@
-"""The order of the queue: what a simulated Slurm was told is found in its record, and nothing else."""
+"""Tests the learned queue order: the settings of a simulated Slurm are found in its record, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGE = {"PriorityType": "priority/multifactor", "PriorityMaxAge": "128-00:00:00",
 
 
 def requests(seed: int, jobs: int = 6000) -> Trace:
-    """Thirty people of whom some submit far more, on a machine that is full nearly always."""
+    """Thirty users, some of whom submit far more, on a machine that is nearly always full."""
     rng = np.random.default_rng(seed)
     user = np.minimum(rng.geometric(0.12, jobs) - 1, USERS - 1)
     limit = rng.choice([3600.0, 7200.0, 14400.0, 28800.0], jobs)
@@ -42,7 +42,7 @@ def requests(seed: int, jobs: int = 6000) -> Trace:
 
 
 def recorded(log: Trace, **words: str) -> order.Order:
-    """What is learned of the log's order after Slurm's loops ran it under these settings."""
+    """Return what is learned about the order of the log after Slurm's loops ran it under these settings."""
     machine = replace(
         homogeneous(NODES, 1, SchedulerType="sched/backfill", **words),
         qos=(Qos("normal"), Qos("high", priority=1)),

@@ -1,4 +1,4 @@
-"""Waiting time by cause: the fast sums are those of the slow twin, and they add up to the record."""
+"""Tests waiting time by cause: the fast sums equal the slow ones, and add up to the recorded waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The demo's log of a described machine: made again from its seed, and its waits are those of Slurm's loops on it."""
+"""Tests the demo's log of a described machine: equal when generated again from its seed, with waits of Slurm's
+loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic logs follow the models they name, meet what was asked for, and have users who repeat themselves."""
+"""Tests that synthetic logs follow the named models and the requested values, and have users who repeat jobs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_sizes_are_serial_powers_of_two_or_any(kind) -> None:
     assert sizes.max() == (128 if kind.narrower == 0 else 45)
     rng = np.random.default_rng(7)
     one_by_one = np.array([naive.size(rng, kind, 128) for _ in range(N // 10)])
-    assert cdf_distance(sizes, one_by_one) < 1.95 / np.sqrt(N / 11)  # Kolmogorov & Smirnov, 0.1 %
+    # the critical value of Kolmogorov and Smirnov at 0.1 %
+    assert cdf_distance(sizes, one_by_one) < 1.95 / np.sqrt(N / 11)
 
 
 @pytest.mark.parametrize("kind", [ALL, BATCH, INTERACTIVE])
