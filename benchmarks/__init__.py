@@ -1,7 +1,7 @@
-"""What was measured, by the command that prints it.
+"""Measurements, each printed by a command.
 
-`python -m benchmarks [NAME ...]` runs what `speed/` times, each module by its `run()`. The other modules are
-experiments with a command of their own, which their first lines show: `planning/` limits and the order, `waits/` their
-forecasts, `machines/` the simulated Slurm beside records, `policy/` policies and their differences, `service/` what
-runs beside a live Slurm.
+`python -m benchmarks [NAME ...]` runs the timings in `speed/`, each module by its `run()`. The other modules are
+experiments with a command of their own, shown at the top of each: `planning/` time limits and queue order, `waits/`
+wait predictions, `machines/` the simulated Slurm against records, `policy/` policies and their differences, `service/`
+the service beside a live Slurm.
 """

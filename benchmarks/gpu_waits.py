@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What GPU features give `forecast`: its errors with and without them on two GPU logs, paired over users and weeks.
+"""Effect of GPU features on `forecast`: its errors with and without them on two GPU logs, paired over users and weeks.
 
 `python -m benchmarks.gpu_waits FOLDER` reads um-dicc-2022 and mit-supercloud-2021-q1 with their maps in FOLDER. The
-first log gives no numbers of GPUs: each job of a GPU partition counts as one GPU of the partition's type.
+first log has no numbers of GPUs: each job of a GPU partition counts as one GPU of the partition's type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOGS = {
 GPU_FEATURES = [k for k, name in enumerate(NAMES) if name.startswith(("gpus: ", "gpu_type: "))]
 FIRST = 3000
 SEEDS = (0, 1, 2)
-"""Each model is fitted with three seeds and the errors are averaged: one fit differs from another by chance."""
+"""Each model is fitted with three seeds and the errors are averaged, because single fits differ by chance."""
 
 
 def read(folder: Path, name: str) -> Trace:

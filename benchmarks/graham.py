@@ -1,15 +1,15 @@
-"""The rest of the wait of jobs seen in a queue at noon: the hazard model on a cluster's snapshots.
+"""Predicts the remaining wait of jobs in a queue at noon: the hazard model on a cluster's snapshots.
 
     python -m benchmarks.graham FILE
     python -m benchmarks.graham FILE --fits 3    # the mean of three fits answers
     python -m benchmarks.graham FILE --fits 3 --every 8    # fitted anew every eight noons, as `forecast` learns on
 
-FILE is `data_on_submit_days` of mila-iqia/slurm-queue-time-pred for Graham, its daily files one after the other (CSV,
-may be .gz): a row is a job that still waited at a noon. The first 70 % of the rows by their noon teach, as far as was
-known at the first noon of the others: a job that had not started by then teaches that it waited so long. The others are
-asked for the wait that was left at their noon. Rows of one account and submission second are one array: each counts one
-over the root of their number in the fit. The file says when a job became eligible even where that was after its noon,
-where it nearly tells the start: such a job has no time of it here.
+FILE is `data_on_submit_days` of mila-iqia/slurm-queue-time-pred for Graham, its daily files concatenated (CSV, may be
+.gz): a row is a job that was waiting at a noon. The first 70 % of the rows by their noon are for training, as far as
+known at the first noon of the others: a job that had not started by then only teaches that it waited this long. For the
+other rows, the remaining wait at their noon is predicted. Rows of one account and submission second are one array: each
+has the weight 1 / sqrt(number of rows) in the fit. The file gives the instant at which a job became eligible even if
+that was after its noon, which nearly reveals the start; such a job has no eligible time here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NOT_KNOWN_THEN = (
     *("run_time", "run_time_sec", "poll_wait", "poll_wait_sec", "state", "alloc_nodes", "priority_x", "partition_id_x"),
     *("job_unique_id", "job_summary_id", "job_augment_id", "pending_id", "running_id", "sshare_id", "source_file"),
 )
-"""Columns of what came later (`partition_id_x` is where the job ran, `_y` where it waited), and numbers of rows."""
+"""Columns that were known only later (`partition_id_x` is where the job ran, `_y` where it waited), and row numbers."""
 
 
 def main() -> None:
-    """Print the shares within a factor 2 and 3, beside a constant's."""
+    """Print the shares of predictions within a factor of 2 and 3, beside a constant's shares."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file")
     parser.add_argument("--seed", type=int, default=0, help="of the first fit; the others have the next ones")
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def answers(table: dict[str, Any], at: float, until: float, seeds: range) -> np.ndarray:
-    """The curves (n, 33) of the rows from the noon `at` on and before `until`, by fits on what was known at `at`."""
+    """Return the curves (n, 33) of the rows from the noon `at` to before `until`, by fits on what was known at `at`."""
     noon, left = table["noon"], table["left"]
     teach, asked = noon < at, (noon >= at) & (noon < until)
     ended = left[teach] <= at - noon[teach]
@@ -86,7 +86,7 @@ def answers(table: dict[str, Any], at: float, until: float, seeds: range) -> np.
 
 
 def read(path: str) -> dict[str, Any]:
-    """Features (n, f), noon and rest of the wait in seconds, weight and account of each row, in order of noon."""
+    """Return features (n, f), noon and remaining wait in seconds, weight and account of each row, in order of noon."""
     import pandas
 
     rows = pandas.read_csv(path)
@@ -117,7 +117,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def unit(column: Any) -> float:
-    """How many of its own ticks a column of instants has in a second."""
+    """Return how many ticks of a column of instants are one second."""
     import pandas
 
     kind = str(pandas.to_datetime(column.iloc[:1]).dtype)
@@ -125,7 +125,7 @@ def unit(column: Any) -> float:
 
 
 def factor(said: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """The larger over the smaller, each at least a second."""
+    """Return the larger divided by the smaller value, each at least one second."""
     a, b = np.maximum(said, 1.0), np.maximum(actual, 1.0)
     return np.asarray(np.maximum(a / b, b / a))
 

@@ -1,13 +1,14 @@
-"""What a waiting job is told from the state of now, beside its submission's forecast given the time waited, by age.
+"""Predictions for waiting jobs from the current state, compared with the prediction at submission given the time
+waited, by age.
 
     python -m benchmarks.looks LOG --places 10001:15000
 
-The log is replayed by `forecast`, which every 30 submissions looks at no more than 12 of those that wait. Scored are
-the looks taken after the first and up to the last of `--places` at jobs whose wait is known, by how long they had
-waited: the CRPS of log(1 + rest of the wait), with its difference over users and weeks, and how often intervals held.
+`forecast` replays the log, and predicts after every 30 submissions for at most 12 waiting jobs. Scored are predictions
+made after the first and up to the last of `--places`, for jobs whose wait is known, by the time waited: the CRPS of
+log(1 + remaining wait), its difference over users and weeks, and the coverage of intervals.
 
-The last table is of submissions, counted in four ways. Jobs of one burst hold or fail together, so a log of a few large
-bursts is a few cases, however many its jobs are.
+The last table shows the predictions at submission, counted in four ways. Jobs of one burst are covered or missed
+together, so a log with a few large bursts has few independent cases.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ AGES = {
 }
 WINDOW, LEAST = 5000, 50
 APART_S = 3600.0
-"""A sender's submissions with less between them are one burst."""
+"""Submissions of one sender with less than this many seconds between them are one burst."""
 
 
 class Asked(NamedTuple):
-    """Looks that are scored: the job, its age and the rest of its wait, what was promised of that before and now."""
+    """Scored predictions: the job, its age and remaining wait, the prediction at submission and the present one."""
 
     job: np.ndarray
     waited: np.ndarray
@@ -55,7 +56,7 @@ class Asked(NamedTuple):
 
 
 class Counting(Forecast):
-    """`forecast`, which also says which submissions counted as evidence (hazard.bursts)."""
+    """`forecast`, which also returns which submissions counted as evidence (hazard.bursts)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ class Counting(Forecast):
 
 
 def main() -> None:
-    """Print a line for each age, and the least kept in windows of looks."""
+    """Print a line for each age, and the lowest coverage in windows of predictions."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("log")
     parser.add_argument("--places", default="10001:15000", help="first and last job scored, counted from 1")
@@ -103,7 +104,8 @@ def main() -> None:
 
 
 def print_counts(method: Counting, log: Trace, scored: np.ndarray) -> None:
-    """How often intervals held at submission by four ways to count, and how many equally large bursts weigh as much."""
+    """Return the coverage of intervals at submission counted in four ways, and how many equally large bursts have the
+    same weight."""
     chances, wait = method.chances[scored], log.wait_time[scored]
     at = transforms(chances, wait)
     held = np.column_stack([(at > tail) & (at <= 1.0 - tail) for tail in (0.1, 0.05)])
@@ -124,7 +126,7 @@ def print_counts(method: Counting, log: Trace, scored: np.ndarray) -> None:
 
 
 def bursts_of(log: Trace) -> np.ndarray:
-    """The burst (n,) of each job: its sender's submissions with less than APART_S between them."""
+    """Return the burst (n,) of each job: its sender's submissions with less than APART_S between them."""
     senders = [sender_of(job) for job in requests_of(log, "req")[0]]
     numbers = {sender: number for number, sender in enumerate(dict.fromkeys(senders))}
     sender = np.array([numbers[of] for of in senders])
@@ -136,7 +138,7 @@ def bursts_of(log: Trace) -> np.ndarray:
 
 
 def asked_after(method: Forecast, log: Trace, first: int) -> Asked:
-    """The looks after submission `first` whose waits are known."""
+    """Return the predictions after submission `first` whose waits are known."""
     looked = [one for one in method.snapshots if one[0] > log.submit_time[first] and len(one[1].row)]
     job = np.concatenate([look.row for _, look, _ in looked])
     waited = np.concatenate([look.waited for _, look, _ in looked])
@@ -147,7 +149,7 @@ def asked_after(method: Forecast, log: Trace, first: int) -> Asked:
 
 
 def line(name: str, asked: Asked, groups: np.ndarray) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     then, now = crps(asked.before, asked.rest), crps(asked.now, asked.rest)
     which = np.unique(groups, return_inverse=True)[1]
     (pair,) = paired_differences(now, then, which, np.random.default_rng(0))
@@ -158,7 +160,8 @@ def line(name: str, asked: Asked, groups: np.ndarray) -> str:
 
 
 def by_told(chances: np.ndarray, wait: np.ndarray, least: float) -> str:
-    """Of those whose median was `least` seconds or more: how many, and how many % of their intervals held."""
+    """For predictions with a median of `least` seconds or more: their number, and the coverage of their intervals in
+    %."""
     told = np.ceil(quantiles(chances, np.full((len(chances), 1), 0.5))[:, 0]) >= least
     if told.sum() < LEAST:
         return f"{told.sum():,} | -"
@@ -168,13 +171,13 @@ def by_told(chances: np.ndarray, wait: np.ndarray, least: float) -> str:
 
 
 def crps(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """The CRPS (n,) of log(1 + wait) by seven quantiles; one second counts as none."""
+    """Return the CRPS (n,) of log(1 + wait) from seven quantiles; one second counts as none."""
     said = quantiles(curves, np.tile(LEVELS, (len(curves), 1)))
     return log_crps(wait, LEVELS, np.where(said <= 1.0, 0.0, said))
 
 
 def kept(curves: np.ndarray, wait: np.ndarray, tail: float) -> float:
-    """How many % of waits lay between the levels `tail` and 1 - `tail`."""
+    """Return the share of waits in % between the levels `tail` and 1 - `tail`."""
     low, high = np.ceil(quantiles(curves, np.tile([tail, 1.0 - tail], (len(curves), 1)))).T
     return 100.0 * float(np.mean((wait >= np.maximum(low, 0.0)) & (wait <= high)))
 

@@ -1,14 +1,13 @@
-"""Our memory requests beside the published sizers' on Nextflow's trace files: GiB-hours wasted, attempts that failed.
+"""Compares our memory requests with published sizers on Nextflow's trace files: GiB-hours wasted, failed attempts.
 
     python benchmarks/memory_sizers.py nextflow-*.csv.gz
     python benchmarks/memory_sizers.py --protocol paper --seeds 3 nextflow-*.csv.gz
 
-Wasted is what all attempts of a task asked for, less what it used, times its hours; a failed attempt lasts as long as
-the task. Two protocols. `clock`: a request rests on the tasks of the process that had ended when the task was
-submitted; one with fewer than `--least` of them keeps what was written, but for `ours`, which goes by what the other
-processes held of what they asked. `paper` (Bader et al. 2024,
-section III): of each process of at least 34 tasks a random 30 % teach, and each of the others teaches at once, whenever
-it ended: laxer than anything that could be run.
+Wasted memory is the sum of what all attempts of a task requested, less what it used, times its hours; a failed attempt
+lasts as long as the task. Two protocols. `clock`: a request uses the tasks of the process that had ended when the task
+was submitted; with fewer than `--least` such tasks the written request stays, except that `ours` uses the shares of
+their requests that other processes used. `paper` (Bader et al. 2024, section III): of each process of at least 34 tasks
+a random 30 % teach, and each of the others teaches at once, whenever it ended: laxer than anything that could be run.
 
 The rules, by their papers, on the size of a task's input (column `input_size`, else the bytes read, `rchar`):
 `witt percentile` and `witt regression` (Witt et al. 2019: the 95th percentile; a line, and above it a standard
@@ -42,7 +41,7 @@ NODE_GIB = 128e9 / 2**30
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that completed: what it read (bytes), held and asked for (GiB), its hours, and its instants (s)."""
+    """A completed task: bytes read, GiB used and requested, its hours, and its instants (s)."""
 
     process: str
     size: float
@@ -54,7 +53,7 @@ class Task:
 
 
 def read_tasks(path: Path) -> list[Task]:
-    """The completed tasks of a raw trace file with a measured peak and length, in order of submission."""
+    """Return the completed tasks of a raw trace file with a measured peak and run time, in order of submission."""
     raw = path.read_bytes()
     lines = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode().splitlines()
     found = []
@@ -74,7 +73,7 @@ def read_tasks(path: Path) -> list[Task]:
 
 @dataclass
 class Rule:
-    """What a rule knows of one process: the tasks that taught it, in order."""
+    """What a rule knows of one process: the tasks that it has learned, in order."""
 
     past: list[Task] = field(default_factory=list)
 
@@ -82,11 +81,12 @@ class Rule:
         self.past.append(task)
 
     def first(self, task: Task, shares: dict[str, float]) -> float:
-        """The request while too few of its process have ended; `shares` is what each process held of what it asked."""
+        """Return the request while too few tasks of the process have ended; `shares` is what each process used of its
+        request."""
         return task.written
 
     def again(self, task: Task, failed: float) -> float:
-        """The request after one that was not enough."""
+        """Return the request after one that was too small."""
         return 2.0 * failed
 
     @property
@@ -124,14 +124,15 @@ class Ours(Rule):
 
 
 class Late(Ours):
-    """Ours for processes that are known; the others keep what was written, as under every published rule."""
+    """Our rule for processes with history; for other processes the written request stays, as under every published
+    rule."""
 
     def first(self, task: Task, shares: dict[str, float]) -> float:
         return task.written
 
 
 class Unbounded(Late):
-    """The same where nobody wrote a request: the figure that no rule here has help with."""
+    """Our rule if no request was written, a case that no published rule treats."""
 
     def bound(self, task: Task) -> float:
         return math.nan
@@ -168,7 +169,7 @@ class Tovar(Rule):
         order = np.argsort(-self.peaks, kind="stable")
         peaks, hours = self.peaks[order], np.array([t.hours for t in self.past])[order]
         above = np.concatenate([[0.0], np.cumsum(hours)[:-1]])
-        above = above[np.searchsorted(-peaks, -peaks, side="left")]  # the hours of those that hold more
+        above = above[np.searchsorted(-peaks, -peaks, side="left")]  # the hours of tasks that use more
         return float(peaks[np.argmin(peaks * hours.sum() + peaks[0] * above)])
 
     def again(self, task: Task, failed: float) -> float:
@@ -179,7 +180,7 @@ class Tovar(Rule):
 class Sizey(Rule):
     MODELS = 4
     DEFAULT_OFFSET = 0.05
-    ALPHA = 0.0  # of efficiency, beside accuracy: the paper's choice
+    ALPHA = 0.0  # the weight of efficiency against accuracy that the paper chose
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,7 +239,8 @@ class Sizey(Rule):
         return request if request > 0 else float(self.peaks.min())
 
     def offset(self, said: np.ndarray, truth: np.ndarray) -> float:
-        """Of a standard deviation or a median of relative errors, of all or of those below, the one of least waste."""
+        """Return the offset with the least waste: a standard deviation or a median of relative errors, of all errors or
+        of those below."""
         if len(said) < 2:
             return self.DEFAULT_OFFSET
         errors = (truth - said) / truth
@@ -266,7 +268,7 @@ RULES: dict[str, Callable[[], Any]] = {
 
 
 def spent(rule: Any, task: Task, asked: float) -> tuple[float, int]:
-    """GiB-hours wasted over all attempts, and how many failed."""
+    """Return GiB-hours wasted over all attempts, and the number of failed attempts."""
     total, failed = asked, 0
     while asked < task.peak:
         failed, asked = failed + 1, rule.again(task, asked)
@@ -275,7 +277,7 @@ def spent(rule: Any, task: Task, asked: float) -> tuple[float, int]:
 
 
 def by_clock(tasks: list[Task], make: Callable[[], Any], least: int) -> Iterator[tuple[Task, float, int]]:
-    """Each task, its waste and its failures, by what had ended at its submission."""
+    """Return each task's waste and failures, from the tasks that had ended at its submission."""
     rules: dict[str, Any] = {}
     shares: dict[str, float] = {}
     ends, done = sorted(tasks, key=lambda task: task.end), 0
@@ -292,7 +294,7 @@ def by_clock(tasks: list[Task], make: Callable[[], Any], least: int) -> Iterator
 
 
 def by_paper(tasks: list[Task], make: Callable[[], Any], seed: int) -> Iterator[tuple[Task, float, int]]:
-    """The same where a random 30 % of each process teach first, and the rest one by one at once."""
+    """Return the same if a random 30 % of each process are learned first, and the others one by one at once."""
     for process in sorted({task.process for task in tasks}):
         own = [task for task in tasks if task.process == process]
         if len(own) < 34:
@@ -306,7 +308,8 @@ def by_paper(tasks: list[Task], make: Callable[[], Any], seed: int) -> Iterator[
 
 
 def table(name: str, found: dict[str, list[tuple[Task, float, int]]]) -> None:
-    """A line a rule, against ours: means a task with intervals over processes, and the median process."""
+    """Return one line per rule, compared with ours: means per task with intervals over processes, and the median
+    process."""
     tasks = [task for task, _, _ in found["ours"]]
     group = np.unique([task.process for task in tasks], return_inverse=True)[1]
     wasted = {rule: np.array([waste for _, waste, _ in rows]) for rule, rows in found.items()}
@@ -326,7 +329,7 @@ def table(name: str, found: dict[str, list[tuple[Task, float, int]]]) -> None:
 
 
 def median_process(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Ours over theirs for the median process, with the 90 % interval of drawing processes again."""
+    """Return our waste over theirs for the median process, with a 90 % interval over resampled processes."""
     ratio = (ours / np.where(theirs > 0, theirs, np.nan))[theirs > 0]
     drawn = np.random.default_rng(0).integers(0, len(ratio), (2000, len(ratio)))
     low, high = np.quantile(np.median(ratio[drawn], axis=1), (0.05, 0.95))

@@ -1,19 +1,19 @@
-"""What the order brings on a real Slurm: the same jobs in order of arrival, by time limits and by predictions.
+"""Effect of the queue order on a real Slurm: the same jobs in order of arrival, by time limits and by predictions.
 
     python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms none,order-limits,order,both-limits,both \
         --against none,order-limits -o order.jsonl
 
-Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
-is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`. `order-limits` and `both-limits` are
-the control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With
-`+reserve` Slurm keeps processors only for jobs past the age (bf_min_prio_reserve), with `+wide` the band is three times
-the weight of age. One line a run in the file; a run that stands there is not made again.
-With `--padding default` two thirds of the people request one default limit, as half of the jobs of GWU-2019 do.
-A run takes nine to ten minutes and a machine that is not full: at nice 10 beside a load of 18 jobs ran up to 15 %
-longer, and half of them were never ordered, because Slurm's clients failed.
-Waits in minutes; differences from the first arm, or from each arm of `--against`, with a 90 % interval over bursts.
-A second table has the simulated Slurm's means of the same jobs, by seed and arm, beside the lab's; with
-`--replicates`, what chance makes of them, and in a third table who is worse off by more than chance.
+Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm is
+a value of the setting `plan` (none: off) and, after a slash, of `plan_within`. `order-limits` and `both-limits` are the
+control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With
+`+reserve` Slurm reserves processors only for jobs past the age (bf_min_prio_reserve); with `+wide` the band is three
+times the weight of age. The output file has one line per run; a run whose line is already there is skipped. With
+`--padding default` two thirds of the users request one default limit, as half of the jobs of GWU-2019 do. A run takes
+nine to ten minutes on a machine that is not busy: at nice 10 beside a load of 18, jobs ran up to 15 % longer, and half
+of them were never ordered, because Slurm's clients failed. Waits in minutes; differences from the first arm, or from
+each arm of `--against`, with a 90 % interval over bursts. A second table compares the simulated Slurm's means of the
+same jobs, by seed and arm, with the lab's; with `--replicates` also their range by chance, and in a third table the
+users who wait longer by more than chance.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLURM = {
 
 
 def run_of(seed: int, jobs: int, load: float, speed: float, arm: str, padding: str = "people") -> dict[str, Any]:
-    """Return the run of one arm on a lab of its own."""
+    """Return the run of one arm on a new lab."""
     plan, within, words, band, by = parts(arm)
     loops = ",".join([SLURM["SchedulerParameters"], *(f"{name}={value}" for name, value in words.items())])
     more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within, "PLAN_BAND": str(band)}
@@ -52,7 +52,8 @@ def run_of(seed: int, jobs: int, load: float, speed: float, arm: str, padding: s
 
 
 def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
-    """A row for each arm: waits, bounded slowdown, people worse off by a tenth, differences from the first."""
+    """Return a row for each arm: waits, bounded slowdown, users worse off by a tenth, differences from the first
+    arm."""
     waits: dict[str, np.ndarray] = {}
     groups, who, length = [], [], []
     for arm in arms:
@@ -86,11 +87,12 @@ def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) 
 
 
 def foretold(runs: Sequence[dict[str, Any]], replicates: int = 0) -> list[dict[str, Any]]:
-    """A row for each run: mean wait and bounded slowdown in the lab and in the simulated Slurm, and their ratios.
+    """Return a row for each run: mean wait and bounded slowdown in the lab and in the simulated Slurm, and their
+    ratios.
 
-    Jobs and history are those of the seed's first arm, so that what is foretold knows of no later run but how late
-    the collector was to plan a limit and to order a job; half a look of the simulation is part of that. Of so many
-    replicates, each submission up to 20 s later, the least and the longest mean wait.
+    Jobs and history are those of the seed's first arm, so the simulation uses later runs only for the collector's delay
+    in planning a limit and in ordering a job; half a cycle of the simulation is part of that delay. With replicates, in
+    which each submission is up to 20 s later: also the smallest and the largest mean wait.
     """
     rows = []
     for seed, load in dict.fromkeys((run["seed"], run["load"]) for run in runs):
@@ -122,12 +124,13 @@ def foretold(runs: Sequence[dict[str, Any]], replicates: int = 0) -> list[dict[s
 
 
 def beyond_chance(runs: Sequence[dict[str, Any]], arms: Sequence[str], replicates: int) -> list[dict[str, Any]]:
-    """A row for each arm: people of ten jobs and more worse off by a tenth, and how many of them by more than chance.
+    """Return a row for each arm: users with ten jobs or more that are worse off by a tenth, and how many of them by
+    more than chance.
 
-    Chance is the simulated Slurm's first arm, so many times with each submission up to 20 s later: by how much a
-    person's mean wait differs from one such run to another, with no rule changed. Beyond chance is who waits longer by
-    a tenth and by more than 95 % of these differences of his. The last column is the share of people worse off less
-    the share by chance, with a 90 % interval over people.
+    Chance is the simulated Slurm's first arm repeated with each submission up to 20 s later: how much a user's mean
+    wait differs between two such runs under the same rule. A user waits longer by more than chance if the wait grows by
+    a tenth and by more than 95 % of these differences. The last column is the share of users worse off less the share
+    by chance, with a 90 % interval over users.
     """
     ratios: dict[str, list[float]] = {arm: [] for arm in arms}
     drawn = []
@@ -162,7 +165,7 @@ def beyond_chance(runs: Sequence[dict[str, Any]], arms: Sequence[str], replicate
 
 
 def _later(run: dict[str, Any], number: int) -> dict[str, Any]:
-    """The run with each submission up to 20 s later: Slurm's loops meet other jobs then."""
+    """Return the run with each submission up to 20 s later, so that Slurm's loops meet other jobs."""
     after = np.floor(np.random.default_rng([run["seed"], number]).uniform(0.0, 20.0, run["jobs"])).tolist()
     rows = [
         {**row, **{name: row[name] + more for name in ("submit", "start", "end")}}
@@ -183,7 +186,7 @@ def main() -> int:
     parser.add_argument("--against", default="", help="arms to compare the others with; the first of --arms by itself")
     parser.add_argument("--replicates", type=int, default=0)
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # SIGTERM also stops the lab
     if reason := missing(given.speed):
         print(f"order_gain: {reason}", file=sys.stderr)
         return 1

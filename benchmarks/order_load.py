@@ -1,10 +1,11 @@
-"""What the order costs slurmctld with 10,000 waiting jobs: calls a look, and how long `sbatch` takes beside it.
+"""Cost of the queue order for slurmctld with 10,000 waiting jobs: calls per cycle, and the time of `sbatch`.
 
     python benchmarks/order_load.py --jobs 10000 --sbatch 150
 
-A real Slurm on the real clock, a queue of single jobs with limits from 5 min to 2 days, a collector that orders by
+A real Slurm on the real clock, a queue of single jobs with limits from 5 min to 2 days, and a collector that orders by
 limit. Rows: without a collector, while factors are set for the first time, with all set. Milliseconds of wall time for
-`sbatch --hold`, from one process, so only rows of one run compare; slurmctld's processor seconds a second beside them.
+`sbatch --hold` from one process, so only rows of one run are comparable; beside them, processor seconds of slurmctld
+per second.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from slurm_lab import Lab, missing
 from batchcast.service.planning.order import TOGETHER
 
 CONF = {"PriorityType": "priority/multifactor", "MaxArraySize": "20001", "MaxJobCount": "30000"}
-CONF["SchedulerParameters"] = "bf_interval=30,bf_continue,batch_sched_delay=0"  # not the hasty one of the tests
+# not the predictor of the tests whose predictions are far too short
+CONF["SchedulerParameters"] = "bf_interval=30,bf_continue,batch_sched_delay=0"
 INTERVAL = 30.0
 
 
 def fill(lab: Lab, jobs: int) -> None:
-    """So many single waiting jobs behind one that holds the machine: an array whose tasks get limits of their own."""
+    """Submit this many single waiting jobs behind one that occupies the machine: an array whose tasks get individual
+    limits."""
     lab.submit("-t", "2800", "-N4", "--exclusive", seconds=100_000)
     array = lab.submit("-t", "2880", f"--array=1-{jobs}", seconds=60)
     limits = np.exp(np.random.default_rng(1).uniform(np.log(5), np.log(2879), jobs)).astype(int)
@@ -42,7 +45,7 @@ def fill(lab: Lab, jobs: int) -> None:
 
 
 def phase(lab: Lab, name: str, count: int, until: float = math.inf) -> dict[str, Any]:
-    """At least `count` submissions, two a second: how long they took."""
+    """Submit at least `count` jobs, two per second, and return their durations."""
     used, began, took = _cpu(lab), time.monotonic(), []
     while len(took) < count:
         at = time.perf_counter()
@@ -63,14 +66,14 @@ def phase(lab: Lab, name: str, count: int, until: float = math.inf) -> dict[str,
 
 
 def _cpu(lab: Lab) -> float:
-    """Processor seconds of slurmctld so far."""
+    """Return the processor seconds of slurmctld so far."""
     pid = int(lab.pid_file("slurmctld").read_text())
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def looks(done: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each look that set factors: records, levels and calls."""
+    """Return a row for each cycle that set factors: records, levels and calls."""
     by_look: dict[float, Counter[float]] = {}
     for step in done:
         if step["what"] == "order sets":

@@ -1,14 +1,16 @@
-"""The order as a site can have it, levels of SiteFactor and looks of 30 s in Slurm's loops, beside the ideal policy.
+"""Compares the order as a site can have it (levels of SiteFactor, cycles of 30 s in Slurm's loops) with the ideal
+policy.
 
     python benchmarks/order_site.py LOG...
 
-Each log's jobs on the log's own machine. Rows: the pool under EASY with limits and under the policy `forecast` with
-`kernel`, as docs/evidence/policy-study.md has them; Slurm's two loops in arrival's order, with the order of
-`batchcast plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with
-looks of 1 s: what levels and cycles cost. All by the forecasts of `kernel` as of each submission on the recorded clock.
-Differences from Slurm's loops in arrival's order (on the pool: from EASY) with a 90 % interval over users' weeks; users
-are those of ten jobs or more, worse off by more than a tenth. With --cycles the rows are the order with cycles of 30 s
-and of 1 s, the differences from those of 30 s: what a level set at submission could bring.
+Each log's jobs run on the log's own machine. Rows: the pool under EASY with limits and under the policy `forecast` with
+`kernel`, as in docs/evidence/policy-study.md; Slurm's two loops in order of arrival, with the order of `batchcast
+plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with cycles of
+1 s, which shows the cost of levels and cycles. All rows use the predictions of `kernel` at each submission on the
+recorded clock. Differences are from Slurm's loops in order of arrival (on the pool: from EASY) with a 90 % interval
+over users' weeks; users with ten jobs or more count, worse off by more than a tenth. With --cycles the rows are the
+order with cycles of 30 s and of 1 s, and differences are from cycles of 30 s: the possible gain of a level set at
+submission.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ from batchcast.trace import read_trace
 pure: Any = importlib.import_module("batchcast.planning.order")
 clock: Any = importlib.import_module("batchcast.schedule.slurm.simulate")
 FINE = 64
-"""Without levels: so many times as many, in a band so many times as wide."""
+"""To simulate an order without levels: this many times as many levels, in a band this many times as wide."""
 
 
 def in_fine_levels(run: Callable[[], Schedule]) -> Schedule:
-    """What `run` gives with 64 times as many levels: the package's own decision, its constants changed meanwhile."""
+    """Return the result of `run` with 64 times as many levels: the package's own decision with changed constants."""
     kept = pure.LEVELS, pure._by_level
     pure.LEVELS, pure._by_level = kept[0] * FINE, _finely
     try:
@@ -53,14 +55,14 @@ def in_fine_levels(run: Callable[[], Schedule]) -> Schedule:
 
 
 def _finely(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """As `_by_level`, 64 levels in the place of one and none kept."""
+    """As `_by_level`, with 64 levels for each level, and levels computed again in every cycle."""
     exact = FINE * pure.STEPS * np.log2(np.maximum(work, pure.LEAST_WORK) / pure.LEAST_WORK)
     level = np.clip(1 + np.floor(exact), 1, pure.LEVELS - 1)
     return pure.factor_of(np.where(aged, 0, level.astype(np.int64)), band)
 
 
 def at_once(run: Callable[[], Schedule]) -> Schedule:
-    """What `run` gives with a look each second."""
+    """Return the result of `run` with a cycle each second."""
     kept, clock.LOOKS_S = clock.LOOKS_S, 1.0
     try:
         return run()
@@ -72,7 +74,7 @@ BASES = ("pool: EASY, limits", "Slurm: none", "cycles of 30 s", "cycles of 30 s,
 
 
 def schedules(trace: Trace, cycles: bool = False, words: Sequence[str] = ("",)) -> dict[str, Schedule]:
-    """Each row's schedule, by name; only of rows with one of the words in their names."""
+    """Return each row's schedule by name; only rows with one of the words in their names."""
     machine = machine_of_log(trace)
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
     rule = OrderRule()
@@ -101,7 +103,7 @@ def schedules(trace: Trace, cycles: bool = False, words: Sequence[str] = ("",)) 
 
 
 def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict[str, Any]]:
-    """A row for each schedule, over the jobs that all of them have."""
+    """Return a row for each schedule, over the jobs that all schedules have."""
     common = sorted(set.intersection(*(set(s.rows.tolist()) for s in made.values())))
     users = np.asarray(trace.nominal("user_id").codes)[common]
     group = user_weeks(users, trace.submit_time[common])

@@ -1,10 +1,10 @@
-"""What planning with forecasts brings on a real Slurm, beside what the simulated clock says it would.
+"""Effect of planning with predictions on a real Slurm, compared with the simulated clock.
 
     python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 -o gain.jsonl
 
-Each seed is one workload of people who repeat themselves and pad their limits, on an overloaded lab whose clock runs
-`--speed` times as fast, once as it is and once planned, with the collector beside it both times. The forecaster starts
-with a history of the same people. One line a run in the file; a run that stands there is not made again.
+Each seed is one workload of users who repeat jobs and pad their limits, on an overloaded lab whose clock runs `--speed`
+times as fast, once unplanned and once planned, with the collector beside it both times. The predictor starts with a
+history of the same users. The output file has one line per run; a run whose line is already there is skipped.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from batchcast.trace.machine_files import DUMPS, machine_of, open_machine, toml_
 NODES, CPUS = 4, 8
 PEOPLE = 12
 PAST = 40
-"""Jobs of each person before the lab begins."""
+"""Jobs of each user before the lab begins."""
 OVER_TIME = 240
 MEMORY_KIB = 4000.0 * 1024
-"""Of a node of the lab, which Slurm says of a job that asks for none."""
+"""Memory of a node of the lab, which Slurm shows for a job that requests none."""
 INTERVAL = 60.0
 PADDINGS = ("people", "default")
-"""How limits are padded: each person has a factor; or two thirds of the people request `DEFAULT` whatever they run.
+"""How limits are padded: each user has a factor, or two thirds of the users request `DEFAULT` for every job.
 
 In the log GWU-2019, half of all jobs request the default of 4 h, and the median limit is 165 times the run time.
 """
 DEFAULT, OF_DEFAULT = 240, 8
 BAND = 100_000
-"""Of priority for the order: as much as the lab's age weight."""
+"""Band of priority for the order: as much as the lab's age weight."""
 CLASSES = (("1 to 2", 1, 2), ("3 to 8", 3, 8), ("9 to 32", 9, 32), ("all", 1, 32))
 
 
 class Wish(NamedTuple):
-    """A job before it is submitted: seconds after the beginning, whose, processors, limit (min) and run time (s)."""
+    """A job before its submission: seconds after the beginning, user, processors, limit (min) and run time (s)."""
 
     at: float
     who: int
@@ -73,9 +73,9 @@ class Wish(NamedTuple):
 
 
 class Person(NamedTuple):
-    """A habit: processors, typical run time (s) and its spread, and how many times that is requested.
+    """A habit: processors, typical run time (s) and its spread, and the factor by which the request exceeds it.
 
-    `limit` is a fixed limit in minutes in place of that; 0: none.
+    `limit` replaces the factor by a fixed limit in minutes; 0: none.
     """
 
     procs: int
@@ -95,16 +95,16 @@ def people(rng: np.random.Generator) -> list[Person]:
 
 
 def job_of(person: Person, rng: np.random.Generator) -> tuple[int, float]:
-    """A limit in minutes, to fives, and a run time below it in seconds."""
+    """Return a limit in minutes, rounded to fives, and a run time below it in seconds."""
     limit = min(math.ceil(person.typical * person.padding / 300) * 5, OVER_TIME)
     runs = float(min(person.typical * rng.lognormal(0.0, person.spread), 0.95 * limit * 60))
     return person.limit or limit, runs
 
 
 def workload(seed: int, jobs: int, load: float, padding: str = "people") -> tuple[list[Person], list[Wish]]:
-    """Bursts of one person's jobs, as much work as the machine does in the span, times `load`.
+    """Return bursts of one user's jobs, with `load` times the work that the machine does in the span.
 
-    The padding changes the limits alone: jobs and run times of one seed are the same under each.
+    The padding changes the limits alone: jobs and run times of one seed are the same under each padding.
     """
     rng = np.random.default_rng([seed, 7])
     crowd = people(rng)
@@ -117,7 +117,7 @@ def workload(seed: int, jobs: int, load: float, padding: str = "people") -> tupl
         drawn += [(who, *job_of(crowd[who], rng)) for _ in range(int(rng.integers(1, 6)))]
     drawn = drawn[:jobs]
     span = sum(crowd[who].procs * runs for who, _, runs in drawn) / (NODES * CPUS) / load
-    bursts = np.sort(rng.uniform(0.0, span, jobs))  # a job comes with the one before it of the same person
+    bursts = np.sort(rng.uniform(0.0, span, jobs))  # a job arrives with the previous job of the same user
     wishes: list[Wish] = []
     for k, (who, limit, runs) in enumerate(drawn):
         at = wishes[-1].at + 20.0 if k and drawn[k - 1][0] == who else float(bursts[k])
@@ -126,7 +126,7 @@ def workload(seed: int, jobs: int, load: float, padding: str = "people") -> tupl
 
 
 def past(crowd: Sequence[Person], seed: int, now: float) -> list[dict[str, Any]]:
-    """What these people ran in the ten days before, as columns of a log; nobody waited."""
+    """Return what these users ran in the ten days before, as columns of a log without waits."""
     rng = np.random.default_rng([seed, 8])
     rows = []
     for who, person in enumerate(crowd):
@@ -146,9 +146,10 @@ def job_row(submit: float, wait: float, runs: float, procs: int, limit: int, who
 
 
 def _told(rows: Sequence[dict[str, Any]], seen: bool) -> list[dict[str, Any]]:
-    """The rows with what the lab's Slurm says besides of a job that it has `seen`, and nothing says of the made past.
+    """Return the rows with fields that the lab's Slurm shows for a job that it has `seen`, and that the synthetic past
+    lacks.
 
-    `kernel` weighs it: what the lab ran is more alike than what it is told of before.
+    `kernel` weighs these fields, so jobs of the lab are more similar to each other than to the past.
     """
     return [
         {
@@ -166,7 +167,7 @@ def _trace(rows: Sequence[dict[str, Any]]) -> Trace:
 
 
 def remember(store: str, rows: Sequence[dict[str, Any]], now: float, cluster: str = "lab") -> None:
-    """The past in a new store, as if the cluster's accounting had told it."""
+    """Write the past to a new store, as if the cluster's accounting had reported it."""
     asked = ("req_procs", "req_time", "user_id", "job_name", "partition_id", "account")
     seen = [
         Sighting(
@@ -188,7 +189,7 @@ def measure(
     seed: int, jobs: int, load: float, speed: float, planning: bool, slurm: Mapping[str, str] = {},
     padding: str = "people", **more: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings."""
+    """One run on a new lab: the requested jobs and their outcomes. `slurm` and `more` are settings."""
     crowd, wishes = workload(seed, jobs, load, padding)
     conf = {"OverTimeLimit": str(OVER_TIME), **slurm}
     with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:
@@ -236,10 +237,10 @@ def simulated(
     seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits"), late: float = 0.0,
     unseen: Mapping[str, float] = {},
 ) -> list[np.ndarray]:  # fmt: skip
-    """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine, under each arm.
+    """Return the waits (n,) that the simulated clock gives the recorded jobs on the captured machine, under each arm.
 
-    For the words of an arm see `parts`. A limit is planned `late` seconds after the submission, see `lateness`.
-    Under an arm that is in `unseen` the order sees a job from so many seconds after its submission on.
+    See `parts` for the words of an arm. A limit is planned `late` seconds after the submission (see `lateness`). Under
+    an arm in `unseen`, the order sees a job only from this many seconds after its submission on.
     """
     crowd, wishes = workload(seed, run["jobs"], run["load"], run.get("padding", "people"))
     before = past(crowd, seed, run["now"])
@@ -254,7 +255,7 @@ def simulated(
     told = replay(seen, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
     needs, upper = quantiles_of(told, LENGTH_QUANTILE), quantiles_of(told, ORDER_QUANTILE)
     least = in_minutes(3 * INTERVAL)
-    requests, left = requests_of(_trace(rows), machine)  # placed as they asked, by processors alone
+    requests, left = requests_of(_trace(rows), machine)  # placed as requested, by processors alone
     assert len(requests) == len(rows), left
 
     def plan(r: Any) -> float:
@@ -282,7 +283,7 @@ def simulated(
 
 
 def _not_before(reorder: Reorder, submits: np.ndarray, late: float) -> Reorder:
-    """The same order, which sees a job from the first look `late` seconds after its submission on."""
+    """Return the same order, which sees a job from the first cycle `late` seconds after its submission on."""
 
     def seen_late(seen: Seen) -> tuple[np.ndarray, float]:
         known = submits[seen.places] <= seen.now - late
@@ -297,22 +298,23 @@ def _not_before(reorder: Reorder, submits: np.ndarray, late: float) -> Reorder:
 
 
 def lateness(runs: Sequence[dict[str, Any]], what: str = "planned_at") -> float:
-    """How long after their submission jobs got a planned limit in these runs, in the median (s); 0 where none did.
+    """Return the median time in seconds after submission at which jobs got a planned limit in these runs; 0 if none
+    did.
 
-    Of `ordered_at`: their first place in the order.
+    With `ordered_at`: the time at which they got their first place in the order.
 
-    A look of the collector takes a second of the real clock, which is a minute of a lab at 60 times the speed.
+    A cycle of the collector takes a second of the real clock, which is a minute of a lab at 60 times the speed.
     """
     late = [row[what] - row["submit"] for run in runs for row in run["rows"] if row.get(what)]
     return float(np.median(late)) if late else 0.0
 
 
 def parts(arm: str) -> tuple[str, str, dict[str, str], int, str]:
-    """The arm's word of `plan`, among whom the order is made (queue, account, user), what slurm.conf has besides, the
-    band, and what the order goes by.
+    """Return the arm's value of `plan`, the group of the order (queue, account, user), additional lines of slurm.conf,
+    the band, and what the order uses.
 
-    `order-limits` and `both-limits` order by the users' time limits, without predictions. With `+reserve` Slurm keeps
-    processors only for jobs past the age, with `+wide` the band is three times as wide.
+    `order-limits` and `both-limits` order by the users' time limits, without predictions. With `+reserve` Slurm
+    reserves processors only for jobs past the age, with `+wide` the band is three times as wide.
     """
     words, *more = arm.split("+")
     plan, _, within = words.partition("/")
@@ -323,7 +325,7 @@ def parts(arm: str) -> tuple[str, str, dict[str, str], int, str]:
 
 
 def _bursts(wishes: Sequence[Wish]) -> np.ndarray:
-    """The burst (n,) of each job: one person's, one right after the other."""
+    """Return the burst (n,) of each job: jobs of one user, one right after the other."""
     who = np.array([w.who for w in wishes])
     return np.cumsum(np.r_[0, who[1:] != who[:-1]])
 
@@ -336,9 +338,10 @@ def _machine(text: str) -> Machine:
 
 
 def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 0) -> list[dict[str, Any]]:
-    """By size class: mean wait and bounded slowdown without and with, their paired difference, what was simulated.
+    """Return by size class: mean wait and bounded slowdown without and with planning, their paired difference, and the
+    simulated values.
 
-    The interval is over bursts: one person's jobs that come together.
+    The interval is over bursts: one user's jobs that arrive together.
     """
     columns: dict[str, list[np.ndarray]] = {}
     for plain, planned in pairs:
@@ -387,7 +390,7 @@ def show(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def told(run: dict[str, Any]) -> str:
-    """How many were planned, how soon (medians), and whose limits accounting has in the end."""
+    """Return how many jobs were planned, how soon (medians), and whose limits accounting has in the end."""
     wishes = workload(run["seed"], run["jobs"], run["load"])[1]
     after = [row["planned_at"] - row["submit"] for row in run["rows"] if row["planned_at"] is not None]
     others = sum(row["limit"] != wish.limit for row, wish in zip(run["rows"], wishes))

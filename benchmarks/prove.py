@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated Slurm beside a recorded one: starts, waits, single decisions, answers to what-if questions.
+"""Compares a simulated Slurm with a recorded one: starts, waits, single decisions, answers to what-if questions.
 
 python -m benchmarks.prove FOLDER
 
 FOLDER holds recorded schedules of a real Slurm (NAME-1 and NAME-2, each run twice). Each set has a line for the second
-run against the first, for the simulation of each run, and for another policy: what two real runs agree is the most that
-can be asked for, what another policy reaches proves nothing. Or it holds an answer sheet: settings.csv, machine/
-(dumps) and runs/ID.psv, one run for each setting of the priority weights. Then the simulated answers stand beside the
-recorded ones: as the machine is described, and corrected by what the recorded starts speak for. Means decide no
-correction.
+run against the first, for the simulation of each run, and for another policy: the agreement of two real runs is the
+best possible value, and a value that another policy also reaches proves nothing. Alternatively FOLDER holds an answer
+sheet: settings.csv, machine/ (dumps) and runs/ID.psv, one run for each setting of the priority weights. Then the
+simulated answers are compared with the recorded ones: with the machine as described, and as corrected by the recorded
+starts. Means decide no correction.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from batchcast.trace.machine_files import open_machine
 from batchcast.trace.read import read_trace
 from benchmarks.slurm_record import Record, open_record
 
-POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
+POLL = 1.015  # seconds of slurmctld's main loop, on the clock of the recorded labs
 WINDOW = 600.0
-HALF = 0.5  # recorded times are whole seconds, cut
+HALF = 0.5  # recorded times are whole seconds, rounded down
 Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Two schedules of the same submissions. Shares of common jobs; `ks` is Kolmogorov-Smirnov's of the waits."""
+    """Two schedules of the same submissions. Shares of common jobs; `ks` is the Kolmogorov-Smirnov distance of the
+    waits."""
 
     jobs: int
     within_30s: float
@@ -54,7 +55,7 @@ class Agreement:
 
     @property
     def wait_ratio(self) -> float:
-        """The second's mean wait over the first's."""
+        """The second schedule's mean wait divided by the first one's."""
         return self.other_mean_wait_s / self.mean_wait_s if self.mean_wait_s else float("nan")
 
 
@@ -62,8 +63,9 @@ class Agreement:
 class Decisions:
     """Starts in the ten minutes after each of `states` recorded states.
 
-    `right`: of the simulated starts, how many are starts of the record in that window; `seen`: of the record's starts,
-    how many are simulated; `close`: of the starts in both, how many within 30 s. Shares over all states together.
+    `right`: the share of simulated starts that are starts of the record in that window; `seen`: the share of the
+    record's starts that are simulated; `close`: the share of starts in both that differ by at most 30 s. Shares are
+    over all states together.
     """
 
     states: int
@@ -74,9 +76,9 @@ class Decisions:
 
 
 def replay_record(record: Record, known: Recorded | None = None, **rules: float) -> SlurmSchedule:
-    """The record's submissions and run times on its machine, with its phases of cycles where its logs tell them.
+    """The record's submissions and run times on its machine, with its phases of cycles if its logs show them.
 
-    `known` stands in place of what is taken from the whole record, `rules` override settings.
+    `known` replaces values taken from the whole record, `rules` override settings.
     """
     told = known or Recorded(record.nodes_down, phases=Phases(record.cycle, record.decay, record.poll))
     usual: dict[str, Any] = {"poll": POLL, "test_length": record.cycle_length}
@@ -84,19 +86,19 @@ def replay_record(record: Record, known: Recorded | None = None, **rules: float)
 
 
 def recorded(record: Record) -> tuple[dict[Key, float], np.ndarray]:
-    """Starts since the record began by job, and waits in seconds, of the jobs that ran."""
+    """Return starts since the record began by job, and waits in seconds, of the jobs that ran."""
     ran = {k: t for k, t in record.truth.items() if t["start"] == t["start"]}
     waits = [t["start"] - max(t["submit"], t["eligible"]) for t in ran.values()]
     return {k: t["start"] - int(record.start) for k, t in ran.items()}, np.array(waits)
 
 
 def simulated(record: Record, schedule: SlurmSchedule) -> tuple[dict[Key, float], np.ndarray]:
-    """The same of a simulation of the record."""
+    """Return the same values of a simulation of the record."""
     return {k: t - int(record.start) for k, t in schedule.starts().items()}, schedule.wait[~np.isnan(schedule.start)]
 
 
 def agreement(one: tuple[Mapping[Key, float], np.ndarray], two: tuple[Mapping[Key, float], np.ndarray]) -> Agreement:
-    """How near two schedules are; the first is the reference."""
+    """Return how near two schedules are; the first is the reference."""
     both = sorted(one[0].keys() & two[0].keys())
     a, b = (np.array([starts[k] for k in both]) for starts in (one[0], two[0]))
     gap = np.abs(a - b)
@@ -107,7 +109,7 @@ def agreement(one: tuple[Mapping[Key, float], np.ndarray], two: tuple[Mapping[Ke
 
 
 def decisions(record: Record, states: int = 50) -> Decisions:
-    """From up to `states` samples of the record's queue: history as recorded, then ten minutes simulated."""
+    """From up to `states` samples of the record's queue: recorded history, then ten simulated minutes."""
     places = {name: i for i, name in enumerate(record.machine.node_names())}
     parts = {p.name: k for k, p in enumerate(record.machine.partitions)}
     truth = {k: t["start"] for k, t in record.truth.items() if t["start"] == t["start"]}
@@ -133,13 +135,13 @@ def decisions(record: Record, states: int = 50) -> Decisions:
 
 
 def _last(times: Sequence[float], at: float) -> float | None:
-    """The last of some instants that is not after `at`, else the first; None of none."""
+    """Return the last of some instants that is not after `at`, else the first; None if there are none."""
     return max((t for t in times if t <= at), default=times[0]) if times else None
 
 
 def other_policy(record: Record) -> Record:
-    """The record's submissions under another policy: fifo where it backfilled, backfill without priorities or limits
-    where it had them, backfill where it was fifo. A measure that this meets as well proves nothing."""
+    """Return the record's submissions under another policy: fifo if it backfilled, backfill without priorities or
+    limits if it had them, backfill if it was fifo. A measure that this policy also satisfies proves nothing."""
     settings = dict(record.machine.settings)
     if "builtin" in settings.get("SchedulerType", ""):
         settings["SchedulerType"] = "sched/backfill"
@@ -154,20 +156,21 @@ ANSWERS = "settings.csv"
 PAST_USE = "PriorityWeightFairShare"
 WORDS = {"fairshare": PAST_USE, "age": "PriorityWeightAge", "jobsize": "PriorityWeightJobSize"}
 DEFAULTS = {"PriorityMaxAge": "7-00:00:00", "PriorityDecayHalfLife": "7-00:00:00", "bf_interval": "30"}
-"""Settings that a description may have from elsewhere, and what Slurm takes where nobody sets them."""
+"""Settings that a description may take from elsewhere, and Slurm's defaults if they are not set."""
 NEARER = 0.8
-"""Such a default is taken where the simulated starts come nearer to the recorded ones by a fifth."""
+"""Such a default is used if the simulated starts come nearer to the recorded starts by a fifth."""
 CLEARLY = 0.5
-"""Past use is taken to have had no effect where the starts are less than half as far off without it."""
-CHECKED = 5  # every fifth run tells which defaults hold
+"""Past use is assumed to have had no effect if the starts are less than half as far off without it."""
+CHECKED = 5  # every fifth run decides which defaults hold
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One run under settings of its own: its number, the settings, the mean waits (s) as recorded and as simulated.
+    """One run under its own settings: its number, the settings, the mean waits (s) as recorded and as simulated.
 
-    `off_s` is how far the simulated starts are from the recorded ones, on average. `corrected_s` and `corrected_off_s`
-    are the same under what the recorded starts speak for, and `past_use` says whether past use had an effect there.
+    `off_s` is the mean distance of the simulated starts from the recorded ones. `corrected_s` and `corrected_off_s` are
+    the same with the corrections that the recorded starts support, and `past_use` says whether past use had an effect
+    there.
     """
 
     run: str
@@ -183,19 +186,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The answers, and which settings the recorded starts speak for in place of the described ones."""
+    """The answers, and the settings that the recorded starts support instead of the described ones."""
 
     answers: list[Answer]
     instead: Mapping[str, str]
 
 
 def answers(folder: Path) -> Sheet:
-    """The runs of an answer sheet, each simulated under its own settings, as described and as its starts speak for.
+    """Simulate each run of an answer sheet under its own settings, as described and as its starts support.
 
     FOLDER holds `settings.csv` (sim_id, and the weights and bf_window in minutes of each), `machine` (dumps) and `runs`
-    (sacct texts by sim_id, packed or not); a run that is not there is passed over. A description need not be that of
-    the runs: every fifth run tells whether one of `DEFAULTS` is nearer to the recorded starts, for all of them; each
-    run tells whether past use had an effect in it. Mean waits decide neither. InputError names what is missing.
+    (sacct texts by sim_id, packed or not); a missing run is skipped. A description may differ from the machine of the
+    runs: every fifth run decides whether one of `DEFAULTS` is nearer to the recorded starts, for all runs; each run
+    decides whether past use had an effect in it. Mean waits decide neither. Raises InputError that names what is
+    missing.
     """
 
     described = open_machine(folder / "machine")
@@ -215,11 +219,11 @@ def answers(folder: Path) -> Sheet:
 
 Run = tuple[dict[str, str], dict[str, str], Path]
 Waits = tuple[float, float, float]
-"""Mean waits as recorded and as simulated, and how far the starts are apart, s."""
+"""Mean waits as recorded and as simulated, and the distance of the starts in seconds."""
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """Rows of the settings with what they change and their runs. InputError where there are none."""
+    """Return rows of the settings with what they change and their runs. Raises InputError if there are none."""
     with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows or "sim_id" not in rows[0]:
@@ -236,7 +240,7 @@ def runs_of(folder: Path) -> list[Run]:
 
 
 def waits_of(described: Machine, changes: Mapping[str, str], log: Trace) -> Waits:
-    """A run's jobs on the described machine with other settings."""
+    """Return a run's jobs on the described machine with other settings."""
 
     schedule = simulate_on(vary(described, changes), log)
     recorded, simulated = log.wait_time[schedule.rows], schedule.wait_time
@@ -246,7 +250,8 @@ def waits_of(described: Machine, changes: Mapping[str, str], log: Trace) -> Wait
 def _with_or_without(
     described: Machine, changes: Mapping[str, str], log: Trace, known: Waits | None = None
 ) -> tuple[Waits, bool]:
-    """The run with past use as its settings say, or without where that is clearly nearer; whether it had an effect."""
+    """Return the run with past use as its settings say, or without if that is clearly nearer; and whether it had an
+    effect."""
     told = known if known is not None else waits_of(described, changes, log)
     if float(changes.get(PAST_USE, described.settings.get(PAST_USE, 0)) or 0) == 0:
         return told, True
@@ -255,7 +260,7 @@ def _with_or_without(
 
 
 def _instead(described: Machine, samples: Sequence[tuple[Mapping[str, str], Path]]) -> dict[str, str]:
-    """Slurm's defaults that the starts of these runs speak for, the one that brings most first."""
+    """Return Slurm's defaults that the starts of these runs support, the most effective one first."""
     logs = [(changes, read_trace(path)) for changes, path in samples]
 
     def off(more: Mapping[str, str]) -> float:
@@ -273,12 +278,13 @@ def _instead(described: Machine, samples: Sequence[tuple[Mapping[str, str], Path
 
 
 def agreement_of(found: Sequence[Answer]) -> dict[str, Any]:
-    """How well simulated answers agree with recorded ones, over settings of weights (runs of one setting are pooled).
+    """Return how well simulated answers agree with recorded ones, over settings of weights (runs of one setting are
+    pooled).
 
-    `level`: simulated mean over recorded; `spearman` of the settings' means; `best`: 1 where the recorded best is among
-    the simulated best five, else 0; `off_s`: how far the starts are apart; each with `corrected_` under what the
-    recorded starts speak for. `same_s` is how far recorded runs of the same weights are apart in their means.
-    `effects`: of each word and value, the recorded, the simulated and the corrected mean.
+    `level`: simulated mean over recorded; `spearman` of the settings' means; `best`: 1 if the recorded best is among
+    the simulated best five, else 0; `off_s`: the distance of the starts; each with `corrected_` with the corrections
+    that the recorded starts support. `same_s` is the difference of means between recorded runs of the same weights.
+    `effects`: for each word and value, the recorded, the simulated and the corrected mean.
     """
     pools = list(pooled(found).values())
     effects = [
@@ -307,7 +313,7 @@ def _mean(pool: Sequence[Answer], name: str) -> float:
 
 
 def pooled(found: Sequence[Answer]) -> dict[tuple[str, ...], list[Answer]]:
-    """The answers by their weights."""
+    """Return the answers by their weights."""
     pools: dict[tuple[str, ...], list[Answer]] = {}
     for a in found:
         pools.setdefault(tuple(a.settings.get(word, "") for word in WORDS), []).append(a)
@@ -315,7 +321,8 @@ def pooled(found: Sequence[Answer]) -> dict[tuple[str, ...], list[Answer]]:
 
 
 def farthest(found: Sequence[Answer]) -> dict[str, Any]:
-    """The weights whose simulated mean, as described, is farthest from the recorded one; its means and its runs."""
+    """Return the weights whose simulated mean, as described, is farthest from the recorded one; its means and its
+    runs."""
     pool = max(pooled(found).values(), key=lambda pool: abs(_mean(pool, "simulated_s") - _mean(pool, "recorded_s")))
     return {
         **{word: pool[0].settings.get(word, "") for word in WORDS},
@@ -326,7 +333,7 @@ def farthest(found: Sequence[Answer]) -> dict[str, Any]:
 
 
 def _agree(found: Sequence[Answer], pools: Sequence[Sequence[Answer]], which: str) -> dict[str, Any]:
-    """Level, ranks, the best five and the distance of starts, as described or corrected."""
+    """Print level, ranks, the best five and the distance of starts, as described or corrected."""
     name = "corrected_s" if which else "simulated_s"
     recorded, simulated = (np.array([_mean(pool, each) for pool in pools]) for each in ("recorded_s", name))
     return {
@@ -338,7 +345,7 @@ def _agree(found: Sequence[Answer], pools: Sequence[Sequence[Answer]], which: st
 
 
 def print_answers(folder: Path) -> None:
-    """The answers of a sheet, and how well the simulated ones agree with the recorded."""
+    """Print the answers of a sheet, and how well the simulated ones agree with the recorded ones."""
     sheet = answers(folder)
     summary, far = agreement_of(sheet.answers), farthest(sheet.answers)
     print_columns(
@@ -382,7 +389,7 @@ def _agreed(summary: dict[str, Any], which: str) -> str:
 
 
 def print_sets(folder: Path, states: int) -> None:
-    """The recorded sets, each beside its second run, its simulations and another policy; then single decisions."""
+    """Print the recorded sets, each with its second run, its simulations and another policy; then single decisions."""
     names = sorted(p.name[:-2] for p in folder.glob("*-1"))
     if not names:
         raise InputError(f"{folder}: no recorded sets here (accepted: folders NAME-1 and NAME-2, or {ANSWERS})")
@@ -409,7 +416,7 @@ def print_sets(folder: Path, states: int) -> None:
 
 
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Cells under titles, each column as wide as its widest."""
+    """Return cells under titles, each column as wide as its widest cell."""
     lines = [titles, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -1,10 +1,10 @@
-"""How long will it wait, on recorded schedules of a real Slurm: every method beside Slurm's own estimates.
+"""Predicted waits on recorded schedules of a real Slurm: every method beside Slurm's own estimates.
 
     python -m benchmarks.recorded_waits FOLDER...
 
-Folders are as shared/reference/slurm has them, each a run of its own that every method meets without any history. A
-method is judged at submission. Slurm's own estimate is the first that `squeue --start` had of a job, in a sample a
-minute of its clock, so some of the wait is over by then.
+Folders have the form of shared/reference/slurm, each a separate run that every method starts without history. Methods
+predict at submission. Slurm's own estimate is the first one of `squeue --start` for a job, in a sample per minute of
+the record's clock, so part of the wait has passed by then.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
 
 def run(folders: list[str]) -> None:
-    """For each run and for all together: CRPS, mean and median error of each method, how often bounds held."""
+    """For each run and for all runs together: CRPS, mean and median error of each method, coverage of bounds."""
     found: dict[str, list[Judged]] = {name: [] for name in METHODS}
     slurm: list[np.ndarray] = []
     for folder in folders:
@@ -56,7 +56,7 @@ def run(folders: list[str]) -> None:
 
 
 def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
-    """A method with no history at the first job."""
+    """A method without history at the first job."""
     made = run_wait(trace, spec, np.ones(len(trace), bool), machine=machine).forecasts  # type: ignore[arg-type]
     waited = recorded_wait(trace)
     held = np.full(len(trace), np.nan)
@@ -78,7 +78,7 @@ def show(title: str, by_name: dict[str, Judged], slurm: np.ndarray) -> None:
 
 
 def accounting(texts: dict[str, str]) -> Trace:
-    """The run's accounting as a log, with the command of each submission, as sacct's SubmitLine has it."""
+    """Return the run's accounting as a log, with the command of each submission, as sacct's SubmitLine has it."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "sacct.psv"
         said, (head, *lines) = commands(texts["submissions.tsv"]), texts["sacct.psv"].splitlines()
@@ -89,7 +89,7 @@ def accounting(texts: dict[str, str]) -> Trace:
 
 
 def commands(submissions: str) -> dict[str, str]:
-    """What was typed, by job id; `@k012` in it stands for that submission's job id."""
+    """Return the typed commands by job id; `@k012` in a command stands for that submission's job id."""
     rows = [dict(zip(TITLES, line.split("\t"))) for line in submissions.splitlines()[1:]]
     rows = [row for row in rows if row["action"] == "submit"]
     ids = {row["key"]: row["jobid"] for row in rows}
@@ -97,7 +97,7 @@ def commands(submissions: str) -> dict[str, str]:
 
 
 def estimated(texts: dict[str, str], trace: Trace) -> np.ndarray:
-    """The first start (n,) that Slurm foresaw for each job while it waited; NaN where it never did."""
+    """Return the first start (n,) that Slurm estimated for each job while it waited; NaN if it never did."""
     raw = {row["JobID"]: int(row["JobIDRaw"]) for row in table(texts["sacct.psv"])}
     place = {int(number): row for row, number in enumerate(trace.job_id.tolist())}
     first = np.full(len(trace), np.nan)

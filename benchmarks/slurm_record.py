@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded schedule of a real Slurm: submissions, accounting and samples of the queue as requests and truth."""
+"""A recorded schedule of a real Slurm: reads submissions, accounting and samples of the queue as requests and
+outcomes."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ NEEDED = ("run.json", "node.txt", "partition.txt", "submissions.tsv", "sacct.psv
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One recorded run: the machine, the jobs as they were asked for, and what Slurm made of them.
+    """One recorded run: the machine, the jobs as requested, and their schedule by Slurm.
 
-    Times are epoch seconds; `start` is when the record begins. `truth` gives start and end (NaN where it never ran),
+    Times are epoch seconds; `start` is when the record begins. `truth` gives start and end (NaN if it never ran),
     submission, eligibility and processors by (key, task), `nodes` its partition and nodes; `nodes_down` are (node,
-    from, to); `samples` are (time, {(key, task): (state, priority)}). `cycles` are the backfill cycles and
-    `polls` the passes of the main loop that the logs show, `cycle_length` what one test in a cycle takes, `decay` the
-    first priority update, None where the log has none.
+    from, to); `samples` are (time, {(key, task): (state, priority)}). `cycles` are the backfill cycles and `polls` the
+    passes of the main loop in the logs, `cycle_length` the duration of one test in a cycle, `decay` the first priority
+    update, None if the log has none.
     """
 
     name: str
@@ -51,17 +52,17 @@ class Record:
 
     @property
     def cycle(self) -> float | None:
-        """The first backfill cycle that the logs show."""
+        """Return the first backfill cycle in the logs."""
         return self.cycles[0] if self.cycles else None
 
     @property
     def poll(self) -> float | None:
-        """The first pass of the main loop that the log shows."""
+        """Return the first pass of the main loop in the log."""
         return self.polls[0] if self.polls else None
 
 
 def open_record(folder: str | Path) -> Record:
-    """One recorded run. InputError names the file that is missing."""
+    """One recorded run. Raises InputError that names a missing file."""
     place = Path(folder)
     texts = read_texts(place) if place.is_dir() else {}
     missing = [name for name in NEEDED if name not in texts]
@@ -73,7 +74,7 @@ def open_record(folder: str | Path) -> Record:
 
 
 def read_record(name: str, texts: Mapping[str, str]) -> Record:
-    """The record of one run from its files' texts by file name (without `.xz`)."""
+    """Return the record of one run from its files' texts by file name (without `.xz`)."""
     run = json.loads(texts["run.json"])
     start = float(run["start"])
     node, partition, config, reservation, qos, assoc = (texts.get(f"{name}.txt", "") for name in _DUMPS)
@@ -92,7 +93,7 @@ def read_record(name: str, texts: Mapping[str, str]) -> Record:
 
 
 _DUMPS = ("node", "partition", "config", "reservation", "qos", "assoc")
-_ANSWER = 0.05  # seconds from sbatch's start until the controller has the job, where a log shows it
+_ANSWER = 0.05  # seconds from the start of sbatch until slurmctld has the job, if a log shows them
 _TITLES = ["key", "offset", "action", "user", "account", "run", "step", "args", "jobid", "sent", "answered", "rc"]
 
 
@@ -119,7 +120,7 @@ def _truth(rows: list[dict[str, str]], key_of: Mapping[str, str]) -> dict[tuple[
 
 
 def _nodes(rows: list[dict[str, str]], key_of: Mapping[str, str]) -> dict[tuple[str, int], tuple[str, tuple[str, ...]]]:
-    """Partition and nodes of every job that ran."""
+    """Return partition and nodes of every job that ran."""
     held = {}
     for row in rows:
         job, _, task = row["JobID"].partition("_")
@@ -131,7 +132,7 @@ def _nodes(rows: list[dict[str, str]], key_of: Mapping[str, str]) -> dict[tuple[
 def _requests(
     rows: list[dict[str, str]], truth: Mapping[tuple[str, int], Mapping[str, float]], start: float
 ) -> list[NodeRequest]:
-    """Requests with the recorded run times; a job that never ran keeps the time it would have slept."""
+    """Return requests with the recorded run times; a job that never ran has the time it would have slept."""
     jobs: dict[str, list[NodeRequest]] = {}
     for row in rows:
         target = row["args"].lstrip("@")
@@ -155,7 +156,7 @@ def _with_truth(r: NodeRequest, run: float, truth: Mapping[tuple[str, int], Mapp
         return replace(r, run=run)
     length = true["end"] - true["start"]
     ran = length == length and r.cancel == float("inf")
-    submit = min(max(r.submit + _ANSWER, true["submit"]), true["submit"] + 0.99)  # the second is the controller's own
+    submit = min(max(r.submit + _ANSWER, true["submit"]), true["submit"] + 0.99)  # the second one is slurmctld's own
     return replace(r, submit=submit, run=length if ran else run, fails=bool(ran and not true["ok"]))
 
 
@@ -171,7 +172,7 @@ def _nodes_down(rows: list[dict[str, str]], start: float) -> list[tuple[str, flo
 def _samples(
     text: str, key_of: Mapping[str, str], start: float
 ) -> list[tuple[float, dict[tuple[str, int], tuple[str, float]]]]:
-    """The queue at each sample; the tasks of an array that were not yet split are named one by one."""
+    """Return the queue at each sample; tasks of an array that was not yet split are listed one by one."""
     samples: dict[float, dict[tuple[str, int], tuple[str, float]]] = {}
     for row in table(text):
         at = samples.setdefault(float(row["offset"]) + start, {})
@@ -188,7 +189,8 @@ def _task_list(text: str) -> list[int]:
 
 
 def _cycles(texts: Mapping[str, str]) -> tuple[tuple[float, ...], float, float | None, tuple[float, ...]]:
-    """Backfill cycles, seconds a test in one takes, first priority update, passes: from the logs and sdiag."""
+    """Return backfill cycles, seconds per test in a cycle, first priority update and passes, from the logs and
+    sdiag."""
     log = texts.get("slurmctld.log", "")
     begun = re.findall(r"^\[(\S+)\] sched/backfill: _attempt_backfill: beginning", texts.get("cycles.log", ""), re.M)
     started = re.findall(r"^\[(\S+)\] sched/backfill: _start_job: Started", log, re.M)
@@ -212,9 +214,9 @@ IGNORED |= {"error", "e"}
 
 
 def parse_request(words: str, key: str, submit: float, run: float, **known: str) -> tuple[list[NodeRequest], list[str]]:
-    """The job, or the tasks of the array, that these words ask for; and the options that the model leaves out.
+    """Return the job, or the tasks of the array, that these words request; and the options that the model omits.
 
-    `known` fills user and account. UsageError where a value cannot be read.
+    `known` provides user and account. Raises UsageError if a value cannot be read.
 
     >>> (job,), left = parse_request("-p gpu -t10 -n1 -c4 --gres=gpu:a100:2 --mem=16G", "k1", 0, 60)
     >>> job.cpus, job.gres, job.mem_per_node, job.limit, left
@@ -276,7 +278,7 @@ def _tasks(text: str) -> list[tuple[int, int]]:
 
 
 def _depends(text: str) -> tuple[tuple[tuple[str, str], ...], bool]:
-    """Pairs of kind and job; whether `singleton` is among the words."""
+    """Return pairs of kind and job, and whether `singleton` is among the words."""
     pairs: list[tuple[str, str]] = []
     for item in text.split(","):
         kind, *jobs = item.split(":")

@@ -1,8 +1,10 @@
-"""A real Snakemake on a real Slurm, three times the same workflow: as written, advised, advised under kills.
+"""A real Snakemake on a real Slurm, three times the same workflow: as written, with suggestions, with suggestions under
+kills.
 
-    make setup-workflows && python benchmarks/workflow_gain.py --samples 50 --kills 20
+    Four rules per sample, so 200 tasks on two nodes of four processors and 4,000 MiB whose clock runs `--speed` times
+    as fast.
 
-Four rules a sample, so 200 tasks on two nodes of four processors and 4,000 MiB whose clock runs `--speed` times as
+Four rules per sample, so 200 tasks on two nodes of four processors and 4,000 MiB whose clock runs `--speed` times as
 fast. Every task is written with 1,500 MiB and 40 min and needs far less. The first run, as written, is what the
 collector learns from; in the second and the third each task asks `batchcast.client`; in the third the service is killed
 `--kills` times, and stays away for some seconds each time. A line a run: jobs and failed attempts, what was asked for
@@ -31,7 +33,7 @@ from snakemake_lab import CONF, Helped, Workflow, sums
 
 
 def under_kills(helped: Helped, workflow: Workflow, kills: int, seed: int) -> Path:
-    """The third run: the service killed at moments drawn over it, and started again after up to 5 s."""
+    """Run the workflow the third time: the service is killed at random moments, and restarted after up to 5 s."""
     rng, over = np.random.default_rng(seed), threading.Event()
     started = workflow.start("killed", advised=True, service=helped.socket)
 
@@ -52,7 +54,7 @@ def under_kills(helped: Helped, workflow: Workflow, kills: int, seed: int) -> Pa
 
 
 def row(name: str, workflow: Workflow, folder: Path) -> dict[str, Any]:
-    """What came of a run."""
+    """The results of a run."""
     asked = folder / "questions.jsonl"
     questions = [json.loads(line) for line in asked.read_text().splitlines()] if asked.exists() else []
     took = [1000 * seconds for *_, seconds in questions]

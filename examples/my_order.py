@@ -1,4 +1,4 @@
-"""An order of the queue of one's own: narrow and short first, but a day of waiting outweighs everything."""
+"""A queue order of your own: narrow and short jobs first, but a day of waiting outweighs everything."""
 
 import batchcast
 from batchcast import testing

@@ -1,4 +1,4 @@
-"""A run-time predictor of one's own: the user's last run time with a tenth on top, else the request."""
+"""A run-time predictor of your own: the user's last run time plus a tenth, else the request."""
 
 import batchcast
 from batchcast import testing

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedulers of one's own: EASY and SJBF, and conservative backfilling, in the words of their papers.
+"""Schedulers of your own: EASY, SJBF and conservative backfilling, in the words of their papers.
 
 batchcast simulate LOG --policy my_scheduler:Easy     in the folder of this file
 """
@@ -10,7 +10,7 @@ from batchcast.events.event import End, Overdue
 
 
 class Easy:
-    """One reservation, for the head: who passes it may not delay it (Lifka 1995)."""
+    """One reservation, for the head: a job that passes the head must not delay it (Lifka 1995)."""
 
     def candidates(self, queue):
         return queue
@@ -30,18 +30,18 @@ class Easy:
 
 
 class Sjbf(Easy):
-    """The same, the shortest candidate first (Tsafrir, Etsion, Feitelson 2007)."""
+    """EASY with the shortest candidate first (Tsafrir, Etsion, Feitelson 2007)."""
 
     def candidates(self, queue):
         return sorted(queue, key=lambda job: (job.planned, job.submit_time, job.row))
 
 
 class Conservative:
-    """A reservation for everybody, moved up where a job ended early (Mu'alem, Feitelson 2001)."""
+    """A reservation for every job, moved up if a job ends early (Mu'alem, Feitelson 2001)."""
 
     def start(self, queue, machine, now):
         happened = {type(event) for event in machine.events}
-        if Overdue in happened:  # the plan that all reservations stood on has changed
+        if Overdue in happened:  # the plan behind all reservations has changed
             for job in queue:
                 machine.release(job)
         profile = machine.profile()

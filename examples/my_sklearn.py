@@ -1,4 +1,4 @@
-"""Any scikit-learn regressor as a run-time predictor, beside the requests and the mean of like jobs."""
+"""Any scikit-learn regressor as a run-time predictor, beside the requests and the mean of similar jobs."""
 
 from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -9,7 +9,7 @@ FEATURES = ("user_id", "req_time", "procs", "app_id", "queue_id")
 
 
 def boosted():
-    """As `--predictor my_sklearn:boosted` names it, in the folder of this file."""
+    """The predictor that `--predictor my_sklearn:boosted` names, in the folder of this file."""
     return SklearnRuntime(HistGradientBoostingRegressor(random_state=0), FEATURES, refit_every=500)
 
 

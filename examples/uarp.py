@@ -16,7 +16,8 @@ def guard(job):
 
 
 class Easy:
-    """The head starts where it fits, and then whatever else does; else who passes it ends by its reservation."""
+    """The head starts if it fits, and then every other job that fits; if the head does not fit, a job may pass it only
+    if it ends by the head's reservation."""
 
     def head(self, job):
         return job.submit_time, job.row
@@ -44,7 +45,8 @@ class Sjf(Uarp):
 
 
 def table(log, policies, planned, size=None):
-    """Mean wait and, as they measure it, the 95th percentile of (wait + run) / max(run, 60 s) of all jobs that ran."""
+    """Return the mean wait and, as HPCOpt measures it, the 95th percentile of (wait + run) / max(run, 60 s) of all jobs
+    that ran."""
     for name, policy in policies.items():
         made = batchcast.simulate(log.take(~np.isnan(log.run_time)), policy, planned, total=size)
         slowdown = np.percentile((made.wait_time + made.run_time) / np.maximum(made.run_time, 60.0), 95)
@@ -56,5 +58,5 @@ if __name__ == "__main__":
     log = batchcast.read_trace(sys.argv[1] if sys.argv[1:] else batchcast.demo_path())
     size = int(sys.argv[2]) if sys.argv[2:] else None
     table(log, {"fcfs": "fcfs:kill=no", "easy": "easy:kill=no"}, "requested", size)
-    for planned in ("actual", "requested"):  # their reservation knows when running jobs will end
+    for planned in ("actual", "requested"):  # HPCOpt's reservation knows when running jobs will end
         table(log, {"EASY": Easy, "SJF": Sjf, "UARP": Uarp}, planned, size)

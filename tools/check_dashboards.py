@@ -38,7 +38,7 @@ def as_types(name: str, board: dict[str, Any]) -> str:
 
 
 def checked() -> int:
-    """Run the compiler, print its complaints, and return its exit code."""
+    """Run the compiler, print its messages, and return its exit code."""
     if shutil.which("npm") is None:
         print("no npm here, which fetches Grafana's types", file=sys.stderr)
         return 1

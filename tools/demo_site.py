@@ -1,5 +1,4 @@
-"""Make a store like one after three weeks of a collector, from a synthetic log: python -m tools.demo_site STORE
-[--looks].
+"""Make a store like a collector's after three weeks, from a synthetic log: python -m tools.demo_site STORE [--looks].
 
 With `--steady` the collector last ran at noon of the last Monday, so that stores made in any week have equal
 predictions and outcomes.

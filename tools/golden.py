@@ -159,7 +159,7 @@ def _write_store(path: Path) -> None:
 
 
 def _answers(store: str) -> Iterator[tuple[str, str]]:
-    """Yield what the service answers to each URL: status, kind and body."""
+    """Yield the service's answer to each URL: status, kind and body."""
     from batchcast.service.http import work_queue
     from batchcast.service.http.server import Server
     from batchcast.service.settings import load
@@ -170,7 +170,7 @@ def _answers(store: str) -> Iterator[tuple[str, str]]:
     ):
         for url in URLS:
             soon = body = "is being computed"
-            while soon in body:  # the track record of the answers
+            while soon in body:  # the question computes the track record of the answers
                 try:
                     answer = urllib.request.urlopen(server.shown + url, timeout=60)
                 except urllib.error.HTTPError as error:
@@ -181,13 +181,13 @@ def _answers(store: str) -> Iterator[tuple[str, str]]:
 
 
 def _comparable(text: str) -> str:
-    """Return an output without what differs between runs: date, disk space, a sum's last digits."""
+    """Return an output without values that differ between runs: date, disk space, a sum's last digits."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|[\d.]+ [GT]B free|batchcast (write|check) .*", "...", text)
     return re.sub(r"\d+\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.10g}", text)
 
 
 def main(do: str, folder: str, *names: str) -> int:
-    """Run; return the exit code."""
+    """Run the program; return the exit code."""
     place, changed = Path(folder), 0
     place.mkdir(parents=True, exist_ok=True)
     for name, text in outputs(lambda name: not names or any(word in name for word in names)):

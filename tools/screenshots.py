@@ -1,4 +1,4 @@
-"""Draw the pages in a real Chromium in both sizes and themes: python -m tools.screenshots STORE FOLDER [PAGE]."""
+"""Draw the pages in a real Chromium at both sizes and themes: python -m tools.screenshots STORE FOLDER [PAGE]."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = {"wide": 1280, "narrow": 390}
 
 
 def chrome() -> Any:
-    """Import the harness of the browser tests."""
+    """Import the module of the browser tests that controls Chromium."""
     place = Path(__file__).parents[1] / "tests" / "browser" / "chrome.py"
     spec = importlib.util.spec_from_file_location("chrome", place)
     assert spec is not None
@@ -37,7 +37,7 @@ def chrome() -> Any:
 def pictures(
     store: str, folder: Path, pages: list[str], language: str = "en", themes: tuple[bool, ...] = (False, True)
 ) -> None:
-    """One PNG for each page, size and theme."""
+    """Write one PNG for each page, size and theme."""
     chromium = shutil.which("chromium") or "chromium"
     folder.mkdir(parents=True, exist_ok=True)
     with Server(load({"store": store}, {}), "127.0.0.1:0", print) as server, chrome().browser(chromium) as tab:

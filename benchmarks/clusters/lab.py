@@ -1,11 +1,11 @@
-"""Where a job is done first, on three real Slurm clusters: ways to choose a cluster, with the same jobs.
+"""On which of three real Slurm clusters is a job done first? Compares ways to choose a cluster, with the same jobs.
 
     python -m benchmarks.clusters.lab --seeds 1,2,3 --jobs 300 -o clusters.jsonl
 
 Alpha, beta and gamma are real Slurms of unequal size and load on one clock, `--speed` times as fast as the real one.
-Each has four people who repeat themselves; two thirds of them request the default limit of 4 h, as half of the jobs of
-the log GWU-2019 do. A third of the bursts may run on any cluster, the others stay at home. Some of the free jobs read
-files that lie at home, and some have a deadline. An arm is a way to choose for the free jobs:
+Each has four users who repeat jobs; two thirds of them request the default limit of 4 h, as half of the jobs of the log
+GWU-2019 do. A third of the bursts may run on any cluster; the others stay at home. Some of the free jobs read files
+that lie at home, and some have a deadline. An arm is a way to choose a cluster for the free jobs:
 
 home      | the person's own cluster
 random    | any cluster with the same probability
@@ -14,8 +14,8 @@ slurm     | the earliest start of `sbatch --test-only` on each; `sbatch -M` asks
 race      | everywhere; at the first start the others are cancelled
 batchcast | the best offer of `batchcast submit`, which reads what became of that user's earlier submissions
 
-A job that is sent away from its files begins after their transfer. One line a run in the file; a run that stands there
-is not made again. A run takes five to ten minutes, on a machine that does nothing else.
+A job that is sent to another cluster than its files begins after their transfer. The output file has one line per run;
+a run whose line is already there is skipped. A run takes five to ten minutes on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ CPUS = 8
 SIZES = {"alpha": 2, "beta": 4, "gamma": 2}
 """Nodes of each cluster."""
 LOADS = {"alpha": 1.7, "beta": 1.1, "gamma": 0.6}
-"""Work of the people at home there, over what the cluster does in the span."""
+"""Work of each cluster's own users, divided by the work that the cluster can do in the span."""
 SPANS, APART = 6, 36 * 3600.0
-"""Earlier spans of the same load that the collectors know, and seconds from the beginning of one to the next."""
+"""Number of earlier spans of the same load that the collectors know, and seconds from the beginning of one to the
+next."""
 PEOPLE, FREE, INPUTS, DEADLINES = 4, 1 / 3, 1 / 3, 1 / 3
 BANDWIDTH = "50M"
 ARMS = ("home", "random", "loaded", "slurm", "race", "batchcast")
@@ -69,8 +70,8 @@ SLURM = {"SchedulerParameters": ",".join(["bf_continue", *(f"{name}={value}" for
 
 
 class Wish(NamedTuple):
-    """A job before it is submitted: seconds after the beginning, whose, from where, its burst, processors, limit (min),
-    run time (s), whether it may go anywhere, GiB that it reads and its deadline (s after submission; NaN: none)."""
+    """A job before its submission: seconds after the beginning, user, home cluster, burst, processors, limit (min), run
+    time (s), whether it may run anywhere, GiB that it reads, and its deadline (s after submission; NaN: none)."""
 
     at: float
     who: int
@@ -85,7 +86,7 @@ class Wish(NamedTuple):
 
 
 def people(seed: int, home: str) -> list[Person]:
-    """The four people of a cluster: sizes from 1 to 12 processors, run times of minutes to half an hour."""
+    """Return the four users of a cluster: sizes from 1 to 12 processors, run times of minutes to half an hour."""
     rng = np.random.default_rng([seed, 7, *home.encode()])
     sizes = rng.permutation([1, 2, 6, 12])
     typical = np.exp(rng.uniform(np.log(200), np.log(1800), PEOPLE))
@@ -97,10 +98,10 @@ def people(seed: int, home: str) -> list[Person]:
 
 
 def workload(seed: int, jobs: int, crowd_of: int | None = None) -> list[Wish]:
-    """The jobs of all clusters over one span, in the order in which they are submitted.
+    """Return the jobs of all clusters over one span, in the order of submission.
 
-    Each cluster's people go on submitting until its load is reached; the span is as long as there are `jobs` jobs.
-    `crowd_of` is the seed that draws the people, by default the same.
+    Each cluster's users submit until its load is reached; the span is as long as `jobs` jobs need. `crowd_of` is the
+    seed that draws the users, by default the same seed.
     """
     drawn: list[tuple[float, Wish]] = []
     for base, home in enumerate(SIZES):
@@ -130,9 +131,9 @@ def workload(seed: int, jobs: int, crowd_of: int | None = None) -> list[Wish]:
 def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]:
     """Return the jobs that a cluster's users ran earlier: periods of the same load, one every `APART` seconds.
 
-    A simulation of Slurm's two loops on this cluster's nodes says when each job started, so the collectors know from
-    the first look on how long jobs wait here. A pool of processors with EASY would not do: Slurm's backfill reserves
-    whole nodes, so the small jobs of the real clusters wait two to ten times as long as in such a pool.
+    A simulation of Slurm's two loops on this cluster's nodes gives each start, so the collectors know from the first
+    cycle on how long jobs wait here. A pool of processors with EASY would not suffice: Slurm's backfill reserves whole
+    nodes, so the small jobs of the real clusters wait two to ten times as long as in such a pool.
     """
     machine = homogeneous(SIZES[home], CPUS, **SETTINGS)
     rows: list[dict[str, Any]] = []
@@ -179,7 +180,7 @@ def clusters(speed: float) -> Iterator[dict[str, Lab]]:
 
 
 class Chooser:
-    """The ways to choose, over running labs and the stores of their collectors."""
+    """The ways to choose a cluster, with running labs and their collectors' stores."""
 
     def __init__(self, seed: int, labs: Mapping[str, Lab], stores: Mapping[str, str]) -> None:
         self.rng, self.labs = np.random.default_rng([seed, 13]), labs
@@ -193,7 +194,7 @@ class Chooser:
         self.ledgers = {user: Ledger(folder / f"{user}.db") for user in USERS}
 
     def transfer_s(self, wish: Wish, name: str) -> float:
-        """How long the job's files take to that cluster."""
+        """Return how long copying the job's files to that cluster takes."""
         return self.tables[name].transfer_s([Input("files", wish.gib * 1024**2, wish.home)])
 
     def random(self, wish: Wish) -> str:
@@ -208,7 +209,7 @@ class Chooser:
         return min(starts, key=lambda name: (starts[name], name != wish.home))
 
     def batchcast(self, wish: Wish) -> str:
-        """The first offer, by the expected end or by the chance to be done by the deadline; home without an offer."""
+        """Return the first offer, by expected end or by the probability to meet the deadline; home without an offer."""
         now = self.labs[wish.home].now()
         home_first = [self.tables[wish.home], *(one for name, one in self.tables.items() if name != wish.home)]
         options = {"ntasks": str(wish.procs), "time": str(wish.limit), "job-name": f"person{wish.who}"}
@@ -227,13 +228,13 @@ class Chooser:
         return str(self.told[0]["cluster"])
 
     def remember(self, wish: Wish, asked: float, name: str, job: str) -> None:
-        """Write a submission by offer into its user's ledger."""
+        """Record a submission by offer in its user's ledger."""
         entry = Entry(secrets.token_hex(8), None, asked, "", "", name, [], self.told, SUBMITTED, job)
         self.ledgers[USERS[wish.who % 2]].add(entry)
 
 
 def _limits(lab: Lab) -> float:
-    """Processor-seconds of time limits that run or wait there."""
+    """Return the processor-seconds of the limits of running and waiting jobs there."""
     rows = lab.run("squeue", "-hr", "-t", "PD,R,CG", "-o", "%C|%l").splitlines()
     return sum(float(cpus) * _seconds(limit) for cpus, limit in (row.split("|") for row in rows))
 
@@ -244,7 +245,7 @@ def _seconds(text: str) -> float:
 
 
 def _test_only(lab: Lab, wish: Wish) -> float:
-    """The start that slurmctld names for the job, which is what `sbatch -M` compares; infinite without one."""
+    """Return the start that slurmctld names for the job, which `sbatch -M` compares; infinite without one."""
     words = ["sbatch", "--test-only", "-n", str(wish.procs), "-t", str(wish.limit), "--wrap", "true"]
     said = lab._run_raw(words).stderr.decode()
     found = re.search(r"to start at (\S+) using", said)
@@ -254,7 +255,7 @@ def _test_only(lab: Lab, wish: Wish) -> float:
 
 
 def measure(seed: int, jobs: int, speed: float, arm: str) -> dict[str, Any]:
-    """One arm: what was asked for, where it was sent and what became of it."""
+    """One arm: its jobs, the cluster of each, and the outcomes."""
     wishes = workload(seed, jobs)
     with clusters(speed) as labs:
         stores, agents = {}, []
@@ -289,7 +290,7 @@ def measure(seed: int, jobs: int, speed: float, arm: str) -> dict[str, Any]:
 def _send(
     arm: str, wish: Wish, chooser: Chooser, labs: Mapping[str, Lab], racing: list[dict[str, str]]
 ) -> dict[str, Any]:
-    """Choose and submit; a race submits everywhere."""
+    """Choose a cluster and submit; a race submits to every cluster."""
     chooser.told = []
     asked = labs[wish.home].now()
     if not wish.free or arm == "home":
@@ -316,7 +317,7 @@ def _send(
 
 
 def _is_empty(lab: Lab, labs: Mapping[str, Lab], racing: list[dict[str, str]]) -> bool:
-    """Whether every job of a cluster is over, once the races that have a winner are ended."""
+    """Return whether every job of a cluster has ended, once races with a winner are closed."""
     _end_races(labs, racing)
     return not lab.run("squeue", "-h", "-t", "PD,R,CG,S", "-o", "%i").split()
 
@@ -341,7 +342,7 @@ def _states(lab: Lab) -> dict[str, str]:
 
 
 def _ended(lab: Lab, ids: set[Any]) -> dict[str, tuple[float, float]]:
-    """Start and end of each job that ran, by id, as soon as accounting has all."""
+    """Return start and end of each job that ran, by id, as soon as accounting has all of them."""
     found: dict[str, tuple[float, float]] = {}
 
     def there() -> bool:
@@ -356,14 +357,15 @@ def _ended(lab: Lab, ids: set[Any]) -> dict[str, tuple[float, float]]:
 
 
 def _outcome(one: dict[str, Any], ended: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, Any]:
-    """When the job started and ended, and where: the first of its submissions that ran."""
+    """Return when and where the job started and ended: the first of its submissions that ran."""
     ran = {name: ended[name][job] for name, job in one["ids"].items() if job in ended[name]}
     name = min(ran, key=lambda each: ran[each][0])
     return {**one, "submissions": len(one.pop("ids")), "cluster": name, "start": ran[name][0], "end": ran[name][1]}
 
 
 def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
-    """A row for each arm: free jobs' time from submission to end, deadlines met, others' waits, against home."""
+    """Return a row for each arm: free jobs' time from submission to end, deadlines met, waits of other jobs, compared
+    with home."""
     seeds = list(dict.fromkeys(run["seed"] for run in runs))
     wishes = [wish for seed in seeds for wish in workload(seed, runs[0]["jobs"])]
     bursts = np.array([seed * 10**8 + wish.burst for seed in seeds for wish in workload(seed, runs[0]["jobs"])])
@@ -400,7 +402,7 @@ def _difference(
     values: Mapping[str, np.ndarray], arm: str, against: str, which: np.ndarray, bursts: np.ndarray, boot: int,
     sign: int,
 ) -> str:  # fmt: skip
-    """A paired difference of means with its 90 % interval over bursts, in words."""
+    """Return a paired difference of means with its 90 % interval over bursts, as text."""
     if arm == against or against not in values:
         return "-"
     group = np.unique(bursts[which], return_inverse=True)[1]
@@ -418,7 +420,7 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=60.0)
     parser.add_argument("-o", "--output", type=Path, default=Path("clusters.jsonl"))
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the labs go with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # SIGTERM also stops the labs
     if reason := missing(given.speed):
         print(f"clusters.lab: {reason}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""A cluster as a pool of processors under first come, first served with EASY backfill, driven from outside."""
+"""A cluster as a pool of processors under first come, first served with EASY backfill, driven by its caller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Job(NamedTuple):
-    """One job: when it came, its size, its limit and its run time (seconds), whose it is and where it comes from."""
+    """One job: its submission, size, limit and run time (seconds), its user and its home cluster."""
 
     row: int
     submit: float
@@ -23,7 +23,7 @@ class Job(NamedTuple):
 
 @dataclass
 class Pool:
-    """The queue and what runs. Decisions use limits; ends use run times.
+    """The queue and the running jobs. Decisions use limits; ends use run times.
 
     >>> pool = Pool(4.0)
     >>> for job in (Job(0, 0.0, 4.0, 100.0, 50.0, "a", 0), Job(1, 0.0, 2.0, 100.0, 5.0, "a", 0)):
@@ -45,24 +45,24 @@ class Pool:
             self.free = self.size
 
     def copy(self) -> Pool:
-        """The same state, to be simulated further."""
+        """Return a copy of the state, which can be simulated further."""
         return Pool(self.size, self.free, self.now, dict(self.queue), dict(self.running), list(self.ends), self.due)
 
     def add(self, job: Job) -> None:
-        """A job joins the end of the queue; it may start at the next `advance`."""
+        """Add a job to the end of the queue; it may start at the next `advance`."""
         self.queue[job.row], self.due = job, True
 
     def withdraw(self, row: int, at: float) -> None:
-        """A job leaves the queue; every end before that instant has been seen."""
+        """Remove a job from the queue; every end before that instant has been processed."""
         if self.queue.pop(row, None) is not None:
             self.due, self.now = True, max(self.now, at)
 
     def next_event(self) -> float:
-        """When something happens without anybody's doing: now if a pass is due, else the next end."""
+        """Return the instant of the next event: now if a pass is due, else the next end."""
         return self.now if self.due else self.ends[0][0] if self.ends else math.inf
 
     def advance(self, until: float) -> list[tuple[Job, float]]:
-        """Everything up to an instant; the jobs that started, with their start."""
+        """Process everything up to an instant; return the jobs that started, with their starts."""
         started: list[tuple[Job, float]] = []
         while True:
             if self.due:
@@ -86,7 +86,8 @@ class Pool:
         return job
 
     def _pass(self) -> list[Job]:
-        """One scheduling pass: the head while it fits, then whatever does not delay the head's reservation."""
+        """Run one scheduling pass: start the head while it fits, then each job that does not delay the head's
+        reservation."""
         started: list[Job] = []
         waiting = list(self.queue.values())
         k = 0
@@ -108,7 +109,7 @@ class Pool:
         return started
 
     def _reservation(self, procs: float) -> tuple[float, float]:
-        """When the head starts at the latest by limits, and how much is left beside it then."""
+        """Return the latest start of the head by limits, and the processors left beside it then."""
         free = self.free
         for end, freed in sorted((max(start + job.limit, self.now), job.procs) for job, start in self.running.values()):
             free += freed
@@ -118,7 +119,8 @@ class Pool:
 
 
 def start_of(pool: Pool, job: Job, runs: Iterable[tuple[int, float]] = ()) -> float:
-    """When this job would start if nobody else came; `runs` replaces run times (of the pool's jobs, by row)."""
+    """Return when this job would start if no other job arrived; `runs` replaces run times (of the pool's jobs, by
+    row)."""
     known = dict(runs)
     ahead = pool.copy()
     if known:

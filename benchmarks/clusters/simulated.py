@@ -1,11 +1,11 @@
-"""Where should a job go? Eight ways to choose among clusters, on the same jobs, simulated.
+"""Where should a job run? Eight ways to choose among clusters, on the same jobs, simulated.
 
     python -m benchmarks.clusters.simulated LOG... [--jobs N]      two or more logs of clusters
     python -m benchmarks.clusters.simulated microsoft-itp-2021     a folder with one CSV for each cluster
 
-The logs are shifted to one beginning and run at the same time (`pool.py`: EASY backfill by users' limits). A
-third of the jobs may go anywhere they fit; the others stay at home. Run times do not change with the cluster. On
-Microsoft's ten GPU clusters limits and users are unknown: a limit is drawn once per job as 2 to 5 run times.
+The logs are shifted to the same beginning and run at the same time (`pool.py`: EASY backfill by users' limits). A third
+of the jobs may run on any cluster that is large enough; the others stay at home. A job has the same run time on every
+cluster. Microsoft's ten GPU clusters have no limits and users: a limit of 2 to 5 run times is drawn once for each job.
 
 Arms: home; random; least_loaded (processor-seconds of limits that run and wait, per processor); test_only (start by
 limits without backfill, as Slurm's will-run); race_all (submitted everywhere, the rest cancelled at the first start);
@@ -44,7 +44,7 @@ ARMS = ("home", "random", "least_loaded", "test_only", "race_all", "predicted", 
 
 
 class Forecasts:
-    """The predictors of a live collector beside one pool, which hear its events as they happen."""
+    """The predictors of a live collector beside one pool; they receive the pool's events as they happen."""
 
     def __init__(self, size: float) -> None:
         self.driver = Driver({"wait": make("wait", "forecast")}, SystemState(size))
@@ -64,7 +64,7 @@ class Forecasts:
         self.pending.append((end, 0, len(self.pending), End(end, request, job.run, wait, "completed")))
 
     def expected_wait(self, job: Job) -> float:
-        """The expected wait of a job that is submitted now, as `start --where` works it out."""
+        """Return the expected wait of a job that is submitted now, as `start --where` computes it."""
         due = sorted((one for one in self.pending if one[0] <= job.submit), key=lambda one: one[:3])
         self.pending = [one for one in self.pending if one[0] > job.submit]
         for *_, event in due:
@@ -96,7 +96,7 @@ class LastRuns:
 
 
 def read_logs(paths: Sequence[Path], jobs: int) -> tuple[list[Job], list[float]]:
-    """The jobs of the logs, each from its 1000th on, shifted to one beginning; and the machines' sizes."""
+    """Return the jobs of the logs, each from its 1000th on, shifted to one beginning; and the machines' sizes."""
     from batchcast.trace.read import read_trace
 
     all_jobs: list[Job] = []
@@ -122,9 +122,9 @@ def _jobs_of(log: Any, home: int, size: float, jobs: int, first: int) -> list[Jo
 
 
 def read_folder(folder: Path, jobs: int, seed: int = 1) -> tuple[list[Job], list[float]]:
-    """One CSV for each cluster: submission, duration and GPUs.
+    """Read one CSV for each cluster: submission, duration and GPUs.
 
-    The file does not tell the size of a cluster. It is taken as what the offered work fills to 70 %.
+    The file does not give the cluster's size. The size is set so that the submitted work fills 70 % of it.
     """
     rng = np.random.default_rng(seed)
     all_jobs: list[Job] = []
@@ -148,14 +148,15 @@ def _numbered(jobs: Sequence[Job]) -> list[Job]:
 
 
 def load_of(pool: Pool) -> float:
-    """Processor-seconds that run and wait, by limits, per processor."""
+    """Return processor-seconds by limits of running and waiting jobs, per processor."""
     waits = sum(job.procs * job.limit for job in pool.queue.values())
     runs = sum(job.procs * max(at + job.limit - pool.now, 0.0) for job, at in pool.running.values())
     return (waits + runs) / pool.size
 
 
 def will_run(pool: Pool, job: Job) -> float:
-    """Slurm's will-run: the start beside running jobs by limits, plus the work of what waits, per processor."""
+    """Return Slurm's will-run estimate: the start beside running jobs by limits, plus the waiting work per
+    processor."""
     empty = pool.copy()
     empty.queue = {}
     beside = start_of(empty, job, [(row, each.limit) for row, (each, _) in pool.running.items()])
@@ -177,7 +178,7 @@ class Simulation:
         self.submissions = 0
 
     def until(self, now: float) -> None:
-        """Everything that happens up to an instant, over all clusters in order of time."""
+        """Process everything up to an instant, over all clusters in order of time."""
         while True:
             k = min(range(len(self.pools)), key=lambda c: self.pools[c].next_event())
             at = self.pools[k].next_event()
@@ -191,7 +192,7 @@ class Simulation:
                 self._started(k, pool.advance(now))
 
     def _look(self, at: float) -> None:
-        """What a collector shows from now on: the state before this event, if five minutes are full."""
+        """Save the state before this event as the collector's view, if five full minutes have passed."""
         if self.arm in ("stale", "counted") and at // EVERY_S * EVERY_S > self.seen_at:
             self.seen, self.seen_at = [pool.copy() for pool in self.pools], at // EVERY_S * EVERY_S
             self.sent = [[] for _ in self.pools]
@@ -207,7 +208,7 @@ class Simulation:
                     self.pools[other].withdraw(job.row, at)
 
     def cost(self, job: Job, c: int) -> float:
-        """What the arm minimizes over clusters."""
+        """Return the value that the arm minimizes over clusters."""
         if self.arm == "random":
             return float(self.rng.random())
         if self.arm == "least_loaded":
@@ -225,7 +226,7 @@ class Simulation:
         return start_of(pool, job, [(each.row, self.last.of(each)) for each in there])
 
     def submit(self, job: Job, may_move: bool) -> None:
-        """One job goes where the arm says."""
+        """Submit one job to the cluster that the arm chooses."""
         self.until(job.submit)
         self.last.learn(job.submit)
         fits = [c for c, size in enumerate(self.sizes) if job.procs <= size]
@@ -249,7 +250,7 @@ class Simulation:
 def run(
     jobs: Sequence[Job], sizes: Sequence[float], arm: str, movers: np.ndarray, seed: int = 1
 ) -> tuple[np.ndarray, int]:
-    """Start and cluster of every job, (n, 2), and how many submissions were made."""
+    """Return start and cluster of every job, (n, 2), and the number of submissions."""
     simulation = Simulation(sizes, arm, len(jobs), seed)
     for job in jobs:
         simulation.submit(job, bool(movers[job.row]))
@@ -260,7 +261,7 @@ def run(
 def compared(
     jobs: Sequence[Job], sizes: Sequence[float], arms: Sequence[str], share: float, seed: int = 1
 ) -> list[Any]:
-    """One row an arm: waits of those who move and of those who stay, paired with `home` over days."""
+    """Return one row per arm: waits of free jobs and of jobs at home, paired with `home` over days."""
     rng = np.random.default_rng(seed)
     users = sorted({job.user for job in jobs})
     follows = dict(zip(users, rng.random(len(users)) < share))

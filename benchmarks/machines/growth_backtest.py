@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `whatif --demand` foretells for the time after a change of the work, from the log before it, against the record.
+"""Compares the waits that `whatif --demand` predicts after a change of the work, from the log before it, with the
+record.
 
 `python -m benchmarks.machines.growth_backtest LOG...` splits each log into quarters of equal time. Each quarter
-foretells the next one: the change of the work per day is given, as an operator would assume it, and nothing else of the
-next quarter. No log of the shared folder has a machine that grew by nodes, so the machine stays as it is.
+predicts the next one: the change of the work per day is given, as an operator would assume it, and nothing else of the
+next quarter. No log of the shared folder has a machine that got more nodes, so the machine stays as it is.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def work(log: Trace) -> float:
 
 
 def foretold(name: str, before: Trace, after: Trace, part: int) -> dict[str, Any]:
-    """Foretell the waits of the quarter after, and set the recorded waits beside them."""
+    """Predict the waits of the following quarter, and compare them with the recorded waits."""
     plan = Variants.of(machine_of_log(before), [])
     share = work(after) / work(before) - 1
     (row,) = (one for one in growth(before, plan, share, replicates=REPLICATES).rows if one["partition"] == "all")

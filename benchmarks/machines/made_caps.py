@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caps that are put into made logs, and whether they are found: exactly, and none where there are none.
+"""Puts caps into synthetic logs, and checks whether they are found: exactly, and none if there are none.
 
 python -m benchmarks.machines.made_caps [--logs N] [--first SEED]
 
-Each seed draws a machine (with or without GPUs), its people and their jobs, and none, one or two caps on the
-processors, jobs or GPUs of each user or account. The simulated Slurm, which enforces them as the QOS of a partition,
-decides the waits. A job was *bound* by a cap where, at one of twelve instants of its wait, the machine had room for it
-beside all that others had submitted before it, and its user (or account) stood too near this cap alone. A cap should
-be found where it bound fifty jobs and more, of three users (or accounts) at least.
+Each seed draws a machine (with or without GPUs), its users and their jobs, and none, one or two caps on the processors,
+jobs or GPUs of each user or account. The simulated Slurm, which enforces the caps as the QOS of a partition, determines
+the waits. A cap *bound* a job if, at one of twelve instants of its wait, the machine had room for it beside all earlier
+submissions of others, and its user (or account) was too near this cap alone. A cap should be found if it bound at least
+fifty jobs of at least three users (or accounts).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIMIT_S = (3600.0, 7200.0, 14400.0, 43200.0)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A log, what its machine caps (`of` user or account, amounts by kind), and the jobs bound by each of them."""
+    """A log, the caps of its machine (`of` user or account, amounts by kind), and the jobs bound by each cap."""
 
     log: Trace
     kind: str
@@ -49,7 +49,7 @@ class Made:
 
 
 def make(seed: int, kind: str = "") -> Made:
-    """The log of a seed; `kind` of KINDS, else drawn."""
+    """Return the log of a seed; `kind` of KINDS, else drawn."""
     rng = np.random.default_rng(seed)
     kind = kind or str(rng.choice(KINDS))
     nodes, cpus = int(rng.integers(8, 33)), int(rng.choice([16, 32, 64]))
@@ -71,7 +71,8 @@ def make(seed: int, kind: str = "") -> Made:
 
 
 def requests(rng: np.random.Generator, nodes: int, cpus: int, gpus: int) -> Trace:
-    """People of a few accounts who submit series of like jobs, a few of them most; the machine is well used."""
+    """Draw users of a few accounts who submit series of similar jobs, a few users most of them; the machine is well
+    used."""
     count, users, days = int(rng.integers(2000, 4001)), int(rng.integers(8, 31)), int(rng.integers(15, 46))
     accounts = rng.integers(0, max(users // 4, 3), users)
     rows: list[tuple[float, int, float, float, float, float]] = []
@@ -100,7 +101,7 @@ def requests(rng: np.random.Generator, nodes: int, cpus: int, gpus: int) -> Trac
 
 
 def machine_with(nodes: int, cpus: int, gpus: int, of: str, caps: dict[str, float]) -> Machine:
-    """Nodes alike, and the caps as the limits of their partition's QOS."""
+    """Return a machine of equal nodes, with the caps as the limits of its partition's QOS."""
     names = tuple(f"n{k}" for k in range(nodes))
     tres = {"gres/gpu" if what == "gpu" else what: caps[what] for what in ("cpu", "gpu") if what in caps}
     limits = Limits(**{f"max_tres_per_{of}": tres, f"max_jobs_per_{of}": caps.get("jobs", math.inf)})
@@ -111,7 +112,7 @@ def machine_with(nodes: int, cpus: int, gpus: int, of: str, caps: dict[str, floa
 
 
 def bound_jobs(log: Trace, of: str, caps: dict[str, float], cpus: int, gpus: int) -> dict[str, int]:
-    """How many jobs each cap held back: 0 where fewer than three users (or accounts) have such jobs."""
+    """Return how many jobs each cap held back: 0 if fewer than three users (or accounts) have such jobs."""
     submit, start = log.submit_time, log.submit_time + log.wait_time
     end = start + log.run_time
     asks = {"cpu": log.procs(), "jobs": np.ones(len(log)), "gpu": np.nan_to_num(log.number("req_gpus"))}
@@ -139,14 +140,14 @@ def bound_jobs(log: Trace, of: str, caps: dict[str, float], cpus: int, gpus: int
 
 
 def held(start: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
-    """What jobs hold at each of the instants."""
+    """Return the resources that jobs use at each of the instants."""
     time, running = steps(start, end, size)
     place = np.searchsorted(time, when, side="right") - 1
     return np.where(place >= 0, running[np.maximum(place, 0)], 0.0)
 
 
 def found_in(log: Trace) -> dict[str, dict[str, float]]:
-    """The caps for everybody that the log's learned machine has, by user and account."""
+    """Return the caps for all users in the log's learned machine, by user and account."""
     limits = next((q.limits for q in implied(log).machine.qos if q.name.startswith("cap-")), Limits())
     both = {
         "user": (limits.max_jobs_per_user, limits.max_tres_per_user),
@@ -159,7 +160,7 @@ def found_in(log: Trace) -> dict[str, dict[str, float]]:
 
 
 def judged(made: Made) -> tuple[str, dict[str, dict[str, float]]]:
-    """The verdict, one of VERDICTS, and the caps that were found."""
+    """Return the verdict, one of VERDICTS, and the caps that were found."""
     found = found_in(made.log)
     values = {what: value for of in ("account", "user", made.of) for what, value in found[of].items()}
     if any(made.caps.get(what) != value for caps in found.values() for what, value in caps.items()):

@@ -1,10 +1,10 @@
-"""Limits of jobs with a name, by their namesakes and without: core-hours requested, and jobs that they cut off.
+"""Limits of named jobs, with and without jobs of the same name: core-hours requested, and jobs cut off.
 
     python benchmarks/planning/limits_by_name.py --floor 60 nextflow-chipseq.csv.gz CTC-SP2-1996-3.1-cln.swf.gz
 
-In a log without names the executable stands for the name. Requested are limit times processors, and the user's own
-limit once more for a job that was cut off and would have ended by itself. Scored are the jobs whose limit is another
-than without names. Differences are a job, with 90 % intervals over users' submissions of one week.
+In a log without names the executable replaces the name. Requested core-hours are limit times processors, plus the
+user's own limit for a job that was cut off and would have ended by itself. Scored are the jobs whose limit differs from
+the limit without names. Differences are per job, with 90 % intervals over users' submissions of one week.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def table(path: Path, floor: float) -> None:
-    """A line for limits by name, without names and as the users asked."""
+    """Print a line for limits by name, limits without names and the users' requests."""
     log = read_trace(path)
     if "job_name" not in log.names:
         log = log.with_columns({"job_name": log.nominal("app_id")})

@@ -1,16 +1,17 @@
-"""What somebody gains who teaches the predictor short run times, then submits long jobs, under the order by forecasts.
+"""What a user gains who teaches the predictor short run times and then submits long jobs, under the order by
+predictions.
 
     python -m benchmarks.planning.order_gamed --seeds 1:3 --long 8
 
-Each seed is a machine of 32 processors and three days of eleven users who repeat themselves and pad their limits. A
-twelfth user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is
-honest, the short jobs have a name of their own and a limit of ten minutes. If not, they have the name, the size and
-the limit of the long jobs, and either also their command (gamed) or a command of their own (changed). Nothing else
-differs. Each row is an order: by time limits, or by forecasts under the three bounds of `OrderRule`. Columns: the mean
-wait of the long jobs, honest, gamed and changed; what each way of gaming gains, in minutes, and as a share of the
-honest wait; what the long jobs gain over the order by time limits on the same jobs, all of them, and the first and the
-last of each seed; and what gaming costs a job of others, each difference with a 90 % interval over seeds. The mean wait
-of all honest jobs shows what the bounds themselves cost.
+Each seed is a machine of 32 processors and three days of eleven users who repeat jobs and pad their limits. A twelfth
+user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is honest, the
+short jobs have a name of their own and a limit of ten minutes. Otherwise they have the name, the size and the limit of
+the long jobs, and either also their command (gamed) or a different command (changed). Nothing else differs. Each row is
+an order: by time limits, or by predictions under the three bounds of `OrderRule`. Columns: the mean wait of the long
+jobs, honest, gamed and changed; what each way of gaming gains, in minutes and as a share of the honest wait; what the
+long jobs gain over the order by time limits on the same jobs (all of them, and the first and the last of each seed);
+and what gaming costs a job of other users, each difference with a 90 % interval over seeds. The mean wait of all honest
+jobs shows the cost of the bounds themselves.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ WAYS = ("honest", "gamed", "changed")
 
 
 def crowd(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Jobs of the honest users: each has a size, a typical run time and a padding of limits."""
+    """Draw the jobs of the honest users: each has a size, a typical run time and a padding of limits."""
     share = LOAD * NODES * CPUS * DAYS * 86400.0 / USERS
     rows: list[dict[str, Any]] = []
     for user in range(USERS):
@@ -61,7 +62,7 @@ def crowd(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def gamers(rng: np.random.Generator, long: int, short: int, way: str) -> list[dict[str, Any]]:
-    """Long jobs from the second day on, and the short ones, one every two minutes, in the hours before each."""
+    """Return long jobs from the second day on, and the short jobs, one every two minutes, in the hours before each."""
     rows = []
     for at in np.sort(rng.uniform(86400.0, DAYS * 86400.0, long)).tolist():
         rows.append(_job(at, LONG_S, LONG_PROCS, LIMIT_S, GAMER, "work", "solve"))
@@ -83,7 +84,7 @@ def _job(at: float, run: float, procs: float, limit: float, user: str, name: str
 
 
 def waits(rows: list[dict[str, Any]]) -> list[np.ndarray]:
-    """The waits (n,) of the rows under each order; forecasts are made on the schedule that arrival gives."""
+    """Return the waits (n,) of the rows under each order; predictions are made on the schedule in order of arrival."""
     machine = homogeneous(NODES, CPUS, **SETTINGS)
     log = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
     log = log.with_columns({"wait_time": simulate_on(machine, log).wait_time})
@@ -95,7 +96,7 @@ SETTINGS = {"SchedulerType": "sched/backfill", "PriorityType": "priority/basic"}
 
 
 def one_seed(seed: int, long: int, short: int) -> dict[str, list[list[float]]]:
-    """The waits by arm and order: of the long jobs, and of everybody else's."""
+    """Return the waits by arm and order: of the long jobs, and of all other jobs."""
     found: dict[str, list[list[float]]] = {}
     for arm in WAYS:
         rows = crowd(np.random.default_rng([seed, 1])) + gamers(np.random.default_rng([seed, 2]), long, short, arm)
@@ -111,14 +112,14 @@ def one_seed(seed: int, long: int, short: int) -> dict[str, list[list[float]]]:
 
 
 def interval(differences: np.ndarray) -> str:
-    """The mean of one difference a seed, with a 90 % interval from 10,000 draws of the seeds with replacement."""
+    """Return the mean of one difference per seed, with a 90 % interval from 10,000 resamples of the seeds."""
     drawn = np.random.default_rng(0).choice(differences, (10_000, len(differences))).mean(1)
     low, high = np.quantile(drawn, [0.05, 0.95])
     return f"{differences.mean():.1f} ({low:.1f} to {high:.1f})"
 
 
 def table(runs: list[dict[str, list[list[float]]]]) -> list[dict[str, Any]]:
-    """A row for each order, in minutes."""
+    """Return a row for each order, in minutes."""
     rows, limits = [], {}
     for k, name in enumerate(ARMS):
         mean = {one: np.array([np.mean(run[one][k]) for run in runs]) / 60 for one in runs[0]}

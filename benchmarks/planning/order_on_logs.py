@@ -1,22 +1,23 @@
-"""What the order brings on logs under Slurm's two loops: levels, looks every 30 s, predictions of the recorded clock.
+"""Effect of the queue order on logs under Slurm's two loops: levels, cycles of 30 s, predictions of the recorded clock.
 
     python -m benchmarks.planning.order_on_logs ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
     python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --arms "limits; rule; rule, reserved"
     python -m benchmarks.planning.order_on_logs LOG ... --first 15000 --replicates 10
     python -m benchmarks.planning.order_on_logs LOG ... --first 4000 --arms "limits; unbounded; any history; quantile"
 
-Each log runs on its own machine (one node a processor) by arrival, then under each arm (`ARMS`): which run times order
-the queue, and which become the limits of waiting jobs. Mean wait, mean bounded slowdown (bound 60 s), 99th percentile
-and longest wait are shares of those by arrival. Differences of mean waits are shares of the mean wait by arrival, with
-a 90 % interval over groups of one user's submissions of one week: from arrival, from the order by limits, and from the
-order by limits with the same planned lengths; with these arms, also from the orders `unbounded` and `any history`.
-Users of ten jobs and more are worse off if their mean wait is longer by
-more than a tenth and a minute. After several logs a second table has the geometric means, and how many logs are clearly
-ahead of or behind the order by limits.
+Each log runs on its own machine (one node per processor) by arrival, then under each arm (`ARMS`): which run times
+order the queue, and which become the limits of waiting jobs. Mean wait, mean bounded slowdown (bound 60 s), 99th
+percentile and longest wait are shares of the value in order of arrival. Differences of mean waits are shares of the
+mean wait by arrival, with a 90 % interval over groups of one user's submissions of one week: from arrival, from the
+order by limits, and from the order by limits with the same planned lengths; with these arms, also from the orders
+`unbounded` and `any history`. Users of ten jobs and more are worse off if their mean wait is longer by more than a
+tenth and a minute. After several logs a second table has the geometric means, and how many logs are clearly ahead of or
+behind the order by limits.
 
-With `--replicates` another table: how many users are worse off, under the order and by chance. A replicate has each job
-up to a minute later; chance is arrival's order with other such minutes. Once: the share in one replicate, on
-average. In the mean: of users by their mean wait over all replicates, in which the luck of one schedule is gone.
+With `--replicates` another table shows how many users are worse off, under the order and by chance. In a replicate each
+job arrives up to a minute later; chance is the order of arrival with different delays. *Once* is the share in one
+replicate, on average. *In the mean* judges users by their mean wait over all replicates, which removes the chance of
+one schedule.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ WEEK, MANY = 604_800.0, 10
 
 
 class Arm(NamedTuple):
-    """What orders the queue and what becomes the limit of a waiting job: words of `times_of`; empty: as it is.
+    """What orders the queue and what becomes the limit of a waiting job: words of `times_of`; empty: no change.
 
-    `slurm` holds settings of Slurm besides.
+    `slurm` has additional settings of Slurm.
     """
 
     order: str = ""
@@ -71,15 +72,15 @@ ARMS = {
     "shortest first": Arm("order", "length", OrderRule(band=BAND, size=0.0)),
     "true run times": Arm("true", "true"),
 }
-"""`rule` is what `plan = "both"` does: order by the 90 % quantile, lengths at the 80 % quantile. `quantile` is its
-order alone, `unbounded` and `any history` are `quantile` without all or without the last of the bounds on gaming,
-`point` is the order by points, and `rule, reserved` keeps processors only for jobs past the age. `blend`
-orders by the geometric mean of limit and 80 % quantile."""
+"""`rule` is what `plan = "both"` does: order by the 90 % quantile, limits at the 80 % quantile. `quantile` is its order
+alone; `unbounded` and `any history` are `quantile` without all bounds on gaming or without the last one; `point` orders
+by point predictions; `rule, reserved` reserves processors only for jobs past the age. `blend` orders by the geometric
+mean of limit and 80 % quantile."""
 SHOWN = ("limits", "limits, planned lengths", "point", "quantile", "rule", "rule, reserved", "true run times")
 
 
 def times_of(log: Trace, machine: Machine) -> dict[str, np.ndarray]:
-    """Run times (n,), s, of each job, by word; NaN: the job's limit."""
+    """Return run times (n,) of each job in seconds, by word; NaN: the job's limit."""
     told = replay(log, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
     limit, length = log.number("req_time"), quantiles_of(told, LENGTH_QUANTILE)
     within = np.fmin(length, limit)
@@ -90,7 +91,7 @@ def times_of(log: Trace, machine: Machine) -> dict[str, np.ndarray]:
 
 
 class Ran(NamedTuple):
-    """Waits (n,) of the jobs that ran, their run times, and what groups and users they belong to."""
+    """Waits (n,) of the jobs that ran, their run times, and their groups and users."""
 
     waits: dict[str, np.ndarray]
     run: np.ndarray
@@ -98,14 +99,14 @@ class Ran(NamedTuple):
     user: np.ndarray
 
     def against(self, arm: str, other: str) -> PairedDifference:
-        """The difference of mean waits, as a share of the mean wait by arrival."""
+        """Return the difference of mean waits, as a share of the mean wait by arrival."""
         unit = self.waits["arrival"].mean()
         one, reference = self.waits[arm][None] / unit, self.waits[other] / unit
         return paired_differences(one, reference, self.group, np.random.default_rng(0))[0]
 
 
 def run_arms(log: Trace, arms: Mapping[str, Arm]) -> Ran:
-    """The log under order of arrival and under each arm."""
+    """Run the log in order of arrival and under each arm."""
     machine = machine_of_log(log)
     plain = simulate_on(machine, log)
     user = np.asarray(log.nominal("user_id").codes)[plain.rows].astype(np.int64)
@@ -129,7 +130,7 @@ CONTROLS = {
 
 
 def rows_of(name: str, ran: Ran) -> list[dict[str, Any]]:
-    """A row for each arm."""
+    """Return a row for each arm."""
     wait = ran.waits["arrival"]
     slowdown = bounded_slowdown(wait, ran.run, 60.0).mean()
     people = [k for k in np.unique(ran.user) if (ran.user == k).sum() >= MANY]
@@ -159,7 +160,8 @@ def _words(pair: PairedDifference) -> str:
 
 
 def means_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each arm: geometric means over logs, and the number of logs with a clear difference from limits."""
+    """Return a row for each arm: geometric means over logs, and the number of logs with a clear difference from
+    limits."""
     found = []
     for arm in dict.fromkeys(row["order"] for row in rows):
         mine = [row for row in rows if row["order"] == arm]
@@ -175,7 +177,8 @@ def means_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def replicates_of(name: str, log: Trace, count: int) -> dict[str, Any]:
-    """A row: how many users wait longer by more than a tenth and a minute, once and in the mean of the replicates."""
+    """Return a row: how many users wait longer by more than a tenth and a minute, once and in the mean of the
+    replicates."""
     machine = machine_of_log(log)
     order = QueuePlan(order=Ordering("forecast", times_of(log, machine)["order"], OrderRule(band=BAND)))
     user = np.asarray(log.nominal("user_id").codes).astype(np.int64)
@@ -197,7 +200,7 @@ def replicates_of(name: str, log: Trace, count: int) -> dict[str, Any]:
 
 
 def later(log: Trace, seed: int) -> Trace:
-    """The log with each job up to a minute later, in the same order."""
+    """Return the log with each job up to a minute later, in the same order."""
     after = np.random.default_rng(seed).uniform(0.0, 60.0, len(log))
     moved = np.maximum.accumulate(np.floor(log.submit_time + after))
     return Trace({**log.columns(), "submit_time": moved}, log.info, is_sorted=True)

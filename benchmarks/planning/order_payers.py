@@ -1,12 +1,12 @@
-"""Who pays for the order, and how many would seem to by chance: the lab's workload on the simulated Slurm, many seeds.
+"""Who pays for the order, and how many seem to pay by chance: the lab's workload on the simulated Slurm, many seeds.
 
     python -m benchmarks.planning.order_payers order.jsonl --seeds 11:30 --load 2 --arms order,order/account
 
-The machine is that of the first run in the file that order_gain.py wrote. First table: each arm beside arrival;
-worse off is a person of ten jobs or more whose mean wait is longer by more than a tenth, or a quarter. By chance:
-arrival once more, each job up to a minute later. By work: each job's wait counts by its processors times its run time.
-Second table: people by rank of their mean work among the twelve: their share of all work, the ratio of their mean
-waits, how many are worse off.
+The machine is that of the first run in the file that order_gain.py wrote. First table: each arm compared with arrival;
+a user with ten jobs or more is worse off if the mean wait is longer by more than a tenth, or a quarter. By chance:
+arrival again, with each job up to a minute later. By work: each job's wait is weighted by its processors times its run
+time. Second table: users by rank of their mean work among the twelve, with their share of all work, the ratio of their
+mean waits, and how many are worse off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHANCE = "none, up to a minute later"
 
 
 def waits_of(machine: str, seed: int, jobs: int, load: float, arms: list[str], later: float = 0.0) -> list[np.ndarray]:
-    """Waits (s) under each arm; each submission comes up to `later` seconds later than wished for."""
+    """Return waits (s) under each arm; each submission comes up to `later` seconds after its planned instant."""
     wishes, now = workload(seed, jobs, load)[1], 1.75e9
     after = np.random.default_rng([seed, 9]).uniform(0.0, later, jobs)
     at = np.floor(now + 120.0 + np.array([w.at for w in wishes]) + after)
@@ -36,7 +36,7 @@ def waits_of(machine: str, seed: int, jobs: int, load: float, arms: list[str], l
 
 
 def people(seed: int, jobs: int, load: float, waits: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Each person of ten jobs or more: rank and share of work, the mean wait under each arm."""
+    """Return, for each user with ten jobs or more, rank and share of work, and the mean wait under each arm."""
     wishes = workload(seed, jobs, load)[1]
     who, work = np.array([w.who for w in wishes]), np.array([w.procs * w.runs for w in wishes])
     mean = np.array([work[who == k].mean() if (who == k).any() else np.nan for k in range(PEOPLE)])
@@ -78,7 +78,7 @@ def main() -> int:
 def columns_of(
     whole: list[dict[str, np.ndarray]], wishes: list[tuple[int, list[Any]]]
 ) -> tuple[dict[str, list[np.ndarray]], np.ndarray, np.ndarray, np.ndarray]:
-    """The waits by arm, and of each job its burst, run time (s) and work."""
+    """Waits by arm, and each job's burst, run time (s) and work."""
     bursts = np.concatenate([seed * 10**6 + _bursts(some) for seed, some in wishes])
     length = np.array([w.runs for _, some in wishes for w in some])
     work = length * np.array([w.procs for _, some in wishes for w in some])
@@ -92,7 +92,7 @@ def by_arm(
     work: np.ndarray,
     everybody: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """A row for each arm; differences from arrival with a 90 % interval over bursts."""
+    """Return a row for each arm; differences from arrival with a 90 % interval over bursts."""
     group, rows = np.unique(bursts, return_inverse=True)[1], []
     base = np.concatenate(columns["none"])
     for arm, waits in columns.items():
@@ -115,7 +115,7 @@ def by_arm(
 
 
 def by_rank(everybody: list[dict[str, Any]], arm: str) -> list[dict[str, Any]]:
-    """A row for each rank by work, from the least to the most."""
+    """Return a row for each rank by work, from the least to the most."""
     rows = []
     for rank in range(1, PEOPLE + 1):
         here = [one for one in everybody if one["rank"] == rank]

@@ -1,18 +1,18 @@
-"""Rules that were to make fewer people wait longer than under arrival, on the lab's workload in the simulated Slurm.
+"""Tests rules that should make fewer users wait longer than by arrival, on the lab's workload in the simulated Slurm.
 
     python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2
     python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2 --rules pushed,tenth,band
 
-Columns are those of order_payers.py. The turn that arrival had in store for a job has come when as much work has been
-started from the queue as came before it. `until even`: who has waited longer than so, over all his jobs and by
-more than a share, goes by arrival from then on. `job`: the same for each job by itself. `small first`: least work first
-only among the jobs that make up so much of the work of the last 400; the others by arrival. `half the age`: arrival
-decides after half the age that is found. `pushed`: a job is pushed back by as long as the machine needs for what came
-later and was started first; who is pushed back by more than a share of the age, over all his waiting jobs in sum or in
-the mean, goes by arrival. `band`: so many times the weight of age. `+wide`: three times. `root`: jobs are ranked by run
-time times the square root of the processors, which is least slowdown first; `small .65`: among the small jobs that make
-up so much of the work. Second table: slowdown against longest wait. With --rules only rules with one of these words in
-their names are run, beside the order as it is. Last line: what no order can do better.
+The columns are those of order_payers.py. A job's turn by arrival has come when as much work has been started from the
+queue as arrived before the job. `until even`: a user whose jobs waited longer than their turn by more than a share, in
+sum, goes by arrival from then on. `job`: the same rule for each job separately. `small first`: least work first only
+among the small jobs that have this share of the work of the last 400 jobs; the others by arrival. `half the age`:
+arrival decides after half the age that is found. `pushed`: a job is pushed back by the machine time of later jobs that
+started first; a user pushed back by more than a share of the age, in sum or in the mean over the waiting jobs, goes by
+arrival. `band`: this many times the weight of age. `+wide`: three times. `root`: jobs are ranked by run time times the
+square root of the processors, which is least slowdown first; `small .65`: among the small jobs with this share of the
+work. Second table: slowdown against longest wait. With --rules only rules with one of these words in their names are
+run, beside the order in use. Last line: a bound that no order can pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOOK_S = 60.0
 
 
 def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
-    """Least work first; who is behind arrival by more than `share` goes by arrival."""
+    """Least work first; users behind arrival by more than `share` go by arrival."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
         ordered = sorted(requests, key=lambda r: r.submit)
@@ -75,7 +75,8 @@ def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
 
 
 def pushed_back(share: float, mean: bool = False) -> Callable[..., Any]:
-    """Least work first; whose jobs later ones pushed back by more than `share` of the age, by arrival."""
+    """Least work first; users whose jobs were pushed back by later jobs by more than `share` of the age go by
+    arrival."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
         ordered = sorted(requests, key=lambda r: r.submit)
@@ -104,7 +105,7 @@ def pushed_back(share: float, mean: bool = False) -> Callable[..., Any]:
 
 
 def in_band(share: float) -> Callable[..., Any]:
-    """The order as it is in a band of so many times the weight of age."""
+    """The order in use, in a band of this many times the weight of age."""
 
     def made(rule: OrderRule, *more: Any) -> Any:
         return reorder_by(replace(rule, band=round(share * BAND)), *more)
@@ -113,8 +114,8 @@ def in_band(share: float) -> Callable[..., Any]:
 
 
 def least_work(small: float = 1.0, age_share: float = 1.0, size: float = 1.0) -> Callable[..., Any]:
-    """Least work first among the small jobs that make up a share of the work, the others by arrival; a share of the age
-    that is found. `size` is the power of the processors by which jobs are ranked; a half is least slowdown first."""
+    """Least work first among the small jobs with a share of the work, the others by arrival; after a share of the age
+    that is found. `size` is the power of the processors by which jobs are ranked; one half is least slowdown first."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
         ordered = sorted(requests, key=lambda r: r.submit)
@@ -165,7 +166,8 @@ TRIED = {
 
 
 def frontier(columns: dict[str, list[np.ndarray]], length: np.ndarray) -> list[dict[str, Any]]:
-    """A row for each arm: slowdown and longest wait as shares of arrival's, with 90 % intervals over workloads."""
+    """Return a row for each arm: slowdown and longest wait as shares of arrival's, with 90 % intervals over
+    workloads."""
     parts = np.split(length, np.cumsum([len(one) for one in columns["none"]])[:-1])
     slow = {a: np.array([bounded_slowdown(*one, 60.0).mean() for one in zip(w, parts)]) for a, w in columns.items()}
     longest = {arm: np.array([wait.max() for wait in waits]) for arm, waits in columns.items()}
@@ -184,15 +186,15 @@ def frontier(columns: dict[str, list[np.ndarray]], length: np.ndarray) -> list[d
 
 
 def at_best(load: float, seeds: Sequence[int], none: Sequence[np.ndarray], most: float = 1.1) -> float:
-    """The least mean wait (share of arrival's) that any order could have in which nobody waits longer than `most` times
-    as long, as long as what waits, weighted by work, stays as much (Kleinrock 1976): whose jobs are least work wait
-    not at all."""
+    """Return the smallest mean wait (share of arrival's) of any order in which no user waits longer than `most` times
+    as long, if the waiting work weighted by job stays constant (Kleinrock 1976): the users with the least work per job
+    do not wait at all."""
     before = after = 0.0
     for seed, wait in zip(seeds, none):
         wishes = workload(seed, 300, load)[1]
         who, work = np.array([w.who for w in wishes]), np.array([w.procs * w.runs for w in wishes])
         jobs, owed = np.bincount(who, wait), np.bincount(who, wait * work)
-        given = (most - 1) * owed.sum()  # if all waited as long as they may, so much could be taken from some
+        given = (most - 1) * owed.sum()  # if all users waited as long as allowed, this much could be taken from some
         for k in sorted(np.flatnonzero(owed).tolist(), key=lambda k: owed[k] / jobs[k]):
             share = min(given / (most * owed[k]), 1.0)
             given -= share * most * owed[k]

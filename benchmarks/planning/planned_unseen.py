@@ -1,9 +1,9 @@
-"""How many planned jobs no look would have seen run, with and without leaving short jobs alone, on real logs.
+"""How many planned jobs no cycle would have seen running, with and without leaving short jobs alone, on real logs.
 
     python benchmarks/planning/planned_unseen.py LOG ... [--jobs 10000]
 
-Every job of the log's second half that waited for a look, by `kernel`'s forecast at its submission: planned with the
-quantile at 0.9 where that is below its limit, looks every 30 s, OverTimeLimit without end. What is over before a look
+Every job of the log's second half that waited for a cycle, by `kernel`'s prediction at its submission: planned with the
+0.9 quantile if that is below its limit, cycles of 30 s, unlimited OverTimeLimit. A job that ends before the next cycle
 keeps its planned limit in accounting.
 """
 

@@ -1,8 +1,8 @@
-"""What planning 2,000 waiting jobs costs slurmctld: its CPU and the calls it was asked, look by look, and to undo it.
+"""Cost of planning 2,000 waiting jobs for slurmctld: its CPU and calls, cycle by cycle, and the cost of undoing it.
 
     python benchmarks/planning/planning_cost.py [JOBS] [ALONE]
 
-ALONE of the jobs are submitted one by one with fifty different limits, the others are tasks of arrays. Real time.
+ALONE of the jobs are submitted singly with fifty different limits, the others are tasks of arrays. Real time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONF = {
 
 
 class Cost(NamedTuple):
-    """Of some looks: how many, limits changed, CPU of slurmctld (s), calls by kind, seconds by the clock."""
+    """For some cycles: their number, limits changed, CPU of slurmctld (s), calls by kind, wall-clock seconds."""
 
     looks: int
     changed: int
@@ -45,14 +45,14 @@ class Cost(NamedTuple):
 
 
 def calls(lab: Lab) -> dict[str, int]:
-    """What slurmctld was asked so far, by kind of call."""
+    """Return the calls to slurmctld so far, by kind."""
     text = lab.run("sdiag").partition("Remote Procedure Call statistics by message type")[2]
     found = re.finditer(r"(REQUEST_\w+)\s*\(\s*\d+\)\s+count:(\d+)", text.partition("by user")[0])
     return {m[1]: int(m[2]) for m in found}
 
 
 def queue(lab: Lab, jobs: int, alone: int) -> None:
-    """So many waiting jobs behind one that has the machine."""
+    """Submit this many waiting jobs behind one that occupies the machine."""
     first = lab.submit("-N4", "--exclusive", "-t", "600", seconds=3600)
     lab.wait(lambda: lab.run("squeue", "-h", "-j", first, "-o", "%t").strip() == "R", "the machine to be taken")
     for k in range(alone):
@@ -62,7 +62,7 @@ def queue(lab: Lab, jobs: int, alone: int) -> None:
 
 
 def spent(lab: Lab, planner: Planner, until: int) -> Iterator[Cost]:
-    """Look after look until so many jobs stand on a planned limit."""
+    """Run cycles until this many jobs have a planned limit."""
     last = -1
     while last != until:
         cpu, before, began = cpu_seconds(lab), calls(lab), time.monotonic()
@@ -79,7 +79,7 @@ def spent(lab: Lab, planner: Planner, until: int) -> Iterator[Cost]:
 
 
 def summed(costs: list[Cost]) -> Cost:
-    """All of them as one."""
+    """Return the sum of all cycles."""
     names = sorted({name for one in costs for name in one.calls})
     calls_of = {name: sum(one.calls.get(name, 0) for one in costs) for name in names}
     return Cost(

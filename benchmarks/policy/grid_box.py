@@ -1,8 +1,9 @@
-"""How near the bound a search comes in processor time: `python benchmarks/policy/grid_box.py search 2 1024x32:c_lolo`.
+"""How near a search comes to the bound in processor time: `python benchmarks/policy/grid_box.py search 2
+1024x32:c_lolo`.
 
-Matrices are drawn by Braun's recipe with seed 7 as `batchcast grid draw` draws them. The command's own box is the
-clock's, so that a busy machine gives it less; and `exact` works out its bound between the search and the chains
-here, not beside them. The solver has a clock of its own, so that a busy machine proves less here too.
+Matrices are drawn by Braun's recipe with seed 7, as `batchcast grid draw` draws them. The command's own limit is
+wall-clock time, so that it does less on a busy machine; and `exact` computes its bound here between the search and the
+chains, not in parallel. The solver also uses wall-clock time, so a busy machine proves less here too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HARDEST = [f"{size}:{kind}" for size in ("1024x32", "2048x64") for kind in ("c_h
 
 
 def boxed(name: str, seconds: float, batch: Batch) -> tuple[float, float]:
-    """The share over the bound, and the processor time taken."""
+    """Return the excess over the bound as a share, and the processor time used."""
     began = time.process_time()
     method: Search | Exact
     if name == "search":

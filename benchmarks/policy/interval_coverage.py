@@ -1,6 +1,6 @@
-"""On synthetic logs with bursts and no difference, how often does the 90 % interval hold zero.
+"""On synthetic logs with bursts and without a difference, how often does the 90 % interval contain zero?
 
-The table in docs/evidence/differences.md is this one's output.
+Its output is the table in docs/evidence/differences.md.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LONGEST = 5000
 class Bursts:
     """A kind of synthetic log: its users and weeks, the tail of burst sizes (Pareto: smaller is heavier), the errors.
 
-    `lopsided` errors are most often a little better and now and then far worse, their mean alike; else the two methods
-    differ by luck alone, the same way about zero.
+    `lopsided` errors are usually a little better and sometimes far worse, with equal means; otherwise the two methods
+    differ by chance alone, symmetrically about zero.
     """
 
     users: int
@@ -41,7 +41,7 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of the logs' intervals held zero; `groups` and `jobs` are the medians over logs."""
+    """How many of the logs' intervals contained zero; `groups` and `jobs` are medians over logs."""
 
     bursts: Bursts
     logs: int
@@ -51,15 +51,15 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The share of intervals that held zero: the promise is 0.9."""
+        """Return the share of intervals that contained zero; it should be 0.9."""
         return self.held / self.logs
 
 
 def two_methods(bursts: Bursts, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """User, submit time and two methods' errors (n,) of a log on which neither is better in expectation.
+    """Return user, submit time and two methods' errors (n,) of a log on which neither method is better in expectation.
 
-    Every user is active in some weeks and submits one burst in each; a burst's jobs share one error of each method
-    (all were forecast before the first had ended) and have half as much of their own.
+    Every user is active in some weeks and submits one burst in each; a burst's jobs share one error of each method (all
+    were predicted before the first had ended) and have an individual error half as large.
     """
     active = rng.random((bursts.users, bursts.weeks)) < rng.beta(0.7, 1.5, bursts.users)[:, None]
     user, week = np.nonzero(active)
@@ -82,7 +82,8 @@ def coverage(
     logs: int = 1000,
     seed: int = 0,
 ) -> Iterator[Coverage]:
-    """One `Coverage` a setting; a log of fewer than `LEAST_GROUPS` groups is drawn anew. About 10 ms a log."""
+    """Return one `Coverage` per setting; a log of fewer than `LEAST_GROUPS` groups is drawn again. A log takes about 10
+    ms."""
     for bursts in settings:
         rng = np.random.default_rng([seed, bursts.users, bursts.weeks, int(10 * bursts.tail), bursts.lopsided])
         held, groups, jobs = 0, list[int](), list[int]()
@@ -100,7 +101,7 @@ def coverage(
 
 
 def main() -> None:
-    """Print one line a setting, as a Markdown table."""
+    """Print one line per setting, as a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=1000, help="synthetic logs a setting")
     parser.add_argument("--seed", type=int, default=0)

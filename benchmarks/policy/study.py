@@ -1,8 +1,9 @@
-"""Which schedule forecasts buy: `python benchmarks/policy/study.py LOG [--replicates 20] [--seed 1] [--age 24h]`.
+"""Schedules that predictions make possible: `python benchmarks/policy/study.py LOG [--replicates 20] [--seed 1] [--age
+24h]`.
 
-Replicates of a log (its weeks drawn anew, 1 % of the jobs left out) under EASY with limits, EASY-SJBF with perfect
-knowledge and the policy `forecast` planned by `kernel` in closed loop, each replicate under all of them: a line a
-replicate on stderr, then the targets of the study beside what came out, as 5th to 95th percentile over replicates.
+Replicates of a log (its weeks resampled, 1 % of the jobs omitted) run under EASY with limits, EASY-SJBF with perfect
+knowledge and the policy `forecast` planned by `kernel` in closed loop, each replicate under all of them: one line per
+replicate on stderr, then the study's targets and results, as 5th to 95th percentile over replicates.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EASY, PERFECT = ("easy", "requested"), ("easy-sjbf", "actual")
 
 
 class Figures(NamedTuple):
-    """What the targets speak of; `users` is the mean wait of each user by number, NaN below FEW_JOBS jobs."""
+    """The figures that the targets use; `users` is the mean wait of each user by number, NaN below FEW_JOBS jobs."""
 
     slowdown: float
     geometric: float
@@ -52,7 +53,7 @@ def figures(trace: Trace, schedule: Schedule) -> Figures:
 
 
 def compared(mine: Figures, easy: Figures, perfect: Figures) -> dict[str, float]:
-    """One replicate's line: each figure against the schedule that its target names."""
+    """Print one replicate's line: each figure compared with the schedule that its target names."""
     longer = mine.users / np.maximum(easy.users, 1.0)
     return {
         "mean": mine.slowdown,

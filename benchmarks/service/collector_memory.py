@@ -1,6 +1,6 @@
 """Memory and time of a collector's start over a long history: python benchmarks/service/collector_memory.py [JOBS]
 
-Jobs are spread evenly over 400 days; each line is a process of its own that hears the last so many days again.
+Jobs are spread evenly over 400 days; each line is a separate process that reads this many last days again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NOW, DAYS = 1_790_000_000.0, 400.0
 
 
 def fill(path: str, count: int) -> None:
-    """A store of finished jobs of 300 users, all of them told."""
+    """A store of finished jobs of 300 users, all of which the clock has passed on."""
     from sqlalchemy import insert
 
     from batchcast.store.clock_jobs import write_meta
@@ -56,7 +56,7 @@ def hear(path: str, days: float) -> None:
 
 
 def main() -> None:
-    """The table, each line measured in a process of its own."""
+    """Print the table, each line measured in a separate process."""
     if len(sys.argv) == 4:
         hear(sys.argv[2], float(sys.argv[3]))
         return

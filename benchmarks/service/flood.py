@@ -1,10 +1,10 @@
-"""How long others wait for `start` while one user does his worst: benchmarks/service/flood.py [JOBS or STORE] [SECONDS]
+"""How long others wait for `start` while one user attacks: benchmarks/service/flood.py [JOBS or STORE] [SECONDS]
 
-Bob, a process of his own and another unix user where this runs as root, keeps up all three at once: 20 reports over the
-whole history, each asked again when it is answered; 16 requests that drip in byte by byte; 500 connections that say
-nothing, opened again whenever they are closed or refused. Alice asks `start` on a new connection each time. Printed:
-her percentiles, her slowest, and the most memory that the service and its children held together. Ends with 1 where an
-answer took a second or more.
+Bob, a separate process and a different unix user if this runs as root, does three things at once: 20 reports over the
+whole history, each requested again when it is answered; 16 requests sent byte by byte; 500 idle connections, opened
+again whenever they are closed or rejected. Alice asks `start` on a new connection each time. Printed: percentiles of
+Alice's waits, the longest, and the peak memory of the service and its children together. Exits with 1 if an answer took
+a second or more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOBODY = 65534
 
 
 def bob(place: str) -> None:
-    """All three attacks, until killed; a line for every hundred answers or refusals that came back."""
+    """Run all three attacks until killed; print a line for every hundred answers or rejections."""
     came: list[bytes] = []
 
     def opened() -> socket.socket:
@@ -57,7 +57,7 @@ def bob(place: str) -> None:
     for what, count in (("report", REPORTS), ("slow", SLOW), ("idle", IDLE)):
         for _ in range(count):
             threading.Thread(target=again, args=(what,), daemon=True).start()
-        time.sleep(1.0)  # the reports have their places before the idle ones take the rest
+        time.sleep(1.0)  # the reports take their places before the idle connections take the rest
     while True:
         time.sleep(1.0)
         counts = {one.decode("latin-1"): came.count(one) for one in set(came)}
@@ -65,7 +65,7 @@ def bob(place: str) -> None:
 
 
 def measure(place: str, pid: int, seconds: float) -> tuple[list[float], float]:
-    """Alice's waits, and the most memory that was seen."""
+    """Return Alice's waits, and the peak memory."""
     took, most, end = [], 0.0, time.monotonic() + seconds
     while time.monotonic() < end:
         status, wait = ask(place, "/v1/start?job=99999999")

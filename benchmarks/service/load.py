@@ -1,12 +1,12 @@
 """Single answers at a steady rate: benchmarks/service/load.py [JOBS or STORE] [RATES] [SECONDS]
 
-A store of so many jobs (1,000,000), 2,000 of 50 users waiting; `batchcast serve` as its unit starts it, on a unix
-socket; `/v1/start?job=ID`, each time another of the waiting ones, over 32 connections that stay open. Questions come at
-instants fixed beforehand (RATES by commas, a second; 250,500,1000), and an answer's time counts from the instant its
-question was due, whether or not the client could send it then: a service that falls behind is seen to. Printed for each
-rate: what was answered in a second, percentiles, the service's own CPU by answer (which other load on the machine
-hardly changes) and, with it, how many answers one core could give. Ends with 1 where 99 % at 1,000 a second are not
-within 25 ms.
+A store of this many jobs (1,000,000), 2,000 of 50 users waiting; `batchcast serve` as its unit starts it, on a unix
+socket; `/v1/start?job=ID`, each time for another waiting job, over 32 open connections. Questions are due at fixed
+instants (RATES, separated by commas, per second; 250,500,1000), and an answer's time counts from the instant its
+question was due, whether or not the client could send it then, so that a service that falls behind is noticed. Printed
+for each rate: answers per second, percentiles, the service's own CPU per answer (which other load on the machine hardly
+changes) and the number of answers per second that one core could give. Exits with 1 if 99 % of the answers at 1,000 a
+second are not within 25 ms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TARGET_RATE, TARGET_S = 1000.0, 0.025
 
 
 def fill_waiting(path: str) -> list[str]:
-    """Let 2,000 jobs wait in a store that `fill` made; their ids."""
+    """Make 2,000 jobs wait in a store that `fill` made; return their ids."""
     from sqlalchemy import func, insert, select
 
     from batchcast.store import schema
@@ -56,7 +56,7 @@ def fill_waiting(path: str) -> list[str]:
 
 
 class Asking(asyncio.Protocol):
-    """One connection: a question at a time, its answer's time kept from when it was due."""
+    """One connection: one question at a time, and the time of its answer since it was due."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.due, self.taken = load, 0.0, b""
@@ -79,7 +79,7 @@ class Asking(asyncio.Protocol):
 
 
 class Load:
-    """Questions due at a steady rate, over connections that stay open."""
+    """Questions due at a steady rate, over open connections."""
 
     def __init__(self, ids: list[str], rate: float, seconds: float) -> None:
         self.ids, self.rate, self.count = ids, rate, int(rate * seconds)
@@ -90,7 +90,7 @@ class Load:
         self.over = asyncio.Event()
 
     async def run(self, place: str) -> float:
-        """Ask them all; how long it took, s."""
+        """Ask all questions; return how long that took, in seconds."""
         loop = asyncio.get_running_loop()
         for _ in range(CONNECTIONS):
             _, one = await loop.create_unix_connection(lambda: Asking(self), place)
@@ -123,7 +123,7 @@ class Load:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU that a process has used."""
+    """Return the CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -142,7 +142,7 @@ def measured(place: str, pid: int, ids: list[str], rate: float, seconds: float) 
 
 
 def main() -> None:
-    """A line for every rate."""
+    """Print a line for every rate."""
     given = sys.argv[1] if len(sys.argv) > 1 else "1000000"
     rates = [float(x) for x in (sys.argv[2] if len(sys.argv) > 2 else "250,500,1000").split(",")]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20.0
@@ -154,7 +154,8 @@ def main() -> None:
         else:
             ids = [str(20_000_000 + k) for k in range(WAITING)]
         with serving(path, place) as pid:
-            asyncio.run(Load(ids, 50.0, min(4.0, seconds)).run(place))  # it loads what it needs, and the track records
+            # the service loads its models and computes the track records
+            asyncio.run(Load(ids, 50.0, min(4.0, seconds)).run(place))
             found = {rate: measured(place, pid, ids, rate, seconds) for rate in rates}
     sys.exit(found.get(TARGET_RATE, 0.0) >= TARGET_S)
 

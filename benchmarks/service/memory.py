@@ -1,7 +1,7 @@
 """Peak memory of `batchcast serve`, question by question, over many jobs: benchmarks/service/memory.py [JOBS or STORE]
 
-The service runs as a child on a unix socket, as its unit starts it. Its peak is read with every answer, that of the
-process that works it out counted with it. What others wait meanwhile: `flood.py`.
+The service runs as a child on a unix socket, as its unit starts it. Its peak is read with every answer, including the
+process that computes the answer. `flood.py` measures how long others wait meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QUESTIONS = (
 
 
 def fill(path: str, jobs: int) -> None:
-    """A store of so many finished jobs of 50 users in 90 days, each with two forecasts, and one that waits."""
+    """A store of this many finished jobs of 50 users in 90 days, each with two predictions, and one waiting job."""
     from sqlalchemy import insert
 
     from batchcast.store import schema
@@ -80,7 +80,7 @@ def fill(path: str, jobs: int) -> None:
 
 
 def ask(place: str, target: str) -> tuple[int, float]:
-    """The status, and how long it took."""
+    """Return the status and the duration of an answer."""
     connection = http.client.HTTPConnection("localhost", timeout=600)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(place)
@@ -93,7 +93,7 @@ def ask(place: str, target: str) -> tuple[int, float]:
 
 
 def held_mb(pid: int) -> float:
-    """What a process and its children hold now."""
+    """Return the memory that a process and its children use now."""
     pids = [pid, *(int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split())]
     total = 0
     for one in pids:
@@ -107,13 +107,13 @@ def held_mb(pid: int) -> float:
 
 @contextmanager
 def serving(store: str, place: str) -> Iterator[int]:
-    """`batchcast serve` on a unix socket for the length of the block; its process id, once it answers."""
+    """Run `batchcast serve` on a unix socket during the block; yields its process id once it answers."""
     words = [sys.executable, "-m", "batchcast", "serve", "--quiet", "--store", store, "--listen", place]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
         try:
             assert child.stderr is not None
             said = []
-            for line in child.stderr:  # a warning may come before the line that says where it answers
+            for line in child.stderr:  # a warning may come before the line with the service's address
                 said.append(line)
                 if "answering from" in line:
                     break
@@ -125,7 +125,7 @@ def serving(store: str, place: str) -> Iterator[int]:
 
 
 class Peak:
-    """The most that a process and its children held within the block, looked at every 20 ms."""
+    """Measure the peak memory of a process and its children during the block, sampled every 20 ms."""
 
     def __init__(self, pid: int) -> None:
         self.pid, self.mb, self._over = pid, 0.0, threading.Event()
@@ -145,7 +145,7 @@ class Peak:
 
 
 def main() -> None:
-    """The table; ends with 1 where the service needed more than its unit allows."""
+    """Print the table; exit with 1 if the service needed more than its unit allows."""
     given = sys.argv[1] if len(sys.argv) > 1 else "400000"
     count = int(given) if given.isdigit() else 0
     with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def questions(pid: int, place: str, count: int) -> float:
-    """One after the other; the highest peak."""
+    """Ask the questions one after the other; return the highest peak."""
     print(f"{count} jobs, {2 * count} forecasts; the service itself: {held_mb(pid):.0f} MB")
     worst = 0.0
     for target in QUESTIONS:

@@ -1,10 +1,11 @@
-"""What `batchcast.lua` in job_submit.lua costs whoever submits, on a real Slurm: sbatch without the plugin, with the
-service up, refused and hung, and a burst while it hangs.
+"""Cost of `batchcast.lua` in job_submit.lua for a submission, on a real Slurm: sbatch without the plugin, with the
+service running, refused and hung, and a burst while it hangs.
 
     .venv/bin/python benchmarks/service/submit_cost.py [SUBMISSIONS [BURST]]
 
-Needs what tests/slurm needs, and lua-socket. Arms are taken in turn, in rounds, since other work on the machine moves
-them all. `waited` is what the module itself counted: all that it adds to a submission but its own few table accesses.
+Needs what tests/slurm needs, and lua-socket. The arms take turns in rounds, because other work on the machine affects
+them all. `waited` is the time that the module itself counted: all that it adds to a submission except a few table
+accesses.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ function slurm_job_modify(job, record, partitions, uid) return slurm.SUCCESS end
 
 
 def submit(lab: Lab) -> float:
-    """Seconds that one sbatch takes; raises where it fails."""
+    """Return the seconds that one sbatch takes; raises if it fails."""
     began = time.perf_counter()
     lab.run("sbatch", "-H", "-t", "20", "-n1", "-J", "relax", "-o", "/dev/null", "--chdir=/tmp", "--wrap", "true")
     return time.perf_counter() - began
@@ -55,7 +56,7 @@ def submit(lab: Lab) -> float:
 
 @contextlib.contextmanager
 def service(arm: str, lab: Lab, follower: Follower, place: Path) -> Iterator[None]:
-    """The service as this arm has it, at `place`."""
+    """Run the service as this arm needs it, at `place`."""
     place.unlink(missing_ok=True)
     if arm == "up":
         with (lab.root / "log" / "serve.log").open("ab") as log:
@@ -85,7 +86,7 @@ def service(arm: str, lab: Lab, follower: Follower, place: Path) -> Iterator[Non
 
 
 def restart(lab: Lab, arm: str, place: Path) -> None:
-    """slurmctld with or without the plugin, its module with nothing learned of the service."""
+    """Run slurmctld with or without the plugin, whose module has no recorded failure."""
     lab.stop("slurmctld")
     lab.conf["JobSubmitPlugins"] = "" if arm == "without" else "lua"
     if arm == "without":
@@ -96,7 +97,7 @@ def restart(lab: Lab, arm: str, place: Path) -> None:
 
 
 def teach(lab: Lab, follower: Follower) -> None:
-    """A few jobs before the first look and some after it, until a wait has been forecast from them."""
+    """Submit a few jobs before the first cycle and some after it, until a wait has been predicted from them."""
 
     def told() -> bool:
         lab.run("sbatch", "-t", "20", "-n1", "-J", "relax", "-o", "/dev/null", "--chdir=/tmp", "--wrap", "sleep 1")

@@ -1,4 +1,5 @@
-"""`forecast`: an answer beside 1,000 queued and 1,000 running jobs, a fit, a replay, and what is kept for a start."""
+"""Speed of `forecast`: an answer beside 1,000 queued and 1,000 running jobs, a fit, a replay, and the state saved for a
+restart."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ LIVE = 1000
 
 
 def run() -> None:
-    """Print CPU times, least and median, beside their targets, and memory."""
+    """Print CPU times, minimum and median, beside their targets, and memory."""
     random = np.random.default_rng(1)
     features = random.random((WINDOW, len(NAMES)), np.float32)
     waits = Waits(random.lognormal(6.0, 2.5, WINDOW).round(), np.ones(WINDOW, bool), np.ones(WINDOW))
@@ -58,7 +59,7 @@ def run() -> None:
     many, their_state = crowded(*models[-2:], queued=10_000)
     show("all of 10,000 queued anew and in words, s (target 2)",
          least_and_median(lambda: many.of_waiting(their_state), 3, 1.0))  # fmt: skip
-    tracemalloc.start()  # the process has had more before, so its own peak would not move
+    tracemalloc.start()  # this process had a larger peak before, so its own peak would not change
     many.of_waiting(their_state)
     show("the most memory that takes beside, MB (target 200)", f"{tracemalloc.get_traced_memory()[1] / 1e6:7.0f}")
     tracemalloc.stop()
@@ -96,7 +97,8 @@ def run() -> None:
 
 
 def fit_on_a_log() -> str:
-    """The least and median CPU seconds of a fit on what a real log's jobs saw, where the papers' logs are at hand."""
+    """Return the minimum and median CPU seconds of a fit on a real log's features, if the papers' logs are
+    available."""
     try:
         log = read_trace(shared_folder() / "traces" / REAL).take(np.arange(WINDOW))
     except (InputError, OSError) as error:
@@ -108,7 +110,7 @@ def fit_on_a_log() -> str:
 
 
 def crowded(model: Hazard | None, of_rests: Hazard | None, queued: int = 1000) -> tuple[Forecast, SystemState]:
-    """A method with its models, and the state that it is asked in, whose queue it has seen come."""
+    """Return a method with its models, and the state for questions, whose queue the method has observed."""
     method, state = Forecast(), SystemState(total=1000.0)
     random = np.random.default_rng(1)
     for row in range(1000 + queued):
@@ -124,12 +126,12 @@ def crowded(model: Hazard | None, of_rests: Hazard | None, queued: int = 1000) -
 
 
 def show(words: str, figures: str) -> None:
-    """One line of the table."""
+    """Print one line of the table."""
     print(f"{words:<72} {figures}", flush=True)
 
 
 def least_and_median(work: Callable[[], Any], times: int, unit: float) -> str:
-    """CPU time of so many goes after one more, least and median, in seconds times `unit`."""
+    """Return CPU time of this many repetitions after one more, minimum and median, in seconds times `unit`."""
     spent = []
     if times > 1:
         work()

@@ -1,4 +1,4 @@
-"""Grid: one mapping of 10,000 jobs on 50 resources, of 100,000 on 1,000, and the published experiment's pace."""
+"""Speed of the grid: one mapping of 10,000 jobs on 50 resources, of 100,000 on 1,000, and the published experiment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ EXPERIMENT = ("min_min", "asjs", "emin_min", "ebest", "esufferage", "sufferage",
 
 
 def run() -> None:
-    """Print medians of processor time: of a mapping (times matrix given), of a simulated run of 10,000 jobs."""
+    """Print medians of processor time: of a mapping (with a given matrix of times), and of a simulated run of 10,000
+    jobs."""
     print(f"{'jobs x resources':<18}{'heuristic':<18}{'median CPU s':>14}{'peak MiB':>10}")
     for jobs, resources, names, repeats in ((10_000, 50, SMALL, 3), (100_000, 1_000, LARGE, 1)):
         batch = _batch(jobs, resources)

@@ -1,4 +1,5 @@
-"""Paired intervals of ten methods on a million jobs: CPU seconds by the number of groups, least and median of five."""
+"""Speed of paired intervals of ten methods on a million jobs: CPU seconds by the number of groups, minimum and median
+of five."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ GROUPS = (4_000, 100_000, 800_000)
 
 
 def run() -> None:
-    """Print the cost where users submit in bursts, and where nearly every job is a group of its own."""
+    """Print the cost if users submit in bursts, and if nearly every job is a group of its own."""
     rng = np.random.default_rng(0)
     values, reference = rng.exponential(3600.0, (METHODS, JOBS)), rng.exponential(3600.0, JOBS)
     paired_differences(values[:, :1000], reference[:1000], np.arange(1000) // 10, rng)

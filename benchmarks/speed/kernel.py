@@ -1,4 +1,4 @@
-"""`kernel`: what each part of it is worth, how it stands against other methods, what it costs."""
+"""`kernel`: the effect of each of its parts, a comparison with other methods, and its cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from batchcast.table import Trace
 from batchcast.trace import Selection, read_trace, select
 
 SHARED = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parents[3] / "shared"))
-# log, selection, timezone; settings were chosen on TUNED alone, SCORED was looked at once they stood
+# log, selection, time zone; settings were chosen on TUNED alone, and SCORED was scored after that
 Part = tuple[str, Selection | None, str | None]
 TUNED: dict[str, Part] = {
     "HPC2N 2002-03": ("HPC2N-2002-2.2-cln", Selection(until="2004-01-01"), None),
@@ -76,10 +76,11 @@ def opened(parts: dict[str, Part]) -> Iterator[tuple[str, Trace]]:
 
 
 def speed(jobs: int = 10_000, times: int = 15, whole_times: int = 3) -> None:
-    """Jobs a second of CPU, learning included: one pass over a log's first jobs, in closed loop; and one live answer.
+    """Return jobs per second of CPU, learning included: one pass over a log's first jobs, in closed loop; and one live
+    answer.
 
-    Then over whole logs, whose users have more to remember. The best of several runs: what else runs on the machine
-    slows the others down.
+    Then over whole logs, whose users have a longer history. The best of several runs counts, because other work on the
+    machine slows the others down.
     """
     print(f"{f'kernel, CPU; best of {times}, {jobs:,} jobs':40}{'one pass':>10}{'closed loop':>18}"
           f"{'live: learns, asked':>34}")  # fmt: skip
@@ -94,7 +95,7 @@ def speed(jobs: int = 10_000, times: int = 15, whole_times: int = 3) -> None:
 
 
 def rates(trace: Trace, times: int) -> str:
-    """Jobs a second in one pass and in closed loop."""
+    """Return jobs per second in one pass and in closed loop."""
     few, best = trace.take(np.arange(200)), {"pass": np.inf, "loop": np.inf}
     make("runtime", "kernel").predict_trace(few)
     simulate(few, SJBF, "kernel", wide="cut")
@@ -108,7 +109,7 @@ def rates(trace: Trace, times: int) -> str:
 
 
 def live(trace: Trace) -> tuple[list[float], list[float]]:
-    """Microseconds of CPU of each answer, and of learning from each job, one by one."""
+    """Return microseconds of CPU per answer, and per job learned, one by one."""
     method, state = make("runtime", "kernel"), SystemState()
     asked, learned = [], [0.0] * len(trace)
     for event in events(trace):
@@ -125,7 +126,8 @@ def live(trace: Trace) -> tuple[list[float], list[float]]:
 
 
 def memory(counts: tuple[int, ...] = (300_000, 1_000_000), part: int = 50_000) -> None:
-    """What jobs of a thousand users take: more have ended than are remembered, and from there on nothing grows."""
+    """Return the cost for jobs of a thousand users: more have ended than are remembered, so from there on nothing
+    grows."""
     rng, method, state = np.random.default_rng(0), make("runtime", "kernel"), SystemState()
     before, done = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
     for count in counts:
@@ -144,7 +146,8 @@ def memory(counts: tuple[int, ...] = (300_000, 1_000_000), part: int = 50_000) -
 
 
 def ablation(parts: dict[str, Part]) -> None:
-    """MAE and accuracy of the median, and what leaving a part out, or another point, changes (90 %, users' weeks)."""
+    """Print MAE and accuracy of the median, and the change if a part is omitted or another point used (90 %, users'
+    weeks)."""
     print("\nwhat leaving a part out changes: MAE in s and accuracy (90 %); below 0 in MAE: better without")
     for name, trace in opened(parts):
         whole = make("runtime", "kernel:point=median").predict_trace(trace).points
@@ -158,7 +161,7 @@ def ablation(parts: dict[str, Part]) -> None:
 
 
 def against(parts: dict[str, Part], others: tuple[str, ...] = OTHERS) -> None:
-    """MAE and accuracy of every method, and kernel's difference to it with its interval."""
+    """Print MAE and accuracy of every method, and kernel's difference from it with its interval."""
     print("\nkernel against others: MAE in s, accuracy, underestimates; kernel minus it (90 %)")
     for name, trace in opened(parts):
         whole = make("runtime", "kernel").predict_trace(trace).points
@@ -176,7 +179,7 @@ def against(parts: dict[str, Part], others: tuple[str, ...] = OTHERS) -> None:
 
 
 def curve(parts: dict[str, Part]) -> None:
-    """MAE against the share of underestimates, planning with each quantile."""
+    """Print MAE against the share of underestimates, when planning with each quantile."""
     print("\nMAE in s and underestimates when the quantile is what is planned with")
     print(f"{'':9}" + "".join(f"{level:>14g}" for level in PLANNED))
     for name, trace in opened(parts):
@@ -191,14 +194,14 @@ def curve(parts: dict[str, Part]) -> None:
 
 
 def measures(points: np.ndarray, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Absolute error and min/max of each job that ran."""
+    """Return absolute error and min/max of each job that ran."""
     ran = ~np.isnan(trace.run_time)
     near = np.where(ran, relative_accuracy(points, np.where(ran, trace.run_time, 1.0)), np.nan)
     return np.abs(points - trace.run_time), near
 
 
 def difference(points: np.ndarray, other: np.ndarray, trace: Trace) -> tuple[PairedDifference, PairedDifference]:
-    """What `points` have more of than `other`: absolute error, accuracy."""
+    """Return how much `points` exceeds `other` in absolute error and accuracy."""
     groups = user_weeks(trace.nominal("user_id").codes, trace.submit_time)
     pairs: Any = zip(measures(points, trace), measures(other, trace))
     late, near = (paired_differences(a[None], b, groups, np.random.default_rng(0))[0] for a, b in pairs)
@@ -206,5 +209,5 @@ def difference(points: np.ndarray, other: np.ndarray, trace: Trace) -> tuple[Pai
 
 
 def interval(found: PairedDifference, digits: int) -> str:
-    """The difference with its ends."""
+    """Return the difference with the ends of its interval."""
     return f"{found.difference:+.{digits}f} ({found.low:+.{digits}f} .. {found.high:+.{digits}f})"

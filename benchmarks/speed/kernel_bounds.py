@@ -1,4 +1,5 @@
-"""`calibrated`: whether its bounds hold on whole logs, what limits at them cost, how long other methods' bounds are."""
+"""`calibrated`: the coverage of its bounds on whole logs, the cost of limits at these bounds, and the length of other
+methods' bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def run() -> None:
 
 
 def held_and_cost(logs: dict[str, Part] = LOGS) -> None:
-    """How bounds held in all and in windows, without lots and with them, then the limits of `batchcast limits LOG`."""
+    """Print the coverage of bounds in all and in windows, without and with `lots`, then the limits of `batchcast limits
+    LOG`."""
     print(f"bounds of `calibrated`: share that held, and share of windows of {WINDOW:,} jobs within 2 points")
     for name, trace in opened(logs):
         for lots in (True, False):
@@ -58,7 +60,8 @@ def held(run: np.ndarray, bound: np.ndarray, level: float) -> str:
 
 
 def owned(trace: Trace, rows: np.ndarray, run: np.ndarray, bound: np.ndarray, level: float = 0.9) -> str:
-    """How many of the windows (every 500th job) fail, and how much of each one's misses its first user owns."""
+    """Return how many windows (one per 500 jobs) miss the level, and how much of each one's misses its first user
+    has."""
     users, failed, shares, total = trace.nominal("user_id").codes[rows], 0, [], 0
     missed = run > bound * (1 + 1e-9)
     for end in range(WINDOW, len(rows), 500):
@@ -74,7 +77,7 @@ def owned(trace: Trace, rows: np.ndarray, run: np.ndarray, bound: np.ndarray, le
 
 
 def limit_line(row: dict[str, Any]) -> str:
-    """Kills and core-hours of one rule, and the difference to the users' own with its interval."""
+    """Return kills and core-hours of one rule, and the difference from the users' own limits with its interval."""
     line = (
         f"{row['limits']:14}killed of 1,000 {row['killed_per_thousand']:6.1f}"
         f"  not by own {row['killed_beyond_own_per_thousand']:6.1f}  unused core-h {row['over_request_core_h']:13,.0f}"
@@ -86,7 +89,7 @@ def limit_line(row: dict[str, Any]) -> str:
 
 
 def lengths(logs: dict[str, Part] = LOGS) -> None:
-    """Years of all bounds together on the first jobs of each log, the share that held, and the score of both."""
+    """Return the sum of all bounds on the first jobs of each log in years, their coverage, and the score of both."""
     print(f"\nthe first {FIRST:,} jobs: share that held, sum of the bounds in years, mean pinball loss in s")
     print(f"{'':10}{'':30}" + "".join(f"{level:>24.0%}" for level in PROMISED[:3]))
     for name, trace in opened(logs):

@@ -1,4 +1,5 @@
-"""`kernel` beside every other registered method, on the last jobs of each shared log with users: paired intervals."""
+"""Compares `kernel` with every other registered method, on the last jobs of each shared log with users, by paired
+intervals."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from benchmarks.speed.kernel import PAPERS, SHARED, WHOLE, difference, interval,
 LAST = 6_000
 OTHERS = ("requested", "recent_mean", "last_2", "parzen", "user_clusters", "trip")
 TRAINED = ("knn_ga", "minh_wolters", "smith_templates", "plain_regression", "su")
-ON = "features=user_id+req_time+procs"  # their own features are those of VASP's inputs, which no log has
+ON = "features=user_id+req_time+procs"  # their own features come from VASP's inputs, which no log has
 MODELS = tuple(f"{name}:{ON},window=3000" for name in ("forest", "svr", "bayesian_ridge", "boosted", "irpa", "brbf"))
 
 
 class Verdicts(NamedTuple):
-    """How `kernel` stands to one method on one log, in MAE and in accuracy: ahead, level, behind or unknown."""
+    """The comparison of `kernel` with one method on one log, in MAE and in accuracy: ahead, level, behind or
+    unknown."""
 
     method: str
     late: str
@@ -30,7 +32,8 @@ class Verdicts(NamedTuple):
 
 
 def run() -> None:
-    """Print every difference, then who is not behind `kernel`; the real logs are not in the repository."""
+    """Print every difference, then the methods that are not behind `kernel`; the real logs are not in the
+    repository."""
     if not SHARED.is_dir():
         print("skipped: the real logs are not in the repository (BATCHCAST_SHARED names their folder)")
         return
@@ -38,7 +41,8 @@ def run() -> None:
 
 
 def table(only: tuple[str, ...] = (), last: int = LAST, specs: tuple[str, ...] = OTHERS + TRAINED + MODELS) -> None:
-    """A block of lines for each log (all, or those of `only`), then the rows of a table in docs/evidence/runtime.md."""
+    """Print a block of lines for each log (all, or those in `only`), then the rows of a table in
+    docs/evidence/runtime.md."""
     print(f"the last {last:,} jobs, learned from alone: MAE in s, accuracy; kernel minus it (90 %); CPU s")
     rows = []
     for name, trace in logs(only):
@@ -52,7 +56,7 @@ def table(only: tuple[str, ...] = (), last: int = LAST, specs: tuple[str, ...] =
 
 
 def logs(only: tuple[str, ...]) -> Iterator[tuple[str, Trace]]:
-    """The shared logs with users, one at a time."""
+    """Yield the shared logs with users, one at a time."""
     parts = {name: PAPERS[name] for name in ("HPC2N05", "SDSC04")} | WHOLE
     yield from opened({name: part for name, part in parts.items() if not only or name in only})
     if not only or "NREL" in only:
@@ -60,7 +64,7 @@ def logs(only: tuple[str, ...]) -> Iterator[tuple[str, Trace]]:
 
 
 def summary(name: str, own: str, found: list[Verdicts]) -> str:
-    """A row of the table: how many `kernel` is ahead of, and of whom not."""
+    """Return a row of the table: the number of methods behind `kernel`, and the names of the others."""
     cells = [f"{sum(getattr(each, of) == 'ahead' for each in found)}" for of in ("late", "near")]
     for of in ("late", "near"):
         others = [f"`{v.method}` ({getattr(v, of)})" for v in found if getattr(v, of) != "ahead"]
@@ -69,7 +73,7 @@ def summary(name: str, own: str, found: list[Verdicts]) -> str:
 
 
 def beside(name: str, trace: Trace, specs: tuple[str, ...]) -> tuple[str, list[Verdicts]]:
-    """A line a method; `kernel`'s own MAE and accuracy, and how it stands to each."""
+    """Print a line per method: `kernel`'s own MAE and accuracy, and its comparison with each."""
     whole = make("runtime", "kernel").predict_trace(trace).points
     error, accuracy = measures(whole, trace)
     own = f"{np.nanmean(error):,.0f} {np.nanmean(accuracy):.3f}"

@@ -1,4 +1,4 @@
-"""Reading logs: lines a second of CPU by format, and what forecasts are worth on sixty synthetic sites."""
+"""Speed of reading logs (lines per second of CPU by format), and the effect of predictions on sixty synthetic sites."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run() -> None:
 
 
 def speed() -> None:
-    """Median of five reads of the demo log, written out forty times over."""
+    """Print the median of five reads of the demo log, repeated forty times."""
     trace = read_trace(demo_path())
     text = b"".join([gzip.decompress(demo_path().read_bytes())] * COPIES)
     lines = len(trace) * COPIES
@@ -55,9 +55,9 @@ def speed() -> None:
 
 
 def sites(count: int = 60) -> None:
-    """Mean over seeds of mean wait and mean bounded slowdown, EASY and EASY-SJBF, by what plans them.
+    """Print the mean over seeds of mean wait and mean bounded slowdown, EASY and EASY-SJBF, by what they plan with.
 
-    Differences are paired by seed, to EASY planned with requests, with 90 % intervals over the seeds.
+    Differences are paired by seed, from EASY planned with requests, with 90 % intervals over the seeds.
     """
     rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for seed in range(1, count + 1):
@@ -79,7 +79,7 @@ def sites(count: int = 60) -> None:
 
 
 def as_sacct(trace: Trace) -> str:
-    """The demo log as Slurm would print it, as often as the SWF one."""
+    """Return the demo log as Slurm would print it, repeated as often as the SWF one."""
     head = "JobID|User|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS"
     rows = []
     users = trace.nominal("user_id").decode()
@@ -92,7 +92,7 @@ def as_sacct(trace: Trace) -> str:
 
 
 def as_pbs(trace: Trace) -> str:
-    """The demo log as PBS Pro would record it: the E records, as often as the SWF one."""
+    """Return the demo log as PBS Pro would record it: the E records, repeated as often as the SWF one."""
     rows = []
     users = trace.nominal("user_id").decode()
     for k, (submit, wait, span) in enumerate(zip(trace.submit_time, trace.wait_time, np.nan_to_num(trace.run_time))):
@@ -114,12 +114,12 @@ def as_pbs(trace: Trace) -> str:
 
 
 def stamp(epoch: float) -> str:
-    """Slurm's form of an instant."""
+    """Return an instant in Slurm's form."""
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def median_cpu(work: Callable[[], object]) -> float:
-    """Median CPU seconds of five runs, after one that warms up."""
+    """Return the median CPU seconds of five runs, after one that warms up."""
     work()
     seconds = []
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Run-time forecasts on the four data sets of the kNN-GA paper: accuracy, and what a replay costs."""
+"""Run-time predictions on the four data sets of the kNN-GA paper: accuracy, and the cost of a replay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETS = {
 
 
 def run() -> None:
-    """Print jobs, MAE, underestimates and the median CPU seconds of the whole warm command, start-up left out."""
+    """Print jobs, MAE, underestimates and the median CPU seconds of the whole warm command, without start-up."""
     from batchcast.cli.main import cli
 
     shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parents[3] / "shared"))

@@ -1,4 +1,4 @@
-"""The papers' run-time methods: one training, whole logs, a single live prediction, growth with history."""
+"""Cost of the papers' run-time methods: one training, whole logs, a single live prediction, growth with history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from batchcast.predict.registry import available
 from batchcast.table import Trace
 from batchcast.trace import read_trace
 
-VASP_MODELS = ("irpa", "brbf", "forest", "svr", "bayesian_ridge", "boosted")  # they have a benchmark of their own
+# these methods have a benchmark of their own
+VASP_MODELS = ("irpa", "brbf", "forest", "svr", "bayesian_ridge", "boosted")
 
 
 def run() -> None:
@@ -39,11 +40,11 @@ def run() -> None:
 
 
 def one_batch(trace: Trace, batches: int = 7) -> None:
-    """Training at the paper's settings (50 x 100 genomes, 1500 jobs), CPU seconds on one core, batch by batch."""
+    """Print training at the paper's settings (50 x 100 genomes, 1500 jobs): CPU seconds on one core, batch by batch."""
     for protocol in ("paper", "honest"):
         method = Trained(predictor("knn_ga", trace, 240.0, 0))
         replay(trace.take(np.arange(4500 + 1000 * batches)), {"it": method}, protocol=protocol)
-        cost, found = method.refits[1:], method.inner.trained[1:]  # the first one loads compiled code
+        cost, found = method.refits[1:], method.inner.trained[1:]  # the first call loads compiled code
         evaluations = statistics.median(row["evaluations"] for row in found)
         print(
             f"knn_ga, one batch, {protocol} protocol: median {statistics.median(cost):.2f} s CPU, "
@@ -53,7 +54,7 @@ def one_batch(trace: Trace, batches: int = 7) -> None:
 
 
 def growth(trace: Trace, sizes: tuple[int, ...] = (5000, 20000, 80000)) -> None:
-    """A single prediction after so many jobs of history: median and 99th percentile in microseconds."""
+    """Print a single prediction after this many jobs of history: median and 99th percentile in microseconds."""
     names = [name for name in available("runtime") if name not in VASP_MODELS]
     print(f"{'one prediction, CPU us (median / 99 %)':<40}" + "".join(f"{f'{size:,} jobs':>18}" for size in sizes))
     for name in names:
@@ -65,7 +66,7 @@ def growth(trace: Trace, sizes: tuple[int, ...] = (5000, 20000, 80000)) -> None:
 
 
 def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> list[list[float]]:
-    """One replay; microseconds of the `times` predictions before each of `sizes` submissions."""
+    """Run one replay; return microseconds of `times` predictions before each of `sizes` submissions."""
     method, state = predictor(spec, trace, 240.0, 0), SystemState(240.0)
     cadence = Cadence(method) if hasattr(method, "refit") else None
     took: list[list[float]] = [[] for _ in sizes]
@@ -95,7 +96,7 @@ def whole_log(name: str, trace: Trace, spec: str, protocol: str) -> None:
 
 
 class Trained:
-    """A predictor with the CPU seconds of each refit that trained something."""
+    """A predictor with the CPU seconds of each refit that trained a model."""
 
     def __init__(self, inner: Any) -> None:
         self.inner, self.refits = inner, []

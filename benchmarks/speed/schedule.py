@@ -15,7 +15,7 @@ LOGS = ("KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "CTC-SP2-1996-3.1-cln",
 
 
 def run() -> None:
-    """Print medians of the kernel's own CPU time (the log read, the kernel loaded)."""
+    """Print medians of the kernel's own CPU time (after the log is read and the kernel loaded)."""
     _logs()
     own_schedulers()
     _long_queue()
@@ -52,7 +52,7 @@ def _logs() -> None:
     traces = [clean(read_trace(shared / "traces" / f"{name}.swf.gz"), ["reference"]) for name in LOGS]
     small = read_trace(demo_path())
     for label, policy, spec, native in cases:
-        simulate(small, policy, spec, native=native)  # compiles, at the first use on this machine
+        simulate(small, policy, spec, native=native)  # compiles at the first use on this machine
         figures = []
         for trace in traces:
             few = REPEATS if native else 1
@@ -65,7 +65,7 @@ def _logs() -> None:
 
 
 def own_schedulers() -> None:
-    """The schedulers of examples/my_scheduler.py, on one log: jobs a second, and whether the kernel agrees."""
+    """Print the schedulers of examples/my_scheduler.py on one log: jobs per second, and whether the kernel agrees."""
     import runpy
 
     from batchcast.simulation import simulate
@@ -90,7 +90,7 @@ def _order(now: float, submit: float, procs: float, planned: float, wait: float)
 
 
 def _long_queue() -> None:
-    """An overloaded machine: jobs arrive at twice the rate it can serve, so that half of them come to wait."""
+    """An overloaded machine: jobs arrive at twice the rate that it can serve, so half of them eventually wait."""
     from batchcast.schedule.advance import advance
     from batchcast.schedule.state import GIVEN, make_jobs, make_state
     from batchcast.simulation import Policy

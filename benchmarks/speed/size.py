@@ -1,4 +1,4 @@
-"""Size: 10^5 to 10^7 synthetic jobs at 80 % load, read and simulated with EASY and last_2 in the loop."""
+"""Cost by size: 10^5 to 10^7 synthetic jobs at 80 % load, read and simulated with EASY and last_2 in the loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ print(json.dumps([len(trace), read - begun, done - read, peak, float(schedule.wa
 
 
 def run() -> None:
-    """Each size in a process of its own: CPU time and peak memory (RSS), kernels loaded beforehand."""
+    """Print each size, measured in a separate process: CPU time and peak memory (RSS), with kernels loaded
+    beforehand."""
     print("        jobs  write, s   read, s  simulate, s  us per job  peak, GiB   wait, s")
     per_job = []
     with tempfile.TemporaryDirectory(prefix="batchcast-size-") as folder:
@@ -51,7 +52,7 @@ def run() -> None:
 
 
 def _write(path: Path, jobs: int) -> float:
-    """Make and write a log in a process of its own; CPU seconds."""
+    """Generate and write a log in a separate process; return CPU seconds."""
     code = (
         "import resource, sys; from batchcast.trace import write_trace; import numpy as np\n"
         "from batchcast.trace.synth import Recipe, make_log\n"

@@ -1,6 +1,7 @@
-"""Slurm's loops: jobs a second by nodes, load and length of the log.
+"""Speed of Slurm's loops: jobs per second by nodes, load and length of the log.
 
-`python -m benchmarks.speed.slurm [NODES JOBS LOAD]`; without arguments a table. CPU time, compiling not counted.
+`python -m benchmarks.speed.slurm [NODES JOBS LOAD]`; without arguments it prints a table. CPU time, without
+compilation.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def machine(nodes: int) -> Machine:
 
 
 def once(nodes: int, count: int, load: float) -> tuple[float, float]:
-    """Jobs a second, and the mean wait in hours."""
+    """Return jobs per second, and the mean wait in hours."""
     asked = list(jobs(nodes, count, load))
     begun = time.process_time()
     made = simulate_slurm(machine(nodes), asked, lazy=1)
@@ -48,7 +49,7 @@ def once(nodes: int, count: int, load: float) -> tuple[float, float]:
 
 
 def run(table: tuple[tuple[int, int, float], ...] = TABLE) -> None:
-    """A line for each (nodes, jobs, load)."""
+    """Print a line for each (nodes, jobs, load)."""
     simulate_slurm(machine(4), list(jobs(4, 50, 1.0)), lazy=1)
     for nodes, count, load in table:
         rate, wait = once(nodes, count, load)

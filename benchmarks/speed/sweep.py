@@ -1,6 +1,6 @@
-"""Tasks of 0.1 s on two processes: what a sweep costs beside them. 1,000 tasks, or SWEEP_TASKS=10000 of them.
+"""Overhead of a sweep, with tasks of 0.1 s on two processes. 1,000 tasks, or SWEEP_TASKS=10000 of them.
 
-SWEEP_KINDS=ready leaves out the tasks that take time: only the sweep's own cost is measured.
+SWEEP_KINDS=ready omits the tasks that take time, so that only the sweep's own cost is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ first = 500
 
 
 def busy(pattern: dict[str, Any], task: Task) -> dict[str, Any]:
-    """A task that takes `TASK_S` of its process's CPU and gives back a row as large as a real one."""
+    """A task that uses `TASK_S` of its process's CPU and returns a row as large as a real one."""
     begun, on_clock = time.process_time(), time.perf_counter()
     while time.process_time() - begun < TASK_S:
         pass
@@ -40,12 +40,12 @@ def busy(pattern: dict[str, Any], task: Task) -> dict[str, Any]:
 
 
 def ready(pattern: dict[str, Any], task: Task) -> dict[str, Any]:
-    """A row at once: what is left is the sweep's own cost."""
+    """A task that returns a row at once, so that only the sweep's own cost remains."""
     return {**pattern, "key": task.key, "replicate": task.replicate, "task_s": 0.0}
 
 
 def run() -> None:
-    """Print the time beyond that in which the workers were at their tasks, and the CPU a task costs beside it."""
+    """Print the time during which workers were not at their tasks, and the CPU cost per task besides."""
     tasks = tasks_of(read_study(STUDY))
     pattern = perform(tasks[1])
     print(f"{len(tasks):,} tasks of {TASK_S} s of CPU on {WORKERS} processes; load {os.getloadavg()[0]:.1f} before")

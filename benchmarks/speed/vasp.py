@@ -1,4 +1,4 @@
-"""VASP: features of a directory, training on 6,000 jobs, one prediction."""
+"""Speed of the VASP methods: features of a directory, training on 6,000 jobs, one prediction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def features_of_a_directory() -> None:
 
 
 def read_all(descriptor: int) -> None:
-    """The file through one block of memory, the block searched for a letter: what no scan can undercut."""
+    """Read the file through one block of memory and search the block for a letter: a lower bound for any scan."""
     buffer, at = bytearray(BLOCK), 0
     while length := os.preadv(descriptor, [buffer], at):
         buffer.find(b"\x01", 0, length)
@@ -62,7 +62,7 @@ def read_all(descriptor: int) -> None:
 
 
 def cold(here: Path) -> float:
-    """Median milliseconds by the wall clock when the inputs have to come from the disk."""
+    """Print median milliseconds of wall-clock time if the inputs must come from the disk."""
     times = []
     for _ in range(9):
         for path in here.iterdir():
@@ -78,7 +78,7 @@ def cold(here: Path) -> float:
 
 
 def training_and_prediction() -> None:
-    """6,000 jobs whose features all vary, then 300 predictions one by one."""
+    """Train on 6,000 jobs whose features all vary, then predict 300 jobs one by one."""
     requests, run_time = jobs(JOBS + 300)
     print(f"\n{'method':22s} {'training, CPU s':>16s} {'ms a prediction':>16s} {'apa':>6s}")
     for spec in METHODS:
@@ -99,7 +99,7 @@ def training_and_prediction() -> None:
 
 
 def timed(task: Callable[[], object], repeats: int = 200) -> tuple[float, float]:
-    """Least and median milliseconds of processor time."""
+    """Return minimum and median milliseconds of processor time."""
     times = []
     for _ in range(repeats):
         began = process_time()
@@ -109,7 +109,7 @@ def timed(task: Callable[[], object], repeats: int = 200) -> tuple[float, float]
 
 
 def write_directory(here: Path) -> Path:
-    """Inputs whose numbers are invented and whose layout is VASP's."""
+    """Return inputs with invented numbers in VASP's layout."""
     rng = np.random.default_rng(0)
     counts = " ".join([str(ATOMS // ELEMENTS)] * ELEMENTS)
     positions = "\n".join(f"{x:.16f} {y:.16f} {z:.16f} T T F" for x, y, z in rng.random((ATOMS, 3)))
@@ -130,7 +130,7 @@ def write_directory(here: Path) -> Path:
 
 
 def jobs(n: int) -> tuple[list[JobRequest], np.ndarray]:
-    """Invented jobs: run time grows with bands, k-points and cutoff, with a spread nothing explains."""
+    """Return invented jobs: the run time grows with bands, k-points and cutoff, with an unexplained spread."""
     rng = np.random.default_rng(1)
     columns = {
         "kpoints": rng.choice([1.0, 8.0, 27.0, 64.0], n), "volume": rng.uniform(50, 3000, n),

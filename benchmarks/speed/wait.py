@@ -1,4 +1,4 @@
-"""Wait predictors: whole logs, and one live prediction beside 10,000 queued and 10,000 running jobs."""
+"""Speed of wait predictors: over a whole log, and one live prediction beside 10,000 queued and 10,000 running jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLICIES = ("fcfs", "easy", "easy-sjbf")
 
 
 def run() -> None:
-    """Print CPU seconds for 40,000 predictions, and milliseconds of one live prediction: least and median."""
+    """Print CPU seconds for 40,000 predictions, and milliseconds of one live prediction: minimum and median."""
     for name, log in logs():
         ask = np.arange(len(log)) >= len(log) - 40_000
         print(f"{f'40,000 predictions, history of 10,000 to 50,000 jobs: {name}':<72} CPU s, least and median of 5")
@@ -45,7 +45,7 @@ def run() -> None:
 
 
 def logs() -> Iterator[tuple[str, Trace]]:
-    """A made-up log, and the first jobs of HPC2N where the papers' logs are at hand."""
+    """Return a synthetic log, and the first jobs of HPC2N if the papers' logs are available."""
     yield "a made-up log", busy_log(JOBS)
     try:
         yield "HPC2N", read_trace(shared_folder() / "traces" / REAL).take(np.arange(JOBS))
@@ -54,14 +54,15 @@ def logs() -> Iterator[tuple[str, Trace]]:
 
 
 def batch_seconds(log: Trace, spec: str, ask: np.ndarray) -> str:
-    """CPU seconds of the forecasts with their replay, kernels compiled, a search of settings left out."""
+    """Return CPU seconds of the forecasts and their replay, with compiled kernels, without the search of settings."""
     run_wait(log.take(np.arange(50)), spec, ask[:50])
     times = [run_wait(log, spec, ask).seconds for _ in range(REPEATS)]
     return f"{min(times):7.2f} {median(times):7.2f}"
 
 
 def live_milliseconds(spec: str, fresh: bool = False) -> str:
-    """CPU milliseconds of `predict` on a full state that `observe` has followed; `fresh`: an end comes before each."""
+    """Return CPU milliseconds of `predict` on a full state that `observe` has followed; `fresh`: an end comes before
+    each."""
     method, state = make("wait", spec), SystemState(8.0 * LIVE)
     rng = np.random.default_rng(1)
     for row, job in enumerate(crowd(2 * LIVE, rng)):
@@ -85,13 +86,13 @@ def live_milliseconds(spec: str, fresh: bool = False) -> str:
 
 
 def tell(method: Any, state: SystemState, event: Event) -> None:
-    """One event, as a clock tells it."""
+    """Return one event, as a clock passes it on."""
     state.apply(event)
     method.observe(event, state)
 
 
 def crowd(n: int, rng: np.random.Generator, first: int = 0) -> list[JobRequest]:
-    """Jobs of 300 users and some dozens of shapes."""
+    """Return jobs of 300 users and a few dozen shapes."""
     procs, limit = rng.choice([1.0, 2.0, 4.0, 8.0], n), rng.choice(np.arange(17, 65) * 1800.0, n)
     users = rng.integers(0, 300, n)
     return [
@@ -101,7 +102,7 @@ def crowd(n: int, rng: np.random.Generator, first: int = 0) -> list[JobRequest]:
 
 
 def busy_log(n: int) -> Trace:
-    """A log with a queue of hundreds, in which long waits come in waves."""
+    """Return a log with a queue of hundreds, in which long waits come in waves."""
     rng = np.random.default_rng(0)
     submit = np.cumsum(rng.exponential(300.0, n).round())
     wave = 6 * 3600.0 * np.maximum(np.sin(submit / 2e5), 0.0)

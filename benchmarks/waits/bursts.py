@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counting a burst as one piece of evidence does to `forecast`: with it, and with every submission in full.
+"""Effect of counting a burst as one piece of evidence on `forecast`: with this rule, and with every submission in full.
 
     python -m benchmarks.waits.bursts LOG --places 20001:60000
 
-For each: CRPS of log(1 + wait), how often 80 and 90 % intervals held, in all and in windows of 5,000 jobs, the errors
-of the likely time, CPU seconds, and how many submissions counted. Then what the first has more than the second, with
-90 % intervals over one user's submissions of one week. The features are made once and left out of the CPU seconds.
+For each: CRPS of log(1 + wait), coverage of 80 and 90 % intervals in all and in windows of 5,000 jobs, the errors of
+the likely time, CPU seconds, and how many submissions counted. Then the difference of the first from the second, with
+90 % intervals over one user's submissions of one week. The features are computed once and not counted in the CPU
+seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ALL = 10**9
 
 
 def scores_of(log: Trace, scored: np.ndarray, each: int) -> dict[str, np.ndarray]:
-    """Print one way's row; its scores by job."""
+    """Print one variant's row; return its scores by job."""
     method = Forecast()
     method.bursts = Bursts(each)
     began = process_time()
@@ -51,7 +52,7 @@ def scores_of(log: Trace, scored: np.ndarray, each: int) -> dict[str, np.ndarray
 
 
 def main() -> None:
-    """Print both rows and what lies between them."""
+    """Print both rows and their difference."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("log")
     parser.add_argument("--places", default="10001:20000", help="first and last job scored, counted from 1")

@@ -1,4 +1,4 @@
-"""A wait predictor that says five minutes of every job: what a median error is worth beside it."""
+"""A wait predictor that predicts five minutes for every job: a reference for median errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from batchcast.predict.protocol import Grounds, Prediction
 
 
 class FiveMinutes:
-    """The same answer always; it learns nothing."""
+    """Always predicts the same wait; it learns nothing."""
 
     answers_by = "point"
 

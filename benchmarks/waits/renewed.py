@@ -1,14 +1,14 @@
-"""How often the 90 % times of renewed answers hold, if everybody who waits asks at fixed intervals.
+"""Coverage of the 90 % times of renewed answers, if every waiting user asks at fixed intervals.
 
     python -m benchmarks.waits.renewed LOG... [--machine FILE] [--every 900]
 
 Each LOG is a log or a recorded run of ../shared/reference/slurm (its own machine is used then). `forecast` follows the
-log event by event. Whenever `--every` seconds of the log have passed, it renews the answers of all waiting jobs.
-For the answers of each log, by the time already waited: how many, of how many jobs, how often the bounds at 25, 50, 75
-and 90 % held, and the mean over jobs of how often the 90 % bound held, since all answers of a job share its start.
+log event by event. Whenever `--every` seconds of the log have passed, it renews the answers of all waiting jobs. For
+the answers of each log, by the time already waited: how many, of how many jobs, the coverage of the bounds at 25, 50,
+75 and 90 %, and the mean over jobs of the coverage of the 90 % bound, because all answers of a job share its start.
 
 `--until` counts only answers of the first seconds of the log. The recorded runs end with a queue that drains, where
-bounds learned under load hold almost always.
+bounds learned under load almost always hold.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ AGES = {
     "1 h or more": (3600.0, math.inf),
 }  # fmt: skip
 LEVELS = (2, 3, 4, 5)
-"""Places of 25, 50, 75 and 90 % among the levels of an answer."""
+"""Positions of 25, 50, 75 and 90 % among the levels of an answer."""
 
 
 class Told(NamedTuple):
-    """Answers: the job's row, the instant, how long it had waited, and its bounds on the rest at LEVELS."""
+    """Answers: the job's row, the instant, the time waited, and the bounds on the remaining wait at LEVELS."""
 
     row: np.ndarray
     at: np.ndarray
@@ -48,7 +48,7 @@ class Told(NamedTuple):
 
 
 class Asking(Forecast):
-    """`forecast`, asked by all who wait whenever `every` seconds have passed."""
+    """`forecast`, asked for all waiting jobs whenever `every` seconds have passed."""
 
     def __init__(self, every: float, machine: Any) -> None:
         super().__init__(machine=machine)
@@ -56,7 +56,7 @@ class Asking(Forecast):
         self.told: list[Told] = []
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Follow the event, then ask if it is time."""
+        """Process the event, then ask if the interval has passed."""
         super().observe(event, at)
         if at.now >= self.next and at.queued:
             self.next = at.now + self.between
@@ -66,7 +66,7 @@ class Asking(Forecast):
 
 
 def answers(log: Trace, every: float, machine: Any, total: float) -> tuple[Told, np.ndarray]:
-    """The answers of one log, and how long each job went on waiting (NaN: not known)."""
+    """Return the answers of one log, and each job's remaining wait (NaN: unknown)."""
     method = Asking(every, machine)
     replay(log, {"forecast": method}, total=total)
     told = Told(*map(np.concatenate, zip(*method.told)))
@@ -76,7 +76,7 @@ def answers(log: Trace, every: float, machine: Any, total: float) -> tuple[Told,
 
 
 def early(told: Told, rest: np.ndarray, until: float) -> tuple[Told, np.ndarray]:
-    """The answers given before the instant `until`."""
+    """Return the answers given before the instant `until`."""
     which = told.at < until
     return Told(*(of[which] for of in told)), rest[which]
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `report` says a smaller request did to the wait, judged on later days.
+"""Judges `report`'s statement about the effect of a smaller request on the wait, on later days.
 
     python -m benchmarks.waits.wait_beside LOG...
 
-Kinds are a user's jobs of one size (and name, where there is one) with 20 jobs and more. The first 60 % of the days
-give each kind's advised limit and what jobs beside it waited; the others say whether that came true.
+Kinds are a user's jobs of one size (and name, if there is one) with 20 jobs and more. The first 60 % of the days give
+each kind's suggested limit and the waits of jobs beside it; the other days show whether the statement was right.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEAST, EARLY = 20, 0.6
 
 
 def kinds_of(log: Any) -> tuple[list[Waited], dict[Any, list[int]]]:
-    """Every job, and the places of those alike."""
+    """Every job, and the rows of similar jobs."""
     numbers = [values.tolist() for values in (log.submit_time, log.wait_time, log.req_time, log.procs())]
     names = [log[name] if name in log.names else [""] * len(log) for name in ("user_id", "queue_id", "job_name")]
     jobs, kinds = [], defaultdict(list)
@@ -41,7 +41,8 @@ def kinds_of(log: Any) -> tuple[list[Waited], dict[Any, list[int]]]:
 
 
 def judged(log: Any) -> dict[str, Any]:
-    """How many kinds are advised a shorter limit, of how many the record says something, and what became of that."""
+    """Print how many kinds get a shorter suggested limit, for how many the record allows a statement, and whether it
+    was right."""
     jobs, kinds = kinds_of(log)
     runs = log.number("run_time").tolist()
     until = float(np.quantile([job.submit for job in jobs], EARLY))
@@ -75,7 +76,8 @@ def judged(log: Any) -> dict[str, Any]:
 
 
 def differences(these: Iterable[Waited], others: Iterable[Waited], queue: str, advised: float) -> list[float]:
-    """Of each day that has both, how much less those waited that asked for half of `advised` up to it; as `beside`."""
+    """Return, for each day that has both, how much less those jobs waited that requested between half of `advised` and
+    `advised`; as `beside`."""
     days: dict[float, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     kept = [job for job in these if job.queue == queue and job.asked[0] > advised]
     usual = median(job.asked[1] for job in kept)

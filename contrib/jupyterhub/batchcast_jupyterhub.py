@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JupyterHub's form for batchspawner, with the start of each choice, before anything is sent. In jupyterhub_config.py:
+"""JupyterHub's form for batchspawner, with the predicted start of each choice before submission. In
+jupyterhub_config.py:
 
     from batchcast_jupyterhub import offer
     offer(c, {
@@ -21,25 +22,25 @@ from typing import Any
 
 try:
     from batchcast.client import Client
-except ImportError:  # the hub's Python need not have all of batchcast
+except ImportError:  # the hub's Python may have only the client, not all of batchcast
     from batchcast_client import Client
 
 OPTIONS = {
     "nprocs": "cpus-per-task", "runtime": "time", "memory": "mem", "partition": "partition", "account": "account",
     "qos": "qos", "gres": "gres",
 }  # fmt: skip
-"""What batchspawner's SlurmSpawner calls sbatch's options."""
+"""The options of sbatch that batchspawner's SlurmSpawner sets, by its own names."""
 
 
 class Choices:
-    """The three hooks of a spawner: its form, what a form that was sent chose, and that choice put into the request."""
+    """The three hooks of a spawner: its form, the choice in a submitted form, and that choice put into the request."""
 
     def __init__(self, choices: Mapping[str, Mapping[str, str]], client: Client | None = None) -> None:
         for name, asked in choices.items():
             if strange := sorted(set(asked) - set(OPTIONS)):
                 raise ValueError(f"choice {name!r}: no {strange[0]!r} (accepted: {', '.join(OPTIONS)})")
         self.choices, self.client = choices, client or Client()
-        self.client.starts([1])  # the service loads what answers before the first user looks
+        self.client.starts([1])  # the service loads its models before the first user asks
 
     async def form(self, spawner: Any) -> str:
         """The choices, each with its start for this user."""
@@ -57,14 +58,14 @@ class Choices:
         return f'<div class="form-group"><p>What do you need?</p>{"".join(rows)}</div>'
 
     def chosen(self, formdata: Mapping[str, list[str]]) -> dict[str, str]:
-        """The number of the choice that a form brought; ValueError for one that is none of these."""
+        """Return the number of the choice in a submitted form; ValueError if there is no such choice."""
         number = (formdata.get("choice") or ["0"])[0]
         if number not in map(str, range(len(self.choices))):
             raise ValueError(f"no choice {number[:20]!r}")
         return {"choice": number}
 
     def request(self, spawner: Any) -> None:
-        """The choice put into the spawner's `req_` fields, and whatever else was sent left out."""
+        """Put the choice into the spawner's `req_` fields, and drop everything else that was sent."""
         spawner.user_options = self.chosen({"choice": [str(spawner.user_options.get("choice", "0"))]})
         for name, value in list(self.choices.values())[int(spawner.user_options["choice"])].items():
             setattr(spawner, f"req_{name}", value)
@@ -79,6 +80,6 @@ def offer(config: Any, choices: Mapping[str, Mapping[str, str]], client: Client 
 
 
 def _options(spawner: Any, choice: Mapping[str, str]) -> dict[str, str]:
-    """sbatch's options of a choice: where it says nothing, what the site's configuration of the spawner says."""
+    """Return sbatch's options of a choice; values that it omits come from the site's configuration of the spawner."""
     asked = {name: choice.get(name) or getattr(spawner, f"req_{name}", "") for name in OPTIONS}
     return {OPTIONS[name]: value for name, value in asked.items() if value}

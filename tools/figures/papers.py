@@ -17,22 +17,22 @@ QUICK_STARTERS = {"CTC": CTC, "HPC2N": HPC2N, "SDSC-BLUE": BLUE, "SDSC-SP2": SP2
 
 
 def percent(share: float) -> str:
-    """A share in per cent with one digit after the point."""
+    """Return a share in per cent with one decimal."""
     return f"{100 * share:.1f}"
 
 
 def beside(ours: str, printed: float | None, form: str = ".0f", factor: float = 100.0) -> str:
-    """Our figure and the printed one in brackets."""
+    """Return our figure and the printed one in brackets."""
     return ours if printed is None else f"{ours} ({factor * printed:{form}})"
 
 
 def between(row: dict[str, Any], name: str = "gain") -> str:
-    """A gain in per cent with its 90 % interval."""
+    """Return a gain in per cent with its 90 % interval."""
     return f"{percent(row[name])} ({percent(row[f'{name}_low'])} to {percent(row[f'{name}_high'])})"
 
 
 def read_quick_starters(documents: list[Any], _: Path) -> Figures:
-    """Quick starters found on four logs beside the paper's Tables 1, 2, 3 and 7."""
+    """Read quick starters found on four logs, compared with the paper's Tables 1, 2, 3 and 7."""
     found, shares, gains, others = Figures(), [], [], []
     for log, document in zip(QUICK_STARTERS, documents, strict=True):
         rows = {row["predictor"]: row for row in document["results"] if "table" not in row}
@@ -74,7 +74,7 @@ RELATIONS = (
 
 
 def read_grid(documents: list[Any], _: Path) -> Figures:
-    """The printed ratios between heuristics beside ours."""
+    """Read the ratios between heuristics, printed and ours."""
     given = [row for row in documents[0]["results"] if row["table"] == "relations"]
     by_name = {(row["heuristic"], row["against"], row["measure"]): row for row in given}
     rows = []
@@ -93,7 +93,7 @@ SHOWN = ("forest", "svr", "bayesian_ridge", "irpa", "brbf", "parzen", "user_clus
 
 
 def read_vasp(documents: list[Any], _: Path) -> Figures:
-    """Accuracy and relative error on public runs, split in time and by system, and on synthetic jobs."""
+    """Read accuracy and relative error on public runs, split in time and by system, and on synthetic jobs."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in documents[0]["results"]:
         if "apa" in row:  # a method's variants come after the method itself
@@ -121,7 +121,7 @@ EARLIER = ("pqstar:reading=tables", "ibl", "recent_wait", "qbets")
 
 
 def read_older(documents: list[Any], _: Path) -> Figures:
-    """Coverage and errors of `forecast` on four logs, beside the best of the earlier methods."""
+    """Read coverage and errors of `forecast` on four logs, compared with the best earlier method."""
     found, rows = Figures(), []
     for log, document in zip(OLDER, documents, strict=True):
         by = {row["predictor"]: row for row in document["results"]}
@@ -142,13 +142,13 @@ SU_MODELS = ("linear", "forest", "svr")
 
 
 def errors(row: dict[str, Any], digits: int = 3) -> str:
-    """Mean absolute error, accuracy if there is one, and share of underestimates."""
+    """Return mean absolute error, accuracy if there is one, and share of underestimates."""
     shares = (row[name] for name in ("apa", "underestimate_rate") if name in row)
     return " ".join([f"{row['mae_s']:,.0f}", *(f"{share:.{digits}f}".lstrip("0") for share in shares)])
 
 
 def read_su(documents: list[Any], _: Path) -> Figures:
-    """Errors of `su` and of plain regression on two logs, and the gains of `su` with their intervals."""
+    """Read errors of `su` and of plain regression on two logs, and the gains of `su` with their intervals."""
     found, rows = Figures(), []
     results = documents[0]["results"]
     by = {(row["log"], row["jobs_of"], row["predictor"]): row for row in results if row["table"] == "5"}
@@ -166,7 +166,8 @@ def read_su(documents: list[Any], _: Path) -> Figures:
         if row["table"] == "noise" and row["measure"] == "MAE" and (row["log"], row["jobs_of"]) in sets:
             name = f"{row['log']}.{row['jobs_of']}.{row['method']}/{row['against']}".replace(" ", "_")
             found.values |= {f"{name}.{end}_share": round(row[end], 4) for end in ("gain", "gain_low", "gain_high")}
-            if row["against"] in ("last_2", "recent_mean"):  # the mean error of `su` is larger
+            # the mean error of `su` is larger here, so the page states by how much
+            if row["against"] in ("last_2", "recent_mean"):
                 ends = {"more": "gain", "more_low": "gain_high", "more_high": "gain_low"}
                 found.values |= {f"{name}.{end}_share": round(-row[gain], 4) for end, gain in ends.items()}
     return found
@@ -196,7 +197,8 @@ def knn_gain(document: dict[str, Any], name: tuple[str, str], against: str, meas
 
 
 def read_knn(documents: list[Any], _: Path) -> Figures:
-    """Errors of `knn_ga`, of its fixed rule and of `recent_mean` on the paper's four sets, under both protocols."""
+    """Read errors of `knn_ga`, of its fixed rule and of `recent_mean` on the paper's four sets, under both
+    protocols."""
     found, rows = Figures(), []
     for name, by in knn_rows(documents[0]).items():
         log, protocol = name
@@ -217,7 +219,7 @@ def read_knn(documents: list[Any], _: Path) -> Figures:
 
 
 def without_accuracy(row: dict[str, Any]) -> str:
-    """Mean absolute error and share of underestimates of a row."""
+    """Return mean absolute error and share of underestimates of a row."""
     return errors({name: row[name] for name in ("mae_s", "underestimate_rate")})
 
 
@@ -226,7 +228,7 @@ READINGS = {"whole": MINH, "apart": f"{MINH},apart=yes"}
 
 
 def read_minh(documents: list[Any], _: Path) -> Figures:
-    """Errors of `knn_ga` and of both readings of Minh and Wolters, and the gain of `knn_ga` over each reading."""
+    """Read errors of `knn_ga` and of both readings of Minh and Wolters, and the gain of `knn_ga` over each reading."""
     found, rows = Figures(), []
     for name, by in knn_rows(documents[0]).items():
         log, protocol = name
@@ -255,7 +257,7 @@ POLICY_BASE = re.compile(r"(\d+) replicates.*?limits ([\d.]+), EASY-SJBF with pe
 
 
 def read_policy(printed: list[Any], _: Path) -> Figures:
-    """The policy `forecast` against EASY with limits and against perfect knowledge, on four logs."""
+    """Read the policy `forecast` against EASY with limits and against perfect knowledge, on four logs."""
     found = Figures()
     columns: dict[str, dict[str, list[float]]] = {}
     bases = {}
@@ -306,7 +308,7 @@ BOUND = re.compile(r"^(\S+) +(lots|) +80\.0%.*? 90\.0% ([\d.]+) ([\d.]+) ", re.M
 
 
 def read_bounds(printed: list[Any], _: Path) -> Figures:
-    """Coverage of the 90 % bounds of `calibrated` on eight logs, with and without `lots`."""
+    """Read the coverage of the 90 % bounds of `calibrated` on eight logs, with and without `lots`."""
     cells: dict[str, dict[str, tuple[str, str]]] = {}
     for log, lots, *shares in BOUND.findall("\n".join(printed)):
         cells.setdefault(log, {})[lots] = (shares[0], shares[1])
@@ -317,7 +319,7 @@ def read_bounds(printed: list[Any], _: Path) -> Figures:
 
 
 def each(command: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The command once for each name."""
+    """Return the command once for each name."""
     return tuple(command.format(name) for name in names)
 
 

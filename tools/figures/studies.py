@@ -81,7 +81,7 @@ SOFT = (THETA, KTH, SP2, CTC, HPC2N)
 
 
 def read_soft(documents: list[Any], _: Path) -> Figures:
-    """CESNET's rule `soft_walltime` against the users' limits and `recent_mean`, on five logs."""
+    """Read CESNET's rule `soft_walltime` against the users' limits and `recent_mean`, on five logs."""
     found, rows, smaller = Figures(), [], 0
     for log, document in zip(SOFT, documents, strict=True):
         name = name_of(log).partition("-1")[0].partition("-2")[0]
@@ -533,7 +533,8 @@ def read_order_gamed(printed: list[Any], _: Path) -> Figures:
 
 
 def read_growth(printed: list[Any], _: Path) -> Figures:
-    """Read what each quarter of a log foretold for the next one, and how many recorded values its intervals held."""
+    """Read the waits that each quarter of a log predicted for the next one, and how many recorded values its intervals
+    contained."""
     cases, shown = json.loads(printed[0]), []
     held = {"mean_wait_s": 0, "wait_90_s": 0}
     for row in cases:
@@ -641,7 +642,7 @@ LIKENESS = {
 
 
 def read_likeness(documents: list[Any], _: Path) -> Figures:
-    """Read a synthetic log beside each of two real ones."""
+    """Read a synthetic log compared with each of two real ones."""
     four, rows = documents[0]["results"], []
     for title, (name, form, distance) in LIKENESS.items():
         cells: list[str] = []

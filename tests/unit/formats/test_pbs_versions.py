@@ -1,6 +1,6 @@
 """Tests one small input for each version of PBS, written after its public manual.
 
-| flavour | what is its own |
+| version | what only it has |
 |---|---|
 | PBS Pro 10, accounting | no run_count, exec_host with slots, no project |
 | OpenPBS 20 to 23, accounting | microseconds in the stamp, run_count, project, exec_vnode |
