@@ -210,7 +210,7 @@ class Sizey(Rule):
 
     def scale(self) -> tuple[tuple[float, float], tuple[float, float]]:
         pairs = (self.sizes, self.peaks)
-        return tuple(float(a.min()) for a in pairs), tuple(float(np.ptp(a)) or 1.0 for a in pairs)  # type: ignore[return-value]
+        return tuple(float(a.min()) for a in pairs), tuple(float(np.ptp(a)) or 1.0 for a in pairs)
 
     def scaled(self, sizes: np.ndarray) -> np.ndarray:
         return ((sizes - self.low[0]) / self.high[0])[:, None]

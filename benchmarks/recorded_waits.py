@@ -57,7 +57,7 @@ def run(folders: list[str]) -> None:
 
 def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
     """A method without history at the first job."""
-    made = run_wait(trace, spec, np.ones(len(trace), bool), machine=machine).forecasts  # type: ignore[arg-type]
+    made = run_wait(trace, spec, np.ones(len(trace), bool), machine=machine).forecasts
     waited = recorded_wait(trace)
     held = np.full(len(trace), np.nan)
     if BOUND in made.levels:

@@ -41,7 +41,7 @@ def requirement(text: str) -> tuple[str, str]:
     >>> requirement("psycopg[binary]>=3.2")
     ('psycopg', '>=3.2')
     """
-    name, bounds = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[[a-z]+\])?(.*)", text).groups()  # type: ignore[union-attr]
+    name, bounds = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[[a-z]+\])?(.*)", text).groups()
     return name, bounds
 
 

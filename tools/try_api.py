@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from unittest.mock import patch
 
 from batchcast.service.http import work_queue
 from batchcast.service.http.api import ENDPOINTS
@@ -29,7 +30,6 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 def tried(store: str, questions: int, seed: int) -> int:
     """Print requests and answers, and return the exit code."""
-    setattr(work_queue, "in_child", work_queue.in_thread)  # noqa: B010
     seen: Counter[tuple[str, int]] = Counter()
     count = ServiceMetrics.request
 
@@ -37,9 +37,12 @@ def tried(store: str, questions: int, seed: int) -> int:
         seen[place, status] += 1
         count(self, place, status, seconds)
 
-    ServiceMetrics.request = counted  # type: ignore[method-assign]
     said: list[str] = []
-    with Server(load({"store": store}, {}), "127.0.0.1:0", said.append, quiet=True) as server:
+    with (
+        patch.object(work_queue, "in_child", work_queue.in_thread),
+        patch.object(ServiceMetrics, "request", counted),
+        Server(load({"store": store}, {}), "127.0.0.1:0", said.append, quiet=True) as server,
+    ):
         words = [
             sys.executable,
             "-m",

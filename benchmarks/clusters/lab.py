@@ -154,7 +154,7 @@ def earlier(seed: int, jobs: int, home: str, now: float) -> list[dict[str, Any]]
     return rows
 
 
-class _Sibling(Lab):  # type: ignore[misc]
+class _Sibling(Lab):
     """A lab on another lab's clock, so that instants of both can be compared."""
 
     first: Lab | None = None

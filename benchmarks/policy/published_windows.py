@@ -110,7 +110,7 @@ def published_rule(name: str) -> Callable[[Job], Any]:
         "f1": lambda job: math.log10(max(job.limit, 0.1)) * job.procs + 870 * math.log10(job.submit or 0.1),
         "wfp3": lambda job: -(((-1 - job.submit) / job.limit) ** 3) * job.procs,
         "unicep": unicep,
-    }[name]  # type: ignore[return-value]
+    }[name]
 
 
 def published_schedule(

@@ -21,14 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "slurm" / "lab"))
+
+from follow import BATCHCAST, Follower
+from slurm_lab import Lab, missing
+
+from batchcast.errors import BatchcastError
+from batchcast.store.reader import Reader
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "slurm" / "lab"))
-from follow import BATCHCAST, Follower  # noqa: E402
-from slurm_lab import Lab, missing  # noqa: E402
-
-from batchcast.errors import BatchcastError  # noqa: E402
-from batchcast.store.reader import Reader  # noqa: E402
-
 ARMS = ("without", "up", "refused", "hung")
 ROUNDS = 2
 SCRIPT = """

@@ -85,7 +85,7 @@ def _measured(words: list[str], stdin: object = None) -> list[float]:
         stdin=stdin,
         capture_output=True,
         text=True,
-        check=False,  # type: ignore[call-overload]
+        check=False,
     )
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -74,11 +74,11 @@ def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> 
         if isinstance(event, Submit):
             if cadence is not None:
                 cadence.submitted(event.time)
-            row = event.job.row  # type: ignore[union-attr]
+            row = event.job.row
             for size, cell in zip(sizes, took):
                 if size - times <= row < size:
                     begun = time.thread_time()
-                    method.predict(event.job, state)  # type: ignore[union-attr]
+                    method.predict(event.job, state)
                     cell.append(1e6 * (time.thread_time() - begun))
         state.apply(event)
         method.observe(event, state)

@@ -272,7 +272,7 @@ def rows(path: Path) -> list[dict[str, object]]:
     store.row_factory = sqlite3.Row
     found = store.execute("SELECT * FROM jobs ORDER BY job_id, submit_time, restarts").fetchall()
     store.close()
-    return [{name: one[name] for name in one.keys() if name != "row"} for one in found]  # noqa: SIM118
+    return [{name: value for name, value in dict(one).items() if name != "row"} for one in found]
 
 
 def test_a_method_whose_package_is_missing_is_refused_before_the_log_is_read(tmp_path: Path) -> None:

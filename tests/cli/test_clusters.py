@@ -257,7 +257,7 @@ def test_a_script_that_no_cluster_can_run_is_told_why_by_each(stores: dict[str, 
     path.write_text("#!/bin/sh\n#SBATCH -n 9999 -t 60\n")
     tables = table("alpha", store=stores["alpha"]) + table("beta", store=stores["beta"])
     done = run(tmp_path, tables, "start", "--test", str(path), "--where", code=3)
-    hint = done.exception.hint  # type: ignore[union-attr]
+    hint = done.exception.hint
     assert hint.count("it would never start: larger than main") == 2
 
 

@@ -101,5 +101,5 @@ def _until(terminal: int, expected: str) -> str:
 
 @pytest.mark.parametrize(("typed", "accepted"), [("", NAMED), ("easy:", [f"easy:{word}=" for word in WORDS])])
 def test_every_policy_and_every_word_of_one_is_offered(typed: str, accepted: list[str]) -> None:
-    offered = [item.value for item in policies(None, None, typed)]  # type: ignore[arg-type]
+    offered = [item.value for item in policies(None, None, typed)]
     assert sorted(offered) == sorted(accepted)

@@ -273,7 +273,7 @@ class Measured(Past):
         return whole._replace(partitions={"main": main}, gathers=gathers)
 
     def _seen(self, job_id: str, *of: object) -> Sighting:
-        seen = super()._seen(job_id, *of)  # type: ignore[arg-type]
+        seen = super()._seen(job_id, *of)
         held = {**seen.held, "alloc_nodes": 1.0}
         if seen.state == "COMPLETED":
             held["used_mem_kib"] = (300.0 + int(job_id) % 5 * 10) * 1024

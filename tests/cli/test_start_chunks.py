@@ -50,7 +50,7 @@ def test_where_long_jobs_wait_much_longer_short_chunks_are_first(
     store: str, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wait(self: Forecaster, job: object) -> Prediction:
-        most = 20 * HOUR if job.req_time > 4 * HOUR else 60.0  # type: ignore[attr-defined]
+        most = 20 * HOUR if job.req_time > 4 * HOUR else 60.0
         return Prediction(most / 2, (0.5, 0.95), (most / 2, most))
 
     monkeypatch.setattr(Forecaster, "wait", wait)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from batchcast.machines.machine import Machine, NodeGroup, Partition, Qos
 from batchcast.machines.request import NodeRequest
 from batchcast.schedule.slurm.simulate import simulate_slurm
@@ -13,10 +15,10 @@ BY_QOS = {**BACKFILL, "PreemptType": "preempt/qos", "PreemptMode": "REQUEUE", "r
 HIGH = {"partitions": ("high",)}
 
 
-def tiers(nodes: int = 1, **low: object) -> tuple[Partition, ...]:
+def tiers(nodes: int = 1, **low: Any) -> tuple[Partition, ...]:
     names = tuple(f"n{k}" for k in range(nodes))
     return (
-        Partition("low", names, default=True, preempt=True, **low),  # type: ignore[arg-type]
+        Partition("low", names, default=True, preempt=True, **low),
         Partition("high", names, priority_tier=2),
     )
 

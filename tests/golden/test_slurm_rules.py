@@ -3,6 +3,8 @@ where."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from batchcast.machines.machine import Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.machines.request import NodeRequest
 from batchcast.schedule.slurm.requests import Phases
@@ -17,17 +19,17 @@ BACKFILL = {"SchedulerType": "sched/backfill", "bf_interval": "10", "bf_resoluti
 def machine(settings: dict[str, str], nodes: int = 1, cpus: int = 4, **more: object) -> Machine:
     names = tuple(f"n{k}" for k in range(nodes))
     parts = more.pop("partitions", (Partition("all", names, default=True),))
-    return Machine((NodeGroup(names, cpus),), parts, settings=settings, **more)  # type: ignore[arg-type]
+    return Machine((NodeGroup(names, cpus),), parts, settings=settings, **more)
 
 
-def draw(site: Machine, picture: str, **fields: dict[str, object]) -> str:
+def draw(site: Machine, picture: str, **fields: dict[str, Any]) -> str:
     """Return the same picture with the simulated bars: submit, tasks, run time, limit; `.` waiting, `#` running, `~`
     backfilled."""
     rows = [line.split("|")[0].split() for line in picture.strip().splitlines()]
     jobs = []
     for name, submit, tasks, run, limit in rows:
         times = (float(submit) * UNIT, float(run) * UNIT, float(limit) * UNIT)
-        jobs.append(NodeRequest(name, *times, tasks=int(tasks), **fields.get(name, {})))  # type: ignore[arg-type]
+        jobs.append(NodeRequest(name, *times, tasks=int(tasks), **fields.get(name, {})))
     made = simulate_slurm(site, jobs, recorded=AT_ZERO, batch_sched_delay=0.0)
     at = {r.key: (r.submit, t, t + r.run, b) for r, t, b in zip(made.requests, made.start, made.backfilled)}
     out = []
@@ -38,7 +40,7 @@ def draw(site: Machine, picture: str, **fields: dict[str, object]) -> str:
     return "\n".join(out)
 
 
-def agrees(site: Machine, picture: str, **fields: dict[str, object]) -> None:
+def agrees(site: Machine, picture: str, **fields: dict[str, Any]) -> None:
     wanted = "\n".join(line.split("|")[0].strip() + " |" + line.split("|")[1] for line in picture.strip().splitlines())
     assert draw(site, picture, **fields) == wanted
 

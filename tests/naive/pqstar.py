@@ -49,7 +49,10 @@ def mark(jobs, states, i, size, threshold, strict=True, tables=False, missing_pa
     """Return the mark (1 near, 2 rank by size, 3 rank by limit, 4 free processors, 5 far, 0 none) and the length of the
     near history."""
     large = large_from(size, strict)
-    busy = lambda s: sum(jobs["procs"][j] >= large for j in s.running)  # noqa: E731
+
+    def busy(s):
+        return sum(jobs["procs"][j] >= large for j in s.running)
+
     me = states[i]
     near = i
     while near > 0 and busy(states[near - 1]) == busy(me):

@@ -221,7 +221,10 @@ class Twin:
                 used = span * keep**span * self.billed(j, part, takes)
                 self.usage[j.account, j.user] = self.usage.get((j.account, j.user), 0) + used
         users = [a for a in self.m.associations if a.user]
-        total = lambda acct: sum(self.usage.get((a.account, a.user), 0) for a in users if a.account == acct)  # noqa: E731
+
+        def total(acct):
+            return sum(self.usage.get((a.account, a.user), 0) for a in users if a.account == acct)
+
         accounts = [a for a in self.m.associations if not a.user and a.account != "root"]
         top = accounts + [a for a in users if a.account == "root"]
         rank, count = len(users), [0]
@@ -271,7 +274,10 @@ class Twin:
         q, chain = self.qos[j.qos].limits, [self.assoc[j.account, j.user]]
         chain += [a for a in self.m.associations if not a.user and a.account == j.account != "root"]
         chain += [a for a in self.m.associations if not a.user and a.account == "root"]
-        mine = lambda sel: [o for o in self.running if sel(o)]  # noqa: E731
+
+        def mine(sel):
+            return [o for o in self.running if sel(o)]
+
         of_qos = mine(lambda o: o.qos == j.qos)
         by_user = [o for o in of_qos if o.user == j.user]
         by_account = [o for o in of_qos if o.account == j.account]
@@ -279,7 +285,10 @@ class Twin:
             return True
         if len(by_account) >= q.max_jobs_per_account:
             return True
-        own = lambda name, unset: next((v for a in chain if (v := getattr(a.limits, name)) and v != INF), unset)  # noqa: E731
+
+        def own(name, unset):
+            return next((v for a in chain if (v := getattr(a.limits, name)) and v != INF), unset)
+
         if q.max_jobs_per_user == INF and len(mine(lambda o: (o.account, o.user) == (j.account, j.user))) >= own(
             "max_jobs", INF
         ):
@@ -462,9 +471,12 @@ class Twin:
     # ---- the two loops -----------------------------------------------------------------------------------------
     def candidates(self, t):
         pairs = [(j, p) for j in self.queue if self.independent(j, t) for p in (j.partitions or self.default())]
-        first = lambda x, y: self.may_preempt(y[0], x[0]) - self.may_preempt(x[0], y[0])  # noqa: E731
-        differ = lambda x, y: (self.key(*x) > self.key(*y)) - (self.key(*x) < self.key(*y))  # noqa: E731
-        return sorted(pairs, key=cmp_to_key(lambda x, y: first(x, y) or differ(x, y)))
+
+        def compare(x, y):
+            preempts = self.may_preempt(y[0], x[0]) - self.may_preempt(x[0], y[0])
+            return preempts or (self.key(*x) > self.key(*y)) - (self.key(*x) < self.key(*y))
+
+        return sorted(pairs, key=cmp_to_key(compare))
 
     def default(self):
         return tuple(p.name for p in self.m.partitions if p.default)

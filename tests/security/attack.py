@@ -43,6 +43,7 @@ from batchcast.trace.machine_files import open_machine
 from batchcast.trace.whole_file import whole_file
 from batchcast.version import __version__
 from tests.unit.service.http.test_bad_clients import Process
+from tests.until import until
 
 from .site import FIGURES, FORECAST, OTHER, OWNER, SECRETS, build
 from .test_kept_model import pickled
@@ -132,10 +133,7 @@ class Asked(NamedTuple):
     def warm(self) -> None:
         """Wait until the models are loaded: until then the service answers everybody with 503."""
         for address in self:
-            end = time.monotonic() + 300.0
-            while self.ask(address, CHOICE)[0] == 503:
-                assert time.monotonic() < end, f"no forecast at {address} within 5 minutes"
-                time.sleep(0.2)
+            until(lambda at=address: self.ask(at, CHOICE)[0] != 503, seconds=300.0, every=0.2)
 
     def many_connections(self) -> int:
         """M5: return how many requests of an honest client and user fail while one client holds 30 connections."""

@@ -56,7 +56,10 @@ class Served(NamedTuple):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place, said = tmp_path_factory.mktemp("fuzz"), list[str]()
     given = {"store": build(place, False), "runtime": "recent_mean", "wait": "forecast,recent_wait:need=1"}
-    log: Any = lambda *words: said.append(str(words))  # noqa: E731
+
+    def log(*words: Any) -> None:
+        said.append(str(words))
+
     with pytest.MonkeyPatch.context() as patch, Server(load(given, {}), str(place / "own"), log, True) as server:
         # starting a process for each question takes seconds
         patch.setattr(work_queue, "in_child", work_queue.in_thread)

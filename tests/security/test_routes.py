@@ -105,6 +105,10 @@ def open_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     yield from served(request, tmp_path_factory, False)
 
 
+def _nothing(_: object) -> None:
+    pass
+
+
 async def _in_this_process(_: object, answer: Any) -> Any:
     """Return the answer of the long-running child process, without the seconds in which it loads."""
     return await anyio.to_thread.run_sync(answer)
@@ -118,7 +122,6 @@ def served(
     url = request.getfixturevalue("postgres_server")() if request.param == "postgres" else ""
     given = {"store": build(place, is_private, url), "runtime": "recent_mean", "wait": f"{FORECAST},recent_wait:need=1"}
     settings = load({**given, "proxy_from": "proxy", "proxy_header": "X-User"}, {})
-    silent: Any = lambda _: None  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(admission, "peer_of", lambda _: (PEERS[PEER[0]], PEER[0]))
         patch.setattr(admission, "os", SimpleNamespace(getuid=lambda: PEERS["operator"]))
@@ -126,8 +129,8 @@ def served(
         patch.setattr(work_queue, "in_child", work_queue.in_thread)
         patch.setattr(child_process.KeptChild, "run", _in_this_process)
         with (
-            Server(settings, "127.0.0.1:0", silent, True) as tcp,
-            Server(settings, str(place / "socket"), silent, True) as unix,
+            Server(settings, "127.0.0.1:0", _nothing, True) as tcp,
+            Server(settings, str(place / "socket"), _nothing, True) as unix,
         ):
             yield Site(tcp, unix)
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 GRACE_S = 0.6
 """Seconds that the main thread has to end by itself: to unwind, close files and remove the progress bar."""
@@ -74,7 +74,7 @@ def end() -> NoReturn:
     os._exit(CODE)
 
 
-def leave(code: object) -> NoReturn:
+def leave(code: Any) -> NoReturn:
     """End the process after the `atexit` functions and after writing all output, without freeing Python's objects.
 
     Python frees a million objects one by one before it ends, which takes 10 to 25 % of a command's time. The normal
@@ -84,7 +84,7 @@ def leave(code: object) -> NoReturn:
     watched = sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6))))
     waited_for = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
     if watched or waited_for or sys.flags.inspect or not isinstance(code, int):
-        sys.exit(code)  # type: ignore[arg-type]
+        sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         # no stream, closed pipe, closed stream: Python ignores these too

@@ -13,6 +13,7 @@ import os
 import sys
 import warnings
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -317,7 +318,7 @@ def entry() -> None:
         warnings.showwarning = lambda message, *_, **__: echo(f"note: {message}", err=True)
     end_on_interrupt()
     if COMPLETING in os.environ:
-        from ..cli import completion  # noqa: F401  (registers our bash)
+        import_module("batchcast.cli.completion")  # registers our bash
     try:
         code = cli.main(standalone_mode=False, prog_name="batchcast")
         sys.stdout.flush()

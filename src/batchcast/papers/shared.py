@@ -224,8 +224,8 @@ def columns_of(*words: str) -> list[TableColumn]:
     >>> columns_of("log", "mae_s|MAE, s|number")[1].title
     'MAE, s'
     """
-    parts = [word.split("|") for word in words]
-    return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]  # type: ignore[arg-type]
+    parts: list[list[Any]] = [word.split("|") for word in words]
+    return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]
 
 
 def sections(

@@ -105,10 +105,7 @@ class Packed(Sequence[Mapping[str, Any]]):
         appearance.
         """
         columns = [self._codes[name] for name in names] if self._length else []
-        if len(columns) == 1:
-            key: Any = columns[0].__getitem__
-        else:
-            key = lambda k: tuple(column[k] for column in columns)  # noqa: E731 - one of two keys
+        key: Any = columns[0].__getitem__ if len(columns) == 1 else lambda k: tuple(column[k] for column in columns)
         order = array("l", sorted(range(self._length), key=key))
         begin = 0
         for k in range(1, self._length + 1):

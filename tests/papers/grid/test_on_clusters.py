@@ -98,7 +98,7 @@ def test_every_heuristic_of_the_paper_places_every_job_that_can_be_in_time(spec:
 def test_a_deadline_that_cannot_be_met_is_told_at_once_with_the_best_offer() -> None:
     queues = Queues({"alpha": 600.0, "beta": 900.0})
     for late, outcome in (("run", "alpha"), ("drop", "no cluster is expected to end it in time")):
-        broker = ClusterBroker(queues, make("heuristic", "emin_min"), MappingRule(None, late=late))  # type: ignore[arg-type]
+        broker = ClusterBroker(queues, make("heuristic", "emin_min"), MappingRule(None, late=late))
         reply = broker.offer({"id": "a", "run": 60, "deadline": 100}, 1.0)
         assert reply["warning"] == "the deadline will probably be missed: the best chance is 0%, on alpha"
         assert (reply["best_offer"]["cluster"], reply["best_offer"]["likely_end_s"]) == ("alpha", 661.0)

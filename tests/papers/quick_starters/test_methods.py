@@ -162,6 +162,6 @@ def test_ibl_skips_the_same_waits_as_the_count_for_people():
     assert (spoiled.tolist(), outages) == ([False, True, False, False, False], 1)
     assert list(irregular_waits(log).values()) == [1, 1, 1, 1]
     method = Ibl(search=False)
-    _, wait, learned, _ = method._collected(log, "honest", "req", None)
-    assert learned.tolist() == [0]
-    assert wait[0] == 0.0
+    replay(log, {"ibl": method})
+    assert method.learned == [0]
+    assert method.wait[0] == 0.0

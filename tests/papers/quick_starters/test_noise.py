@@ -29,7 +29,7 @@ def test_every_printed_gain_is_held_to_the_noise_of_its_log() -> None:
         name="CTC", trace=trace, rows=np.ones(600, dtype=bool), wait=wait, value=said.__getitem__,
         runs={name: SimpleNamespace(marked=marks[name]) for name in METHODS},
     )  # fmt: skip
-    rows = noise_rows(study)  # type: ignore[arg-type]
+    rows = noise_rows(study)
     of = {(row["against"], row["measure"]): row for row in rows}
     for other in ("log_uniform", "qbets", "ibl:reading=text", "ibl"):
         assert of[other, "identified"]["gain"] == 1.0

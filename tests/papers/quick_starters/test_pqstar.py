@@ -24,7 +24,10 @@ def logs(draw):
     """Small busy logs with many equal instants, few job shapes, jobs that never ran or ended at once, and unknown
     limits."""
     n = draw(st.integers(1, 40))
-    pick = lambda *values: draw(st.lists(st.sampled_from(values), min_size=n, max_size=n))  # noqa: E731
+
+    def pick(*values):
+        return draw(st.lists(st.sampled_from(values), min_size=n, max_size=n))
+
     return Trace.from_arrays(
         {
             "submit_time": np.cumsum(pick(0.0, 0.0, 1.0, 60.0, 4000.0)),

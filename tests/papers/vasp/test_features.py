@@ -20,7 +20,9 @@ def test_all_defaults(working_directory):
 
 
 def test_defaults_follow_other_tags(working_directory, make_potential):
-    given = lambda incar, **files: read_features(working_directory(INCAR=incar, **files)).values  # noqa: E731
+    def given(incar, **files):
+        return read_features(working_directory(INCAR=incar, **files)).values
+
     assert given("EDIFF = 1E-6")["ediffg"] == pytest.approx(1e-5)
     assert given("LHFCALC = T")["isym"] == 3
     assert given("LHFCALC = T\nISYM = 0")["isym"] == 0

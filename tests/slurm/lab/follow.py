@@ -95,7 +95,7 @@ class LabTransport:
         return self.lab.now()
 
     def ask(self, command: object) -> Answer:
-        words = [word.replace("{mark}", "~truth~") for word in command]  # type: ignore[attr-defined]
+        words = [word.replace("{mark}", "~truth~") for word in command]
         text = self.lab.run(*words, env={**self.lab.env, **self.extra})
         return Answer(text, "~truth~", self.lab.now())
 

@@ -51,7 +51,8 @@ class Postgres:
         ).returncode:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"PostgreSQL did not start: {(self.root / 'log').read_text()[-500:]}")
-            time.sleep(0.05)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.05)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ The output for partition_prio without grace time is in tests/golden/test_preempt
 from __future__ import annotations
 
 import sys
-import time
+from functools import partial
 
 from slurm_lab import Lab
 
@@ -59,12 +59,18 @@ def record(kind: str = "partition_prio", grace: str = "0") -> str:
         begin = lab.now() + 20
         for line in JOBS.strip().splitlines():
             at, name, rank, tasks, nodes, limit, run = line.split()
-            lab.wait(lambda at=float(at): lab.now() >= begin + at, f"{at} s", 900)  # type: ignore[misc]
+            lab.wait(partial(_has_come, lab, begin + float(at)), f"{at} s", 900)
             where = ["-p", "main", "-q", QOS[rank]] if kind == "qos" else ["-p", rank]
             lab.submit("--requeue", *where, tasks, nodes, "-t", limit, seconds=float(run), name=name)
         lab.wait(lambda: not lab.run("squeue", "-h").strip(), "end", 900)
-        time.sleep(2)  # slurmdbd records ended jobs a moment after squeue is empty
-        return lab.run("sacct", "-DXaP", f"--format={FIELDS}", "-S", "now-3days")
+        recorded = partial(lab.run, "sacct", "-DXaP", "-S", "now-3days")
+        # slurmdbd writes what has ended a moment after squeue is empty
+        lab.wait(lambda: "Unknown" not in recorded("--format=End"), "end of each job in the record", 900)
+        return recorded(f"--format={FIELDS}")
+
+
+def _has_come(lab: Lab, at: float) -> bool:
+    return bool(lab.now() >= at)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -76,7 +77,7 @@ class Lab:
                 self.down()
                 if last or not isinstance(error, TimeoutError):
                     raise
-                self.__init__(nodes=self.nodes, cpus=self.cpus, speed=self.speed, conf=self.conf)  # type: ignore[misc]
+                self.__init__(nodes=self.nodes, cpus=self.cpus, speed=self.speed, conf=self.conf)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -406,7 +407,7 @@ class Lab:
             "timeout": 300,
             **more,
         }
-        return subprocess.run(self.place.inside(argv), **options)  # type: ignore[call-overload,no-any-return]
+        return subprocess.run(self.place.inside(argv), **options)
 
     def _signal(self, path: Path, number: int) -> None:
         with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
@@ -418,12 +419,12 @@ class Lab:
             pid = int(path.read_text())
         except (FileNotFoundError, ValueError):
             return
-        end = REAL_TIME() + 10
-        while _alive(pid):
-            if REAL_TIME() > end:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+        with contextlib.suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            if not select.select([process], [], [], 10)[0]:
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+                select.select([process], [], [])
+            os.close(process)
         path.unlink(missing_ok=True)
 
 
@@ -447,13 +448,6 @@ def _listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _words(pid: int) -> list[str]:

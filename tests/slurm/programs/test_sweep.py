@@ -41,7 +41,10 @@ def test_workers_on_slurm_give_what_this_machine_gives_though_one_is_killed(tmp_
     with Lab(nodes=4, cpus=1) as lab:
         far = sweep(tmp_path, "far", "--pool", "slurm", "--workers", "4", env=lab.outside)
         kept = tmp_path / "far" / "results" / "log=log"
-        running = lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()  # noqa: E731
+
+        def running() -> list[str]:
+            return str(lab.run("squeue", "-h", "-t", "R", "-o", "%i")).split()
+
         lab.wait(lambda: len(running()) == 4, "four workers", 90)
         lab.wait(lambda: len(list(kept.glob("*.parquet"))) >= 1, "a result", 90)
         killed = running()[1]
@@ -52,7 +55,7 @@ def test_workers_on_slurm_give_what_this_machine_gives_though_one_is_killed(tmp_
         assert far.returncode == 0, said
         states = lab.run("sacct", "-X", "-n", "-P", "-o", "JobID,State").splitlines()
         assert len(states) > 4, "the killed worker was not replaced"
-        assert not lab.run("squeue", "-h", "-t", "R", "-o", "%i").split(), states
+        assert not running(), states
     near = sweep(tmp_path, "near", "--workers", "2")
     said = near.communicate(timeout=300)[1]
     assert near.returncode == 0, said

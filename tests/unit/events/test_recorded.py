@@ -159,6 +159,6 @@ def test_the_live_kinds_of_event_move_the_state():
 def test_the_state_is_read_only_by_its_interface():
     state = SystemState(8.0)
     with pytest.raises(TypeError):
-        state.queued[0] = None  # type: ignore[index]
+        state.queued[0] = None
     with pytest.raises(AttributeError):
-        state.free = 3.0  # type: ignore[misc]
+        state.free = 3.0

@@ -79,7 +79,10 @@ def test_the_words_of_every_version_are_read(delay: str, sequence: str) -> None:
 
 def stops_batsim(told: dict[str, Any]) -> list[str]:
     """Inputs that make Batsim stop, by its documentation of workloads and its own checks."""
-    whole = lambda value: type(value) is int and 0 < value < 2**31  # noqa: E731
+
+    def whole(value: object) -> bool:
+        return type(value) is int and 0 < value < 2**31
+
     names = [job["id"] for job in told["jobs"]]
     said = ["nb_res"] if not whole(told["nb_res"]) else []
     said += ["ids"] if len(set(names)) < len(names) or any("!" in name for name in names) else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from batchcast.formats.pbs.qstat import parse_qstat, sighting
 
@@ -75,11 +76,11 @@ def test_a_value_goes_on_after_a_tab() -> None:
 def test_openpbs_json_says_the_same() -> None:
     jobs = {}
     for job_id, flat in parse_qstat(TEXT):
-        nested: dict[str, object] = {}
+        nested: dict[str, Any] = {}
         for name, value in flat.items():
             head, dot, tail = name.partition(".")
             if dot:
-                nested.setdefault(head, {})[tail] = int(value) if value.isdigit() else value  # type: ignore[index]
+                nested.setdefault(head, {})[tail] = int(value) if value.isdigit() else value
             else:
                 nested[name] = value
         jobs[job_id] = nested

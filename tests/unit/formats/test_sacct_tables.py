@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,9 @@ JOB = {
 NAMES = ["b,1", 'say "hi"', '"q"', "a;b\tc", "two\nlines", "two\nlines, and, commas", "", "é"]
 
 
-def table(*jobs: dict[str, str], **form: object) -> str:
+def table(*jobs: dict[str, str], **form: Any) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(JOB), lineterminator="\n", **form)  # type: ignore[arg-type]
+    writer = csv.DictWriter(text, list(JOB), lineterminator="\n", **form)
     writer.writeheader()
     writer.writerows({**JOB, **job} for job in jobs)
     return text.getvalue()

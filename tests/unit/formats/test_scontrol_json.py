@@ -45,7 +45,7 @@ def test_the_limits_are_those_that_were_set() -> None:
 
 
 def test_where_both_are_there_the_text_is_read() -> None:
-    assert machine_of(TEXTS, "both").partition("").name == "main"  # type: ignore[union-attr]
+    assert machine_of(TEXTS, "both").partition("").name == "main"
 
 
 @pytest.mark.parametrize(("text", "said"), [("{", "not JSON"), ('{"jobs": []}', "no list 'nodes'")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -100,12 +101,12 @@ class World:
             if planned is not None and name not in self.unseen:
                 assert planned >= self.mine[name] - terms.over_time["p"], "below what OverTimeLimit covers"
                 assert planned <= self.mine[name]
-        changes: dict[str, float] = {} if update.limit is None else {"limit": update.limit}
-        if update.time_min is not None and job.waits:  # a running job keeps its own limit
+        changes: dict[str, Any] = {} if update.limit is None else {"limit": update.limit}
+        if update.time_min is not None and job.waits:  # a running job keeps its own
             changes["time_min"] = update.time_min
         comment = job.admin_comment if update.admin_comment is None else update.admin_comment
         assert without_token(comment) == "nights"
-        self.jobs[name] = job._replace(**changes, admin_comment=comment)  # type: ignore[arg-type]
+        self.jobs[name] = job._replace(**changes, admin_comment=comment)
 
     def happen(self, what: str, name: str, much: float) -> None:
         """An event that the agent does not cause."""
@@ -244,9 +245,9 @@ def asked(actions: list[Action]) -> list[tuple[float | None, str]]:
     return [(update.limit, name) for update, name, _ in targets(actions, TERMS)]
 
 
-def waiting(**more: object) -> Plannable:
+def waiting(**more: Any) -> Plannable:
     job = Plannable("1", "1", 0.0, begun=False, waits=True, limit=7200.0, partitions=("p",), user="ada", account="a")
-    return job._replace(**more)  # type: ignore[arg-type]
+    return job._replace(**more)
 
 
 TERMS = Terms(0.0, {"p": 1800.0, "q": 0.0}, {"p": 86400.0, "q": 86400.0}, partitions=frozenset({"p", "q"}))

@@ -4,6 +4,7 @@ stay."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,9 +180,9 @@ def test_nobody_is_left_behind(data: st.DataObject) -> None:
         ({"size": 2.0}, "0, shortest first, to 1"),
     ],
 )
-def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None:
+def test_says_what_it_accepts(given_words: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        OrderRule(**given_words)  # type: ignore[arg-type]
+        OrderRule(**given_words)
 
 
 def test_users_who_run_past_what_ordered_them_are_found_by_their_work() -> None:

@@ -258,7 +258,7 @@ class _Twelve:
 
 
 class _Short(_Twelve):
-    def predict(self, job: Any) -> Any:  # type: ignore[override]
+    def predict(self, job: Any) -> Any:
         return 12.0
 
 

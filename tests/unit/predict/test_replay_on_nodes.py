@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from batchcast.machines.machine import Machine, NodeGroup, Partition, homogeneou
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 
 
-def job(row: int, at: float, procs: float, limit: float, **more: object) -> JobRequest:
-    return JobRequest(row, row, at, procs, limit, math.nan, **more)  # type: ignore[arg-type]
+def job(row: int, at: float, procs: float, limit: float, **more: Any) -> JobRequest:
+    return JobRequest(row, row, at, procs, limit, math.nan, **more)
 
 
 def state_of(*events: Event) -> SystemState:
@@ -26,7 +27,7 @@ def state_of(*events: Event) -> SystemState:
     return state
 
 
-def running(row: int, procs: float, limit: float, **more: object) -> tuple[Event, Event]:
+def running(row: int, procs: float, limit: float, **more: Any) -> tuple[Event, Event]:
     held = job(row, 0.0, procs, limit, **more)
     return Submit(0.0, held), Start(0.0, held, 0.0)
 

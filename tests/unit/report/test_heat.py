@@ -187,8 +187,8 @@ def test_folded_tables_are_for_the_page_alone(found: Evaluation) -> None:
     assert "Core-hours by user" in text
     assert "Core-hours by queue" not in text
     html = page("t", sections(found, {}), {})
-    assert html.count('<details class="more">') == 1 + 2 + 1 + 1  # unused core-hours by queue, waits, density, change
-    figures = json.loads(re.search(r'id="figures">(.*?)</script>', html, re.DOTALL)[1])  # type: ignore[index]
+    assert html.count('<details class="more">') == 1 + 2 + 1 + 1  # waste by queue, waits, density, change
+    figures = json.loads(re.search(r'id="figures">(.*?)</script>', html, re.DOTALL)[1])
     assert sum(figure["data"][0]["type"] == "heat" for figure in figures) == 4
 
 

@@ -43,7 +43,7 @@ def found(
     outcomes = [
         Outcome(p, s, None, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail})
         for (p, s), w in waits.items()
-    ]  # type: ignore[arg-type]
+    ]
     checked = Validity(
         jobs=4,
         all_jobs=4,

@@ -98,7 +98,7 @@ def some_jobs(draw: st.DrawFn) -> list[NodeRequest]:
                 NodeRequest(
                     f"k{k}", at, run, limit, user, account, qos=qos, name=draw(st.sampled_from("xy")),
                     array=f"k{k}" if count > 1 else "", task=task if count > 1 else -1,
-                    throttle=2 if count > 1 else 0, **asks,  # type: ignore[arg-type]
+                    throttle=2 if count > 1 else 0, **asks,
                 )
             )  # fmt: skip
     return jobs

@@ -17,6 +17,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from tests.until import until
 
 from batchcast.errors import NoAnswer
 from batchcast.formats.sighting import Sighting
@@ -67,16 +68,6 @@ def answers(pid: int) -> bool:
         return b"batchcast.service.child_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    """Return the function's first true result, after at most a minute."""
-    pause = Event()
-    end = time.monotonic() + 60
-    while not (found := holds()):
-        assert time.monotonic() < end, "this never happened"
-        pause.wait(0.01)
-    return found
 
 
 def stopped() -> list[int]:

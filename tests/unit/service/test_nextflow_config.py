@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from tests.unit.service.http.test_client import Made
-from tests.unit.service.http.test_server import made  # noqa: F401
 
 import batchcast.client
 from batchcast.service.answers.disclosure import Viewer
@@ -62,8 +61,9 @@ def requests(environment: dict[str, str], folder: Path, address: str, *tasks: di
 
 def test_a_task_asks_for_what_its_history_needs_and_a_retry_for_what_it_held_and_a_half(
     groovy: dict[str, str],
-    made: Made,  # noqa: F811
+    made: Made,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = {"process": "FLOW:SUB:relax", "cpus": 4, "attempt": 1, "exitStatus": None, "ext": {}, "previousTrace": None}
     late = {**first, "attempt": 2, "exitStatus": 140, "previousTrace": {"memory": 2 << 30}}
@@ -71,7 +71,7 @@ def test_a_task_asks_for_what_its_history_needs_and_a_retry_for_what_it_held_and
     fuller = {**full, "attempt": 3, "previousTrace": {"memory": 15 << 30}, "ext": {"limit_s": 600}}
     other = {**first, "exitStatus": 1, "process": "never_seen", "ext": {"limit_s": 300, "memory_mib": 500}}
     with service.Server(made(False), str(tmp_path / "api.sock"), lambda _: None) as server:
-        server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
+        monkeypatch.setattr(server.admission, "peer", lambda _: Peer(Viewer("user1"), False, "user1"))
         tasks = ({**first, "patient": True}, late, full, fuller, other)
         said = requests(groovy, tmp_path, str(server.address), *tasks)
     assert 100 <= int(said[0]["time"].removesuffix(" s")) < 7200

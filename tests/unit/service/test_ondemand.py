@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.unit.service.http.test_client import Made, asked_until_loaded
-from tests.unit.service.http.test_server import made  # noqa: F401
 
 from batchcast.client import Client
 from batchcast.formats.sighting import Sighting
@@ -132,7 +131,7 @@ def test_without_an_answer_a_form_has_its_sizes_alone(ruby: str, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_a_form_says_when_each_size_would_start(ruby: str, made: Made, tmp_path: Path) -> None:  # noqa: F811
+def test_a_form_says_when_each_size_would_start(ruby: str, made: Made, tmp_path: Path) -> None:
     with Server(made(False), str(tmp_path / "api.sock"), lambda _: None) as opened:
         asked_until_loaded(Client(str(opened.address), patience_s=20.0), [4], "user1")
         options = json.loads(form_of(ruby, opened.address)[0])

@@ -83,7 +83,7 @@ def test_a_site_that_does_not_plan_is_not_told_that_planning_stops() -> None:
             _record={}, _owed=[], _others=[], _failures=0, alarm=("", 0.0), store=store, settings={"plan": plan},
             transport=SimpleNamespace(now=lambda: NOON), _may_fail=lambda _: _Quiet(),
         )  # fmt: skip
-        Planner._read(agent, "c", "", done)  # type: ignore[arg-type]
+        Planner._read(agent, "c", "", done)
         said[plan] = done.problems
     assert said["off"] == []
     assert "planning stops for" in said["limits"][0]

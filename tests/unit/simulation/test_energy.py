@@ -90,7 +90,7 @@ class NoState(Server):
 
 
 class TooFew(Server):
-    def watts(self, state: str) -> Any:  # type: ignore[override]
+    def watts(self, state: str) -> Any:
         return 90
 
 
@@ -117,6 +117,6 @@ def test_a_class_is_a_power_and_what_is_no_schedule_is_said() -> None:
         with pytest.raises(UsageError, match="nodes that the schedule was made on"):
             energy(schedule, Server(), nodes)
     with pytest.raises(UsageError, match="got Schedule; expected a dict of name to schedule"):
-        energy_rows(schedule, Server(), [4, 4])  # type: ignore[arg-type]
+        energy_rows(schedule, Server(), [4, 4])
     with pytest.raises(UsageError, match="Trace is no schedule"):
-        energy(log_of([(0, 9, 2)]), Server(), [4, 4])  # type: ignore[arg-type]
+        energy(log_of([(0, 9, 2)]), Server(), [4, 4])

@@ -34,7 +34,7 @@ def test_models_run_a_log_as_their_own_functions_do(log: Trace, planner: object)
     ]
     models: list[tuple[Model, object]] = list(pairs)
     for model, expected in models:
-        assert model.run(log, "easy", planner).start_time.tolist() == expected.start_time.tolist()  # type: ignore[attr-defined]
+        assert model.run(log, "easy", planner).start_time.tolist() == expected.start_time.tolist()
 
 
 def test_least_work_first_starts_short_jobs_earlier_on_nodes(log: Trace) -> None:

@@ -153,7 +153,7 @@ class OftenShort(Unlearning):
     """Predicts a minute for the job with a limit of 3 h, whose 90 % quantile is 2 h; half an hour for the others."""
 
     def predict(self, job: object, at: object) -> Prediction:
-        if job.req_time == 10_800.0:  # type: ignore[attr-defined]
+        if job.req_time == 10_800.0:
             return Prediction(60.0, (0.5, 0.8, 0.9), (60.0, 3600.0, 7200.0), "like jobs")
         return Prediction(1800.0, (0.5, 0.8, 0.9), (1800.0, 1800.0, 1800.0), "like jobs")
 

@@ -104,7 +104,7 @@ def test_nothing_is_given_back_where_somebody_holds_the_store(url: str, monkeypa
 
 
 def test_without_room_for_the_file_once_more_nothing_is_tried(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nearly_full = shutil._ntuple_diskusage(10**9, 10**9, 100)  # type: ignore[attr-defined]
+    nearly_full = shutil._ntuple_diskusage(10**9, 10**9, 100)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nearly_full)
     done = asked(path, "--keep-days", "450", "--delete")
     assert "deleted: 5 of 5 jobs" in done.output

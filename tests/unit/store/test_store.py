@@ -7,6 +7,7 @@ import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,14 +29,14 @@ from batchcast.store.reader import Reader
 WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
 
 
-def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more: object) -> Sighting:
+def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more: Any) -> Sighting:
     asked = {"user_id": "ada", "partition_id": "main", "req_procs": 4.0, "req_time": 600.0}
-    return Sighting(job_id, job_id, submit, state, asked=asked, held={"alloc_procs": 4.0}, **more)  # type: ignore[arg-type]
+    return Sighting(job_id, job_id, submit, state, asked=asked, held={"alloc_procs": 4.0}, **more)
 
 
-def asks(seen: Sighting, **changed: object) -> Sighting:
+def asks(seen: Sighting, **changed: Any) -> Sighting:
     """Return the same job with another request."""
-    return seen._replace(asked={**seen.asked, **changed})  # type: ignore[dict-item]
+    return seen._replace(asked={**seen.asked, **changed})
 
 
 def running(job_id: str = "1", submit: float = 100.0, start: float = 110.0) -> Sighting:

@@ -63,7 +63,7 @@ def test_a_job_of_a_log_has_every_field_by_name(log: batchcast.Trace) -> None:
     with pytest.raises(IndexError, match="3 jobs"):
         log[3]
     with pytest.raises(AttributeError, match="a job has no attribute 'walltime'"):
-        job.walltime  # noqa: B018
+        _ = job.walltime
 
 
 def test_a_log_can_be_gone_through_job_by_job(log: batchcast.Trace) -> None:
@@ -76,7 +76,7 @@ def test_every_column_is_an_attribute(log: batchcast.Trace) -> None:
     assert log.user_id.tolist() == ["ada", None, "eve"]
     assert all(math.isnan(value) for value in log.used_mem_kib.tolist())
     with pytest.raises(AttributeError, match="did you mean"):
-        log.req_proc  # noqa: B018
+        _ = log.req_proc
 
 
 def test_print_shows_a_bounded_table() -> None:

@@ -25,7 +25,7 @@ def same(one: Trace, other: Trace) -> bool:
         if isinstance(a, Nominal) and isinstance(b, Nominal):
             if a.decode() != b.decode():
                 return False
-        elif not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):  # type: ignore[union-attr]
+        elif not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
             return False
     return True
 

@@ -28,7 +28,10 @@ def kept(keeper, values, owners, bound):
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
 def test_a_method_that_is_too_sure_of_itself_is_brought_to_what_it_promises(level):
     values = np.random.default_rng(0).exponential(100.0, 5000)
-    too_short = lambda asked: -50.0 * np.log1p(-np.minimum(asked, 1 - 1e-9))  # noqa: E731
+
+    def too_short(asked):
+        return -50.0 * np.log1p(-np.minimum(asked, 1 - 1e-9))
+
     assert np.mean(values <= too_short(np.array([level]))[0]) < level - 0.05
     assert kept(OnlineCalibration((level,)), values, [0] * 5000, too_short) == pytest.approx(level, abs=0.02)
 
@@ -102,7 +105,10 @@ def test_what_a_burst_missed_is_paid_back_afterwards_and_no_more():
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
 def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
     keeper, held = OnlineCalibration((level,)), {"lots": 0, "steady": 0}
-    curve = lambda asked: 50.0 + 40.0 * asked + 910.0 * (asked >= 1.0)  # noqa: E731
+
+    def curve(asked):
+        return 50.0 + 40.0 * asked + 910.0 * (asked >= 1.0)
+
     for row in range(2000):
         steady, levels = curve(keeper.asked("ada")), keeper.drawn("ada")
         drawn = None if levels is None else np.where(levels > 0.0, curve(levels), 1.0)

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import batchcast
 from batchcast.errors import UsageError
 from batchcast.events import recorded
 from batchcast.predict.protocol import Grounds
+from batchcast.predict.runtime.sklearn_runtime import SklearnRuntime
 from batchcast.testing import check_predictor, small_log
-
-sklearn = pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-from sklearn.dummy import DummyRegressor  # noqa: E402
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor  # noqa: E402
-from sklearn.linear_model import LinearRegression  # noqa: E402
-from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import StandardScaler  # noqa: E402
-from sklearn.tree import DecisionTreeRegressor  # noqa: E402
-
-from batchcast.predict.runtime.sklearn_runtime import SklearnRuntime  # noqa: E402
 
 FEATURES = ("user_id", "req_time", "procs", "app_id", "req_gpus", "job_name")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,8 +28,8 @@ from batchcast.testing.logs import small_log
 MACHINE = homogeneous(4, 16, 64000.0, SchedulerType="sched/backfill")
 
 
-def job(row: int, procs: float, limit: float, **more: object) -> JobRequest:
-    return JobRequest(row, row, 0.0, procs, limit, math.nan, **more)  # type: ignore[arg-type]
+def job(row: int, procs: float, limit: float, **more: Any) -> JobRequest:
+    return JobRequest(row, row, 0.0, procs, limit, math.nan, **more)
 
 
 def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
@@ -258,10 +259,10 @@ def submit_burst(way: NodesComponent, count: int, ask_between: bool = False) -> 
 def test_a_long_burst_of_equal_jobs_is_simulated_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     simulated = 0
 
-    def counted(*words: object) -> object:
+    def counted(*words: Any) -> object:
         nonlocal simulated
         simulated += 1
-        return start_on(*words)  # type: ignore[arg-type]
+        return start_on(*words)
 
     monkeypatch.setattr("batchcast.predict.wait.forecast_components.start_on", counted)
     waits = submit_burst(NodesComponent(homogeneous(1, 16)), 200)

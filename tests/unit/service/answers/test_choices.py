@@ -23,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     def ask(told: float) -> None:
         memory = {"told_until": told}
-        forecaster._clock(SimpleNamespace(settings={"store": "s"}, cluster="c", memory=memory, now=told), 0.0)  # type: ignore[arg-type]
+        forecaster._clock(SimpleNamespace(settings={"store": "s"}, cluster="c", memory=memory, now=told), 0.0)
 
     monkeypatch.setattr(forecaster, "forecaster", load)
     monkeypatch.setattr(forecaster.time, "monotonic", lambda: at.now)

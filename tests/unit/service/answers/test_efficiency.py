@@ -9,6 +9,7 @@ import lzma
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -72,7 +73,7 @@ class Sacct:
 
 
 def of_sacct(*rows: str) -> Jobs:
-    return ask_slurm(Sacct(*rows), ["--jobs=9"], -math.inf, math.inf)  # type: ignore[arg-type]
+    return ask_slurm(Sacct(*rows), ["--jobs=9"], -math.inf, math.inf)
 
 
 @pytest.fixture(params=["file", "sacct"])
@@ -145,8 +146,8 @@ def test_advice_on_gpus_names_what_was_not_used(ask: Ask, held: str, util: int, 
 @pytest.mark.parametrize(
     "less", [{"hours": 0.5}, {"apart_h": 1.0}, {"jobs": 4}], ids=["few hours", "one day", "few jobs"]
 )
-def test_nothing_is_advised_on_gpus_below_a_day_of_gpu_hours_and_of_time(ask: Ask, less: dict[str, float]) -> None:
-    jobs, _ = ask(*of_gpus("gres/gpu:v100=1", 0, "0", **less))  # type: ignore[arg-type]
+def test_nothing_is_advised_on_gpus_below_a_day_of_gpu_hours_and_of_time(ask: Ask, less: dict[str, Any]) -> None:
+    jobs, _ = ask(*of_gpus("gres/gpu:v100=1", 0, "0", **less))
     assert not [one for one in advice(jobs, 600.0, 900.0, 1024.0) if one["flag"] == "--gpus"]
 
 
@@ -330,7 +331,7 @@ def test_advice_for_memory_is_among_the_first() -> None:
 
 def test_one_question_is_asked_and_nothing_is_shortened() -> None:
     sacct = Sacct(row("9", "two\nlines|"))
-    jobs, broken = ask_slurm(sacct, ["--jobs=9"], -math.inf, math.inf)  # type: ignore[arg-type]
+    jobs, broken = ask_slurm(sacct, ["--jobs=9"], -math.inf, math.inf)
     assert (jobs[0].job_name, broken) == ("two\nlines|", 0)
     assert len(sacct.asked) == 1
     assert not any(word.startswith("--starttime") for word in sacct.asked[0])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import asdict
@@ -107,12 +108,12 @@ class Script:
 
     def _seen(self, j: Job) -> Sighting:
         asked = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 600.0}
-        common = {"asked": asked, "held": {"alloc_procs": 1.0}}
+        common: dict[str, Any] = {"asked": asked, "held": {"alloc_procs": 1.0}}
         if self.time < j.start:
-            return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)  # type: ignore[arg-type]
+            return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)
         if self.time < j.end:
-            return Sighting(j.job_id, j.job_id, j.submit, "RUNNING", start_time=j.start, **common)  # type: ignore[arg-type]
-        return Sighting(j.job_id, j.job_id, j.submit, "COMPLETED", start_time=j.start, end_time=j.end, **common)  # type: ignore[arg-type]
+            return Sighting(j.job_id, j.job_id, j.submit, "RUNNING", start_time=j.start, **common)
+        return Sighting(j.job_id, j.job_id, j.submit, "COMPLETED", start_time=j.start, end_time=j.end, **common)
 
 
 @pytest.fixture
@@ -476,7 +477,7 @@ def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Setti
     assert memory["heard_since"] == pytest.approx(38 * day, abs=100)
     clock = again._clock
     assert clock is not None
-    recent = clock._clock.predictors['["runtime", "recent_mean"]']  # type: ignore[union-attr]
+    recent = clock._clock.predictors['["runtime", "recent_mean"]']
     assert sum(len(v) for v in recent.__dict__.values() if isinstance(v, dict)) <= 3
     step(script, again, *(40 * day + 3600 * h for h in range(1, 24 * 4, 6)))
     assert Reader(short["store"]).memory("c")["heard_since"] > 40 * day, "and the window moves on"
@@ -676,7 +677,7 @@ def test_a_configuration_that_is_replaced_by_another_clusters_ends_the_collector
     collector = Collector(script, Store(settings["store"], create=True), settings)
     step(script, collector, 10.0)
     before = stored(settings)
-    script.answered_by = "d"  # type: ignore[attr-defined]
+    script.answered_by = "d"
     with pytest.raises(WrongCluster, match="c was meant, but Slurm's clients here ask d"):
         step(script, collector, 60.0)
     assert stored(settings) == before

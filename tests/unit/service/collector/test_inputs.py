@@ -225,7 +225,7 @@ def test_walltime_and_accuracy_use_the_features_that_the_collector_stored(
     reads: list[int] = []
     monkeypatch.setattr(InputReader, "read", lambda self, jobs: reads.append(len(jobs)) or _cheap(jobs))
     store = Store(settings["store"], create=True)
-    collector = Collector(batch, store, settings)  # type: ignore[arg-type]
+    collector = Collector(batch, store, settings)
     for _ in range(232):
         cycle = collector.cycle()
         assert cycle.problems == []

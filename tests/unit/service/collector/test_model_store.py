@@ -182,7 +182,7 @@ def test_a_kept_model_whose_library_is_gone_is_not_gone_on_from(
 
 def _owned(stat: object, user: int) -> object:
     class Other:
-        st_uid, st_mode = user, stat.st_mode  # type: ignore[attr-defined]
+        st_uid, st_mode = user, stat.st_mode
 
     return Other()
 

@@ -58,7 +58,7 @@ def token(settings: Settings, *words: str) -> str:
 
 def asked(server: Server, target: str, **headers: str) -> tuple[int, str, dict[str, str]]:
     connection = http.client.HTTPConnection("localhost", timeout=30)
-    connection.sock = socket.socket(server.socket.family)  # type: ignore[union-attr]
+    connection.sock = socket.socket(server.socket.family)
     connection.sock.connect(server.address if not server.is_tcp else server.address[:2])
     connection.request("GET", target, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()

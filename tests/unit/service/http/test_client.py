@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.service.http.test_server import made  # noqa: F401
 
 import batchcast.client
 from batchcast.client import Client, Start
@@ -29,10 +28,12 @@ Made = Callable[[bool], Settings]
 
 
 @pytest.mark.parametrize("listen", ["unix", "127.0.0.1:0"])
-def test_a_request_is_shortened_and_never_made_longer(made: Made, tmp_path: Path, listen: str) -> None:  # noqa: F811
+def test_a_request_is_shortened_and_never_made_longer(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listen: str
+) -> None:
     place = str(tmp_path / "api.sock") if listen == "unix" else listen
     with service.Server(made(False), place, lambda _: None) as server:
-        server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
+        monkeypatch.setattr(server.admission, "peer", lambda _: Peer(Viewer("user1"), False, "user1"))
         address = str(server.address) if listen == "unix" else f"http://127.0.0.1:{server.address[1]}"
         client = Client(address, patience_s=10.0)
         advised = client.limit_s(7200.0, "relax", procs=4, partition="main")
@@ -55,7 +56,7 @@ def asked_until_loaded(client: Client, choices: list[Any], user: str) -> list[St
 
 
 @pytest.mark.long
-def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: Made, tmp_path: Path) -> None:  # noqa: F811
+def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: Made, tmp_path: Path) -> None:
     choices: list[Any] = [1, {"ntasks": 4, "time": "1:00:00"}, {"partition": "none"}, {"colour": "red"}, 4]
     settings = made(False)
     with service.Server(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
@@ -69,10 +70,12 @@ def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: 
 
 
 @pytest.mark.long
-def test_where_jobs_are_private_a_portal_asks_in_the_name_of_its_user(made: Made, tmp_path: Path) -> None:  # noqa: F811
+def test_where_jobs_are_private_a_portal_asks_in_the_name_of_its_user(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = made(True).replaced(proxy_from="portal", proxy_header="X-Remote-User")
     with service.Server(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
-        server.admission.peer = lambda _: Peer(Viewer(None), True, "proxy")  # type: ignore[method-assign]
+        monkeypatch.setattr(server.admission, "peer", lambda _: Peer(Viewer(None), True, "proxy"))
         named = Client(str(server.address), patience_s=20.0, user_header="X-Remote-User")
         assert asked_until_loaded(named, [4], "user1")[0] is not None
         assert Client(str(server.address), patience_s=20.0).starts([4], "user1") == [None], "nobody may just say so"
@@ -177,9 +180,9 @@ def test_a_name_that_is_not_resolved_in_time_is_no_answer(
     over.set()
 
 
-def test_a_host_s_next_address_is_tried(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_host_s_next_address_is_tried(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     with service.Server(made(False), "127.0.0.1:0", lambda _: None) as server:
-        server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
+        monkeypatch.setattr(server.admission, "peer", lambda _: Peer(Viewer("user1"), False, "user1"))
         port = server.address[1]
         kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
         places = [(*kind, ("127.0.0.1", 9)), (*kind, ("127.0.0.1", port))]

@@ -14,7 +14,7 @@ from batchcast.service.http import api
 from batchcast.service.settings import load
 from batchcast.store.database import Store
 
-from .test_server import USERS, Past
+from .past import USERS, Past
 
 QUESTIONS = 1000
 WORDS = {

@@ -7,84 +7,22 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from batchcast.errors import BatchcastError, InputError, UsageError
-from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers.disclosure import Viewer
-from batchcast.service.collector.cycle import Collector
 from batchcast.service.http import api, app
 from batchcast.service.http import server as service
 from batchcast.service.http.admission import Peer
 from batchcast.service.http.server import Server
-from batchcast.service.settings import Settings, load
-from batchcast.store.database import Store
+from batchcast.service.settings import Settings
 
-USERS = [f"user{k}" for k in range(6)]
-
-
-class Past:
-    """A store with sixty finished jobs of six users, and one waiting job of each."""
-
-    def __init__(self, private: bool) -> None:
-        self.time, self.private = 1000.0, private
-
-    def now(self) -> float:
-        return self.time
-
-    def nodes_away(self) -> tuple[()]:
-        return ()
-
-    def reservations(self) -> list[dict]:
-        return []
-
-    def hides_jobs(self) -> bool:
-        return self.private
-
-    def ticks(self) -> float:
-        return self.time
-
-    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        return Snapshot(self.time, ())
-
-    def snapshot(self) -> Snapshot:
-        jobs = [(str(100 + k), 1010.0 + 10 * k, 50.0, USERS[k % 6]) for k in range(60)]
-        jobs += [(str(200 + k), 2600.0, 9e9, USERS[k]) for k in range(6)]
-        return Snapshot(self.time, tuple(self._seen(*j) for j in jobs if j[1] <= self.time))
-
-    def _seen(self, job_id: str, submit: float, wait: float, user: str) -> Sighting:
-        start, end, nan = submit + wait, submit + wait + 100, float("nan")
-        state = "PENDING" if self.time < start else "RUNNING" if self.time < end else "COMPLETED"
-        asked = {"user_id": user, "partition_id": "main", "req_time": 7200.0, "req_procs": 4.0, "job_name": "relax"}
-        return Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
-                        end_time=end if state == "COMPLETED" else nan, reason="Resources", asked=asked,
-                        held={"alloc_procs": 4.0})  # fmt: skip
-
-    def history(self, since: float, until: float) -> Snapshot:
-        return Snapshot(self.time, ())
-
-    def site(self) -> Site:
-        partitions = {"main": {"default_time_s": 3600.0, "max_time_s": 86400.0, "procs": 64.0, "is_default": 1.0}}
-        return Site("c", "22.05", 1e6, self.private, 64.0, False, partitions)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Settings]:
-    """The settings of an open and of a private site, with the clock at second 2700."""
-    found = {}
-    for private in (False, True):
-        past = Past(private)
-        path = str(tmp_path_factory.mktemp("s") / "store.db")
-        settings = load({"store": path, "history_days": 0.01}, {})
-        collector = Collector(past, Store(path, create=True), settings)
-        for past.time in range(1000, 2710, 60):
-            assert not collector.cycle().problems
-        found[private] = settings
-    return lambda private: found[private]
+from .past import USERS
 
 
 def get(server: Server, target: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
@@ -121,13 +59,16 @@ def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings
         assert get(server, "/v1/start?job=200")[1]["results"][0]["job_id"] == "200"
 
 
-def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool], Settings], tmp_path: Path) -> None:
+def test_the_socket_says_who_asks_and_goes_with_the_server(
+    made: Callable[[bool], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "api.sock"
     with service.Server(made(True), str(path), print) as server:
         assert stat.S_ISSOCK(path.stat().st_mode)
         seen: list[Peer] = []
-        peer, server.admission.peer = server.admission.peer, lambda c: seen.append(peer(c)) or seen[-1]  # type: ignore[method-assign]
-        assert get(server, "/v1/start?user=user1")[0] == 200  # the test's user runs the service, so it sees everything
+        peer = server.admission.peer
+        monkeypatch.setattr(server.admission, "peer", lambda c: seen.append(peer(c)) or seen[-1])
+        assert get(server, "/v1/start?user=user1")[0] == 200  # we run the service: we see everything
         assert seen[0].viewer == Viewer(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
         with pytest.raises(BatchcastError, match="another server answers"):
             Server(made(True), str(path), print)
@@ -301,11 +242,17 @@ def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
         assert last == other_job
 
 
-def test_the_short_way_shows_nobody_elses(made: Callable[[bool], Settings], tmp_path: Path) -> None:
+def _as_user(name: str, _: object) -> Peer:
+    return Peer(Viewer(name), False, name)
+
+
+def test_the_short_way_shows_nobody_elses(
+    made: Callable[[bool], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with service.Server(made(True), str(tmp_path / "api.sock"), print) as server:
         get(server, "/v1/start?user=user1")
         for name, status in (("user1", 200), ("user2", 403), ("slurm", 200)):
-            server.admission.peer = lambda _, n=name: Peer(Viewer(n), False, n)  # type: ignore[method-assign,misc]
+            monkeypatch.setattr(server.admission, "peer", partial(_as_user, name))
             target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
             assert raw(server, target)[0] == get(server, target)[0] == status
             target = "/v1/start?user=user1"

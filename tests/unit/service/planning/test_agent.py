@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -91,7 +92,7 @@ def test_a_comment_that_is_refused_costs_no_limit(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(("level", "name"), [("Operator", "comment"), ("Administrator", "admin_comment")])
 def test_advice_changes_nothing_but_a_comment_and_takes_it_away(tmp_path: Path, level: str, name: str) -> None:
-    site = Site(tmp_path, Job("1", **{name: "mine"}), Job("2"), plan="advise", wait="recent_wait")  # type: ignore[arg-type]
+    site = Site(tmp_path, Job("1", **dict[str, Any]({name: "mine"})), Job("2"), plan="advise", wait="recent_wait")
     site.slurm.level = level
     site.waits(7200.0)
     assert site.cycle() == (0, 0, 0)
@@ -325,7 +326,7 @@ def test_a_cycle_reads_the_store_once_and_writes_before_and_after_its_calls(tmp_
         with begin() as connection:
             yield connection
 
-    site.store.begin = counted  # type: ignore[method-assign]
+    site.store.begin = counted
     site.slurm.before_update = lambda: steps.append("call")
     assert site.cycle() == (2, 0, 2)
     assert [step for step, before in zip(steps, ["", *steps]) if step != before] == ["store", "call", "store"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -28,8 +29,8 @@ from batchcast.store.reader import Reader
 from batchcast.store.schema import forecasts, jobs
 
 
-def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
-    return Site(tmp_path, *(jobs or (Job("1", 120), Job("2", 10))), **{"plan": "order", **settings})  # type: ignore[arg-type]
+def site(tmp_path: Path, *jobs: Job, **settings: Any) -> Site:
+    return Site(tmp_path, *(jobs or (Job("1", 120), Job("2", 10))), **{"plan": "order", **settings})
 
 
 def look(one: Site) -> CycleOutcome:
@@ -517,7 +518,7 @@ def test_after_off_nothing_is_asked_or_written_any_more(tmp_path: Path) -> None:
     assert len(one.slurm.commands) == written
     assert record(one) == {}
     asked: list[object] = []
-    one.slurm.ask = asked.append  # type: ignore[method-assign,assignment]
+    one.slurm.ask = asked.append
     look(one)
     assert asked == []
 
@@ -552,9 +553,9 @@ def questions(one: Site) -> list[str]:
         asked.append(" ".join(command))
         return answer(command)
 
-    one.slurm.ask = ask  # type: ignore[method-assign]
+    one.slurm.ask = ask
     done = one.planner.cycle("c", booted=one.slurm.booted)
-    one.slurm.ask = answer  # type: ignore[method-assign]
+    one.slurm.ask = answer
     assert done.problems == []
     return asked
 
@@ -621,7 +622,7 @@ def test_off_in_the_middle_of_a_cycle_keeps_the_cycle_from_setting_factors(tmp_p
         asked.append(command)
         return answer(command)
 
-    one.slurm.ask = ask  # type: ignore[method-assign]
+    one.slurm.ask = ask
     look(one)
     assert factors(one) == {"1": 0, "2": 0}
     assert record(one) == {}
