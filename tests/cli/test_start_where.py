@@ -183,7 +183,7 @@ def test_where_ranges_over_types_and_numbers_of_gpus_and_says_what_a_switch_cost
     script = of_gpus(tmp_path, options)
     ways = where(cards, script)
     assert {way["partition"] for way in ways} == {"long"}, "no job of main ever had GPUs"
-    assert {re.search(r"--gres\S*|--gpus\S*", way["flags"])[0] for way in ways} == {options, *switches}  # type: ignore[index]
+    assert {re.search(r"--gres\S*|--gpus\S*", way["flags"])[0] for way in ways} == {options, *switches}
     asked = next(way for way in ways if way["what"] == "as requested")
     for way in ways:
         assert way["gpu_hours"] == pytest.approx(way["gpus"] * way["likely_run_s"] / 3600)

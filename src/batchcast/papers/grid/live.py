@@ -46,10 +46,10 @@ class Journal:
                     f"{self.path}: line {number} is no JSON", hint="move the journal away to begin anew"
                 ) from None
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Append a line; it is on the disk when this returns."""
+    def add(self, *lines: Mapping[str, Any]) -> None:
+        """Append lines; they are on the disk when this returns."""
         with self.path.open("ab") as out:
-            out.write(json.dumps(line).encode() + b"\n")
+            out.writelines(json.dumps(line).encode() + b"\n" for line in lines)
             out.flush()
             os.fsync(out.fileno())
 

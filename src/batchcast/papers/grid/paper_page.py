@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and the page of `reproduce grid`: printed relations, figures 2 to 4, the sweeps."""
+"""The tables and the page of `reproduce grid`: printed relations, figures 2 to 4."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def _worded(rows: Rows) -> list[dict[str, Any]]:
     return [{k: ("no", "yes")[v] if isinstance(v, bool) else v for k, v in row.items()} for row in rows]
 
 
-def paper_page(results: Rows, swept: Sequence[Table], provenance: Mapping[str, Any]) -> str:
-    """Return the page of `reproduce grid`: the three figures, the relations, and the sweeps if they were run."""
+def paper_page(results: Rows, provenance: Mapping[str, Any]) -> str:
+    """Return the page of `reproduce grid`: the three figures and the relations."""
     rows = by_rate(results)
     # second readings are only in the tables: the palette has eight colours, and the lines overlap
     names = [name for name in dict.fromkeys(row["heuristic"] for row in rows) if ":" not in name]
@@ -145,20 +145,4 @@ def paper_page(results: Rows, swept: Sequence[Table], provenance: Mapping[str, A
         Section("Figures 2 to 4 by p and q", by_mix),
         Section("Tables", tables[1:]),
     ]
-    if swept:
-        sections.append(Section("The sweeps", list(swept)))
     return page("Grid scheduling with deadlines: Hao et al. 2014", sections, provenance)
-
-
-def sweep_tables(units: Rows, asjs: Rows) -> list[Table]:
-    """Return the tables of both sweeps, the closest setting first."""
-    columns = [TableColumn(k, k.replace("_", " ")) for k in ("compute_unit", "transfer_unit", "every", "remap", "late")]
-    columns += [TableColumn(k, k.replace("_", " "), "share") for k in units[0] if k.endswith(("_amj", "_ufj"))]
-    columns += columns_of("overload_at|overload at|number", "distance|distance, points|number")
-    own = columns_of("heuristic|asjs")
-    own += [TableColumn(k.lower(), f"emin_min / asjs, {k}", "ratio") for k in ("AWT", "AMJ", "UFJ")]
-    own += columns_of("wrong_signs|wrong signs|count", "distance|largest gap, points|number")
-    return [
-        Table("Units, T, remapping and late jobs: printed relations to min_min under each", columns, _worded(units)),
-        Table("asjs by its load unit; printed: AWT .9645, AMJ .9828, UFJ 1.0155", own, asjs),
-    ]

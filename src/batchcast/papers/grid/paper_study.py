@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .clock import REASONS
-from .clock import MappingRule as Shape
-from .model import Setting, Units
-from .study import MEASURES, SHORT, Study, Watch, half_width, run_study
+from .model import Setting
+from .study import MEASURES, SHORT, Study, half_width
 
 RATES = (20.0, 22.0, 24.0, 26.0, 28.0, 30.0)
 SHARES = (0.3, 0.5, 0.7)
@@ -206,70 +205,3 @@ def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 def _names(results: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(row["heuristic"] for row in results))
-
-
-SWEEP_SEEDS = 100
-UNITS = ((0.005, 0.0006), (0.006, 0.0006), (0.007, 0.0007), (0.005, 0.0012))
-EVERY = (0.1, 0.25, 0.5, 1.0)
-REMAPPING: tuple[tuple[bool, Literal["run", "drop"]], ...] = ((False, "run"), (False, "drop"), (True, "run"))
-LOAD_UNITS = (0.5, 0.8, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.5, 2.0)
-Each = Callable[..., Iterable[Any]]
-CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
-
-
-def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
-    """Return the printed relations to min_min under other units, T, remapping and late jobs, the closest first.
-
-    `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed values;
-    `overload_at` is the first rate from which min_min's unfinished jobs grow 1.5 times as fast as from 20 to 22.
-    """
-    rows = []
-    cells = [Setting(r, p, q) for r in RATES for p, q in CORNERS]
-    for compute, transfer in UNITS:
-        for every in EVERY:
-            for remap, late in REMAPPING:
-                shape = Shape(every, remap, late)
-                units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
-                study = Study(cells, names, shape, units, 3000, 50, 1, seed + SWEEP_SEEDS)
-                results = run_study(study, watch=watch, each=each)
-                row: dict[str, Any] = {
-                    "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
-                }  # fmt: skip
-                for name in names[1:]:
-                    for key in ("mean_makespan", "unfinished"):
-                        row[f"{name}_{SHORT[key].lower()}"] = ratio_of(results, name, "min_min", key) - 1
-                gaps = row["emin_min_amj"] + 0.1551, row["emin_min_ufj"] + 0.2218
-                row["distance"] = 50 * (abs(gaps[0]) + abs(gaps[1]))
-                row["overload_at"] = _overload(results)
-                rows.append(row)
-    return sorted(rows, key=lambda row: float(row["distance"]))
-
-
-def asjs_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
-    """Return emin_min's three printed relations to `asjs` by its load unit, under the default units, the best first.
-
-    The best has the fewest relations on the wrong side of 1, then the least `distance`, the largest absolute gap in
-    points; at three rates and the four corners of p and q. O(10 runs x 12 settings) simulations each.
-    """
-    specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
-    cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]
-    study = Study(cells, ("emin_min", *specs), jobs=10_000, runs=10, seed=seed + SWEEP_SEEDS)
-    results = run_study(study, watch=watch, each=each)
-    rows = []
-    for spec in specs:
-        row: dict[str, Any] = {"heuristic": spec}
-        gaps, wrong = [], 0
-        for name, against, key, printed in PRINTED:
-            if against == "asjs":
-                ratio = row[SHORT[key].lower()] = ratio_of(results, name, spec, key)
-                gaps.append(100 * abs(ratio - printed))
-                wrong += (ratio < 1) != (printed < 1)
-        rows.append(row | {"wrong_signs": wrong, "distance": max(gaps)})
-    return sorted(rows, key=lambda row: (row["wrong_signs"], row["distance"]))
-
-
-def _overload(results: Sequence[Mapping[str, Any]]) -> float:
-    ufj = [row["unfinished"] for row in by_rate(results) if row["heuristic"] == "min_min"]
-    steps = np.diff(ufj)
-    later = [rate for rate, step in zip(RATES[1:-1], steps[1:]) if step > 1.5 * max(steps[0], 1e-9)]
-    return later[0] if later else float("nan")

@@ -27,12 +27,6 @@ from .verb_simulate import workers as processes
 )
 @click.option("--only-paper", is_flag=True, help="Only the paper's six heuristics, without ours.")
 @click.option(
-    "--sweep",
-    "with_sweep",
-    is_flag=True,
-    help="Also run the sweeps that chose units, T, late jobs and asjs (10 min of CPU).",
-)
-@click.option(
     "--rates",
     default="20,22,24,26,28,30",
     show_default=True,
@@ -48,7 +42,6 @@ def command(
     runs: int,
     seed: int,
     only_paper: bool,
-    with_sweep: bool,
     rates: str,
     quick: bool,
     workers: int | None,
@@ -64,7 +57,7 @@ def command(
 
     from ...report.terminal import show
     from . import paper_study as grid_paper
-    from .paper_page import paper_page, paper_tables, sweep_tables
+    from .paper_page import paper_page, paper_tables
     from .study import run_study
 
     if quick:
@@ -73,12 +66,8 @@ def command(
     study = grid_paper.paper_study(
         jobs=jobs, runs=runs, seed=seed, rates=wanted, **({"extra": ()} if only_paper else {})
     )
-    with processes(workers) as each:
-        with progress("simulating", len(study.settings) * runs) as tick:
-            results = run_study(study, watch=perf_counter, each=each, tick=tick, keep_runs=True)
-        units = grid_paper.unit_sweep(perf_counter, seed=seed, each=each) if with_sweep else []
-        asjs = grid_paper.asjs_sweep(perf_counter, seed=seed, each=each) if with_sweep else []
-    swept = sweep_tables(units, asjs) if with_sweep else []
+    with processes(workers) as each, progress("simulating", len(study.settings) * runs) as tick:
+        results = run_study(study, watch=perf_counter, each=each, tick=tick, keep_runs=True)
     settings: dict[str, Any] = {
         "rates": wanted, "jobs": jobs, "runs": runs, "seed": seed, "heuristic": list(study.heuristics),
         "resources": study.resources,
@@ -88,7 +77,7 @@ def command(
     notes = [f"{name}: {words}" for name, words in grid_paper.REASONS_WHY.items()]
     relations = [{"table": "relations", **row} for row in grid_paper.relations(results)]
     if page is not None:
-        write_text(page, paper_page(results, swept, {"log": log, "settings": settings}))
+        write_text(page, paper_page(results, {"log": log, "settings": settings}))
         say(f"page: {page}")
     if as_json:
         flat = [{key: value for key, value in row.items() if not key.endswith("_runs")} for row in results]
@@ -96,9 +85,7 @@ def command(
         rows += [{"table": "floor", **row} for row in grid_paper.floors(results)]
         rows += [{"table": "growth", **row} for row in grid_paper.growth(results)]
         rows += [{"table": "deadline_search", **row} for row in grid_paper.against_emin_min(results)]
-        rows += [{"table": "sweep", **row} for row in units] + [{"table": "sweep_asjs", **row} for row in asjs]
         emit(document("reproduce-grid", log, settings, notes, rows))
         return
-    show(console(), [*paper_tables(results), *swept, *notes])
-    swept_on = f", sweeps on {seed + grid_paper.SWEEP_SEEDS}" if with_sweep else ""
-    say(f"seed {seed}{swept_on}; -o FILE.html writes the figures")
+    show(console(), [*paper_tables(results), *notes])
+    say(f"seed {seed}; -o FILE.html writes the figures")

@@ -8,7 +8,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,10 +184,12 @@ class Serving:
     """A broker with its clock and the file of its decisions."""
 
     def __init__(self, broker: Broker | ClusterBroker, answers: Path, page: Path | None, virtual: bool) -> None:
-        self.broker, self.answers, self.page, self.virtual = broker, answers, page, virtual
+        from .live import Journal
+
+        self.broker, self.answers, self.page, self.virtual = broker, Journal(answers), page, virtual
         self.is_over = False
         # recomputed from the journal: decisions that a kill kept from this file are written now
-        self._written = {json.loads(line)["id"] for line in _whole_lines(answers)}
+        self._written = {line["id"] for line in self.answers.lines()}
 
     def take(self, text: str) -> dict[str, Any]:
         """Return the reply to one request line."""
@@ -235,10 +237,7 @@ class Serving:
         """Append new decisions to the file, and rewrite the page."""
         new = [line for line in lines if line["id"] not in self._written]
         if new:
-            with self.answers.open("a", encoding="utf-8") as out:
-                out.writelines(json.dumps(line) + "\n" for line in new)
-                out.flush()
-                os.fsync(out.fileno())
+            self.answers.add(*new)
             self._written |= {line["id"] for line in new}
             self.draw()
 
@@ -248,17 +247,6 @@ class Serving:
             from .page import broker_page
 
             write_text(self.page, broker_page(self.broker))
-
-
-def _whole_lines(path: Path) -> Iterator[str]:
-    """Return the complete lines of a file; remove an incomplete last line."""
-    if not path.exists():
-        return
-    text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if len(whole) < len(text):
-        os.truncate(path, len(whole))
-    yield from whole.decode().splitlines()
 
 
 def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], once: bool) -> None:
