@@ -10,6 +10,7 @@ import numpy as np
 from batchcast.evaluation.limits import PROMISED, find_limits, limit_rows
 from batchcast.evaluation.replay import replay
 from batchcast.evaluation.target import run_time_target
+from batchcast.metrics.paired import Difference
 from batchcast.table import Trace
 from benchmarks.speed.kernel import SHARED, WHOLE, Part, opened
 
@@ -82,10 +83,10 @@ def limit_line(row: dict[str, Any]) -> str:
         f"{row['limits']:14}killed of 1,000 {row['killed_per_thousand']:6.1f}"
         f"  not by own {row['killed_beyond_own_per_thousand']:6.1f}  unused core-h {row['over_request_core_h']:13,.0f}"
     )
-    if "mean_unused_core_h_difference" not in row or row["limits"] == "own":
+    stated = Difference.of(row, "mean_unused_core_h")
+    if stated is None:
         return line
-    low, high = (row[f"mean_unused_core_h_difference_{end}"] for end in ("low", "high"))
-    return f"{line}  less own, a job: {low:+.2f} to {high:+.2f}"
+    return f"{line}  less own, a job: {stated.low:+.2f} to {stated.high:+.2f}"
 
 
 def lengths(logs: dict[str, Part] = LOGS) -> None:

@@ -42,6 +42,6 @@ def run() -> None:
             figures = f"{row['jobs']:7}{row['mae_s']:8.0f}{row['underestimate_rate']:7.3f}{row['apa']:7.3f}"
             print(f"{name:9}{row['predictor']:13}{figures}{seconds:8.2f}{row['jobs'] / seconds:9.0f}")
             if "against" in row:
-                ends = (row[f"mae_s_difference{end}"] for end in ("", "_low", "_high"))
-                middle, low, high = (f"{end:+,.0f}" for end in ends)
-                print(f"{'':9}{row['mae_s_verdict']} against {row['against']}: {middle} s (90 %: {low} to {high})")
+                stated = row["differences"]["mae_s"]
+                middle, low, high = (f"{stated[part]:+,.0f}" for part in ("value", "low", "high"))
+                print(f"{'':9}{stated['verdict']} against {row['against']}: {middle} s (90 %: {low} to {high})")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 
@@ -61,11 +62,13 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value in JSON's own types."""
+    """Return the value in JSON's own types; a dataclass is an object."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (str, int, bool)) or value is None:
         return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if hasattr(value, "tolist"):

@@ -87,14 +87,15 @@ def frontier(schedules: Mapping[str, Any], ax: Any = None) -> Any:
 
 def differences(
     rows: Sequence[Mapping[str, Any]], metric: str = "mean_wait_s", by: Sequence[str] = ("policy", "predictor"),
-    ax: Any = None,
+    ax: Any = None, of: str = "differences",
 ) -> Any:  # fmt: skip
     """Draw each row's difference from the reference row in one measure, with its 90 % interval.
 
-    `rows` are flat, as results have them; `by` are the keys that name a row. Left of the line is less.
+    `rows` are those of a result or of its JSON; `by` are the keys that name a row, `of` is the key of its
+    differences. Left of the line is less.
 
-    >>> rows = [{"policy": "sjf", "against": "fcfs", "mean_wait_s_difference": -60.0,
-    ...          "mean_wait_s_difference_low": -90.0, "mean_wait_s_difference_high": -30.0}]
+    >>> stated = {"value": -60.0, "low": -90.0, "high": -30.0}
+    >>> rows = [{"policy": "sjf", "against": "fcfs", "differences": {"mean_wait_s": stated}}]
     >>> differences(rows, by=["policy"]).get_xlabel()
     'mean wait less that of fcfs (min)'
     """
@@ -103,15 +104,19 @@ def differences(
     said = NAMES.get(metric, metric.removesuffix(end).replace("_", " "))
     others = {str(row["against"]) for row in rows if row.get("against")}
     less = f" less that of {others.pop()}" if len(others) == 1 else ", difference"
-    key = f"{metric}_difference"
     each = {
         ", ".join(str(row[name]) for name in by if row.get(name)): tuple(
-            float(row.get(f"{key}{part}", np.nan)) / scale for part in ("", "_low", "_high")
+            np.array([_part(stated, name) for name in ("value", "low", "high")], float) / scale
         )
         for row in rows
-        if row.get(key) is not None
+        if (stated := row.get(of, {}).get(metric))
     }
     return intervals(each, f"{said}{less}" + (f" ({unit})" if unit else ""), ax)
+
+
+def _part(stated: Any, name: str) -> Any:
+    """Return a field of a `Difference`, or of its JSON object."""
+    return stated.get(name) if isinstance(stated, Mapping) else getattr(stated, name)
 
 
 def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any:

@@ -44,8 +44,14 @@ def by_name(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def between(row: dict[str, Any], name: str, form: str) -> str:
     """Return a difference with its 90 % interval."""
-    middle, low, high = (format(row[f"{name}_difference{end}"], form) for end in ("", "_low", "_high"))
+    middle, low, high = (format(end, form) for end in ends_of(row, name))
     return f"{middle} ({low} .. {high})"
+
+
+def ends_of(row: dict[str, Any], name: str, of: str = "differences") -> list[Any]:
+    """Return a difference and the ends of its 90 % interval; three times None for the reference itself."""
+    stated = row.get(of, {}).get(name, {})
+    return [stated.get(part) for part in ("value", "low", "high")]
 
 
 def signed(seconds: float) -> str:
@@ -63,11 +69,11 @@ def read_modern(documents: list[Any], _: Path) -> Figures:
                 f"{log}.jobs": row["jobs"],
                 f"{log}.{name}.mean_s": round(row["mae_s"]),
                 f"{log}.{name}.median_s": round(row["median_ae_s"], 1),
-                f"{log}.{name}.verdict": row.get("mae_s_verdict", "the reference"),
+                f"{log}.{name}.verdict": row.get("differences", {}).get("mae_s", {}).get("verdict", "the reference"),
             }
             if bound is not None:
                 found.values[f"{log}.{name}.bound_share"] = round(bound, 4)
-            ends = [row.get(f"mae_s_difference{end}") for end in ("", "_low", "_high")]
+            ends = ends_of(row, "mae_s")
             against = "-" if ends[0] is None else f"{signed(ends[0])} ({signed(ends[1])} to {signed(ends[2])})"
             title = "users' limits" if name == "requested" else f"`{name}`"
             cells = span(row["mae_s"]), span(row["median_ae_s"]), "-" if bound is None else f"{100 * bound:.1f} %"
@@ -87,7 +93,7 @@ def read_soft(documents: list[Any], _: Path) -> Figures:
         name = name_of(log).partition("-1")[0].partition("-2")[0]
         methods = by_name(document)
         soft, limits = methods["soft_walltime"], methods["requested"]
-        ends = [soft[f"mae_s_limits_difference{end}"] for end in ("", "_low", "_high")]
+        ends = ends_of(soft, "mae_s", "limit_differences")
         smaller += ends[2] < 0
         found.values |= {
             f"{name}.jobs": soft["jobs"],
@@ -95,7 +101,7 @@ def read_soft(documents: list[Any], _: Path) -> Figures:
             f"{name}.limits_difference_s": round(ends[0]),
             f"{name}.too_short_share": round(soft["underestimate_rate"], 4),
         }
-        mean = [soft[f"mae_s_difference{end}"] for end in ("", "_low", "_high")]
+        mean = ends_of(soft, "mae_s")
         differences = (f"{signed(a)} ({signed(low)} to {signed(high)})" for a, low, high in (ends, mean))
         shares = (f"{100 * one['underestimate_rate']:.1f} %" for one in (soft, limits))
         rows.append((name, *differences, *shares))
@@ -126,16 +132,16 @@ def read_sets(documents: list[Any], _: Path) -> Figures:
     for name, document in zip(SETS, documents, strict=True):
         rows = by_name(document)
         own, reference, other = rows["kernel"], rows["recent_mean"], rows["last_2"]
-        words += [own["mae_s_verdict"], f"apa {own['apa_verdict']}"]
+        words += [own["differences"]["mae_s"]["verdict"], f"apa {own['differences']['apa']['verdict']}"]
         kernel.append(
             (name, f"{own['mae_s']:,.0f} {own['apa']:.3f}", f"{reference['mae_s']:,.0f} {reference['apa']:.3f}",
              between(own, "mae_s", "+,.0f"), between(own, "apa", "+.3f"))
         )  # fmt: skip
-        ends = " to ".join(f"{other[f'mae_s_difference_{end}']:+,.0f}" for end in ("low", "high"))
+        ends = " to ".join(f"{end:+,.0f}" for end in ends_of(other, "mae_s")[1:])
         last.append(
             (name, f"{other['jobs']:,}", f"{other['mae_s']:,.0f}", f"{other['underestimate_rate']:.3f}",
              f"{reference['mae_s']:,.0f}", f"{reference['underestimate_rate']:.3f}",
-             f"{other['mae_s_verdict']}: {ends} s")
+             f"{other['differences']['mae_s']['verdict']}: {ends} s")
         )  # fmt: skip
     numbers = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     found.values = {
@@ -164,7 +170,7 @@ def read_wait(documents: list[Any], _: Path) -> Figures:
         kept = [row.get(f"interval_{level}") for level in (80, 90)]
         if None not in kept:
             found.values |= {f"{name}.kept{level}_share": round(one, 4) for level, one in zip((80, 90), kept)}
-        ends = [row.get(f"mean_abs_error_s_difference{end}") for end in ("", "_low", "_high")]
+        ends = ends_of(row, "mean_abs_error_s")
         against = "-" if ends[0] is None else f"{signed(ends[0])} ({signed(ends[1])} to {signed(ends[2])})"
         shares = ("-" if one is None else f"{100 * one:.1f} %" for one in kept)
         spans = span(row["median_abs_error_s"]), span(row["mean_abs_error_s"])
@@ -218,9 +224,9 @@ def read_loops(documents: list[Any], _: Path) -> Figures:
         if row["part"] != "schedule" or row["predictor"] in ("requested", "actual"):
             continue
         closed, opened = row["mean_wait_s_a"], row["mean_wait_s_b"]
-        change = f"{signed(row['mean_wait_s_change'])} ({100 * (opened / closed - 1):+.1f} %)"
-        ends = " to ".join(signed(row[f"wait_change_{end}_s"]) for end in ("low", "high"))
-        found.values[f"{row['policy']}.{row['predictor']}.verdict"] = row["wait_change_verdict"]
+        middle, *sides = ends_of(row, "mean_wait_s")
+        change, ends = f"{signed(middle)} ({100 * (opened / closed - 1):+.1f} %)", " to ".join(map(signed, sides))
+        found.values[f"{row['policy']}.{row['predictor']}.verdict"] = row["differences"]["mean_wait_s"]["verdict"]
         rows.append((names[row["policy"]], row["predictor"], span(closed), span(opened), change, ends))
     head = "policy | planned with | mean wait, closed loop | open loop | change | 90 % interval"
     found.blocks["table"] = table(head, rows)
@@ -599,7 +605,7 @@ def read_memory(documents: list[Any], _: Path) -> Figures:
         for row in document["results"]:
             if row["predictor"] not in ("kernel", "recent_mean"):
                 continue
-            ends = [row.get(f"mae_mib_difference{end}") for end in ("", "_low", "_high")]
+            ends = ends_of(row, "mae_mib")
             against = "-" if None in ends else "{:+.2f} ({:+.2f} to {:+.2f})".format(*ends)
             bound = row.get("coverage_90")
             covers = "-" if bound is None else f"{100 * bound:.1f} %"

@@ -17,7 +17,8 @@ import numpy as np
 from .. import plots
 from ..errors import UsageError
 from ..events.recorded import Forecasts
-from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
+from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, accuracy, size_class
+from ..metrics.measure import Measure
 from ..predict.batched import Timed, replay
 from ..predict.gate import lacking
 from ..predict.protocol import Grounds, Predictor
@@ -103,6 +104,20 @@ def score(
     >>> [r["mae_s"] for r in figures(score(trace, ["requested", "last_2"]))]
     [51.0, 25.5]
     """
+    return score_and_forecasts(trace, methods, protocol, procs, mask, seed, target, tick)[0]
+
+
+def score_and_forecasts(
+    trace: Trace,
+    methods: Sequence[str] | Mapping[str, Maker],
+    protocol: str = "honest",
+    procs: str = "req",
+    mask: np.ndarray | None = None,
+    seed: int = 0,
+    target: str = RUN_TIME_TARGET,
+    tick: Callable[[int], None] | None = None,
+) -> tuple[Scores, dict[str, Forecasts]]:
+    """Return `score`, and the forecasts of all jobs, scored or not, by each method that predicts a log in one call."""
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     log, wanted = trace, target_of(trace, target)
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
@@ -111,7 +126,8 @@ def score(
     timed = {spec: Timed(wanted.wrap(predictor(spec, trace, total, seed, makers)), perf_counter) for spec in specs}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
     points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
-    return Scores(
+    whole = {spec: method.answer for spec, method in timed.items() if isinstance(method.answer, Forecasts)}
+    scores = Scores(
         trace=trace,
         protocol=protocol,
         procs=procs,
@@ -131,6 +147,7 @@ def score(
         seed=seed,
         per=wanted.per,
     )
+    return scores, whole
 
 
 def _trains_from(method: Any) -> int:
@@ -142,7 +159,7 @@ def _trains_from(method: Any) -> int:
 
 def error_pictures(scores: Scores) -> dict[str, Picture]:
     """Return the pictures of forecasts: errors, coverage of the quantiles, and differences to the reference."""
-    jobs, names = scores.scored, names_of(scores.per)
+    jobs, measures = scores.scored, measures_of(scores.per)
     errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
     unit = f"MiB per {scores.per}" if scores.per else "s"
     rows = [{"predictor": spec, **keys} for spec, keys in scores.differences().items()]
@@ -150,24 +167,24 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
     return {
         "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
         "coverage": partial(plots.levels, held),
-        "error_differences": partial(plots.differences, rows, names[0], ("predictor",)),
+        "error_differences": partial(plots.differences, rows, measures[0].name, ("predictor",)),
     }
 
 
-def names_of(per: str) -> tuple[str, str]:
-    """Return the names of the figures that are compared: of run times, or of memory `per` node or processor."""
-    return ("mae_mib", "apa") if per else ("mae_s", "apa")
+def measures_of(per: str) -> tuple[Measure, Measure]:
+    """Return the measures that are compared: of run times, or of memory `per` node or processor."""
+    return (replace(MAE, name="mae_mib", unit="memory"), APA) if per else (MAE, APA)
 
 
 def _differences(scores: Scores) -> Keys:
-    trace, points, scored, names = scores.trace, scores.points, scores.scored, names_of(scores.per)
+    trace, points, scored, measures = scores.trace, scores.points, scores.scored, measures_of(scores.per)
     drawn: dict[str, Any] = {"procs": scores.procs, "seed": scores.seed}
-    keys = forecast_differences(trace, points, scored, scores.against, names=names, **drawn)
+    keys = forecast_differences(trace, points, scored, scores.against, measures=measures, **drawn)
     limits = next((spec for spec in points if _is_limit(spec)), scores.against)
     if limits == scores.against:
         return keys
-    theirs = forecast_differences(trace, points, scored, limits, names=names[:1], **drawn)
-    return against_limits(keys, theirs, names[0])
+    theirs = forecast_differences(trace, points, scored, limits, measures=measures[:1], **drawn)
+    return against_limits(keys, theirs)
 
 
 def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
@@ -271,7 +288,7 @@ def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mappin
         scores.against,
         seed=scores.seed,
         groups=bursts,
-        names=names_of(scores.per),
+        measures=measures_of(scores.per),
     )
 
 

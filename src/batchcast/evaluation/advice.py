@@ -69,9 +69,7 @@ class Advice:
             "mae_s": self.mae_s,
             "against": self.against,
             "against_mae_s": self.against_mae_s,
-            "mae_s_difference": self.difference.difference,
-            "mae_s_difference_low": self.difference.low,
-            "mae_s_difference_high": self.difference.high,
+            "differences": {"mae_s": self.difference.stated()},
         }
 
 

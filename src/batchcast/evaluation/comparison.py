@@ -13,17 +13,15 @@ import numpy as np
 
 from .. import plots
 from ..errors import UsageError
-from ..metrics.accuracy import relative_accuracy, size_class
+from ..metrics.accuracy import FORECAST, Errors, size_class
 from ..metrics.bursts import user_weeks
-from ..metrics.paired import HIGHER_IS_BETTER, LEAST_GROUPS, PairedDifference, paired_differences
-from ..metrics.schedule import bounded_slowdown
+from ..metrics.paired import LEAST_GROUPS, Difference, PairedDifference, paired_differences
+from ..metrics.schedule import SCHEDULE, bounded_slowdown
 from ..table.result import Picture, Rows
 from ..trace.schedule import Forecasts
 from ..units import span
 
-FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")
-FORECAST_MEANS = ("mae_s", "apa", "underestimate_rate")
-SCHEDULE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
+FORECAST_MEANS = tuple(measure for measure in FORECAST if measure.is_mean)
 SELECTION = (
     *("from", "to", "status", "partition", "queue", "user", "first", "clean", "procs", "machine_procs", "timezone"),
     *("score_from", "score_to", "score_status", "wide", "default_request"),
@@ -54,18 +52,15 @@ class Comparison(Rows):
         return [row for row in self.rows if row["part"] == name]
 
     def _pictures(self) -> Mapping[str, Picture]:
-        keys = {
-            "forecast": ("mae_s_change", "mae_s_change_low", "mae_s_change_high"),
-            "schedule": ("mean_wait_s_change", "wait_change_low_s", "wait_change_high_s"),
-        }
         each = {
             part: {
                 ", ".join(filter(None, (row.get("policy", ""), row["predictor"]))): tuple(
-                    _number(row.get(key)) / 60.0 for key in names
+                    end / 60.0 for end in (change.value, change.low, change.high)
                 )
                 for row in self.part(part)
+                if (change := Difference.of(row, measure.name))
             }
-            for part, names in keys.items()
+            for part, measure in (("forecast", FORECAST[0]), ("schedule", SCHEDULE[0]))
         }
         waits = {"differences": partial(plots.intervals, each["schedule"], "B less A, mean wait (min)")}
         errors = {"error_differences": partial(plots.intervals, each["forecast"], "B less A, mean error (min)")}
@@ -84,11 +79,11 @@ class Report:
 def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Comparison:
     """Match two reports of `evaluate` by policy and predictor; changes are B - A.
 
-    Where both keep a row's schedule, it has `wait_change_low_s` and `wait_change_high_s`, the interval of the
-    difference of mean waits over groups of one user's submissions of one week (`metrics.paired`; of reports that do not
-    keep them, a week and class of sizes), `wait_change_verdict`, and `blocks` says which groups; else `no_interval`
-    says why there is none. Where both keep their forecasts, a forecast row has the interval and verdict of the change
-    of its `FORECAST_MEANS` (`mae_s_change_low`, ...), else `no_interval`. The same seed gives the same intervals.
+    A row has the values of each measure in A and in B, and in `differences` the change. If both keep a row's schedule,
+    the changes of mean wait and of mean bounded slowdown have an interval over groups of one user's submissions of one
+    week (`metrics.paired`; of reports that do not keep them, a week and class of sizes), and `blocks` says which
+    groups; else `no_interval` says why there is none. If both keep their forecasts, so do the changes of
+    `FORECAST_MEANS`. The same seed gives the same intervals.
     """
     rows: list[dict[str, Any]] = []
     samples: dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = {}
@@ -96,13 +91,13 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
         ours, theirs = _by_name(a.document, part), _by_name(b.document, part)
         for key in ours:
             if key in theirs:
-                row = _row(part, ours[key], theirs[key], measures)
+                row = _row(part, ours[key], theirs[key], [measure.name for measure in measures])
                 if part == "schedule":
                     both = a.schedules(ours[key]), b.schedules(theirs[key])
                     found = _of_schedules(row, *both, seed, resamples)
                 else:
                     found = _of_forecasts(row, a.forecasts, b.forecasts, seed, resamples)
-                rows.append(row | found.keys)
+                rows.append({**row, **found.keys, "differences": {**row["differences"], **found.differences}})
                 if found.samples is not None:
                     samples[part, *key] = found.samples
     one, other = a.document, b.document
@@ -116,6 +111,7 @@ class _Found(NamedTuple):
     """The interval of one row as keys, or why there is none; and the samples it was computed from."""
 
     keys: dict[str, Any]
+    differences: Mapping[str, Difference] = {}
     samples: tuple[np.ndarray, np.ndarray] | None = None
 
 
@@ -124,13 +120,13 @@ def _by_name(document: Document, part: str) -> dict[tuple[str, str], Mapping[str
     return {(str(row.get("policy", "")), str(row.get("predictor", ""))): row for row in rows}
 
 
-def _row(part: str, a: Mapping[str, Any], b: Mapping[str, Any], measures: Sequence[str]) -> dict[str, Any]:
+def _row(part: str, a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"part": part, **({"policy": a["policy"]} if part == "schedule" else {})}
     row |= {"predictor": a["predictor"], "jobs_a": a.get("jobs"), "jobs_b": b.get("jobs")}
-    for name in measures:
-        x, y = _number(a.get(name)), _number(b.get(name))
-        row |= {f"{name}_a": x, f"{name}_b": y, f"{name}_change": y - x}
-    return row
+    values = {name: (_number(a.get(name)), _number(b.get(name))) for name in names}
+    for name, (x, y) in values.items():
+        row |= {f"{name}_a": x, f"{name}_b": y}
+    return {**row, "differences": {name: Difference(y - x) for name, (x, y) in values.items()}}
 
 
 def _validity(a: Document, b: Document) -> list[dict[str, Any]]:
@@ -145,16 +141,15 @@ def _of_schedules(
     row: Mapping[str, Any], ours: Columns | None, theirs: Columns | None, seed: int, resamples: int
 ) -> _Found:
     """Return the interval of one schedule's difference of mean waits, or why there is none."""
-    none = {"wait_change_low_s": float("nan"), "wait_change_high_s": float("nan"), "blocks": ""}
     if ours is None or theirs is None:
-        return _Found({**none, "no_interval": "a schedule's file is not there"})
+        return _Found({"no_interval": "a schedule's file is not there"})
     same = all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time"))
     if not same:
-        return _Found({**none, "no_interval": "the schedules hold different jobs"})
+        return _Found({"no_interval": "the schedules hold different jobs"})
     waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
     means = row["mean_wait_s_a"], row["mean_wait_s_b"]
     if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
-        return _Found({**none, "no_interval": "the numbers are of a part of the jobs in the schedules"})
+        return _Found({"no_interval": "the numbers are of a part of the jobs in the schedules"})
     group, unit = _groups(ours)
     slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
     one, slow = (
@@ -162,19 +157,12 @@ def _of_schedules(
         for a, b in (waits, slowdowns)
     )
     if one.why_not:
-        return _Found({**none, "no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"})
-    keys = {
-        "wait_change_low_s": one.low,
-        "wait_change_high_s": one.high,
-        "wait_change_verdict": one.word(),
-        "wait_change_largest_share": one.largest_share,
-        **_decided(one, "wait_change", signed_time),
-        "mean_bounded_slowdown_change_low": slow.low,
-        "mean_bounded_slowdown_change_high": slow.high,
-        "mean_bounded_slowdown_change_verdict": slow.word(),
-        "blocks": f"{one.groups} {unit}",
+        return _Found({"no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"})
+    changes = {
+        "mean_wait_s": one.stated(decided_by=_decided_by(one, signed_time)),
+        "mean_bounded_slowdown": slow.stated(),
     }
-    return _Found(keys, (waits[0], waits[1]))
+    return _Found({"blocks": f"{one.groups} {unit}"}, changes, (waits[0], waits[1]))
 
 
 def compare_starts(
@@ -274,29 +262,28 @@ def _of_forecasts(
         return _Found({"no_interval": "a report keeps no forecasts.csv"})
     if not np.array_equal(a.job_id, b.job_id) or not np.array_equal(a.run_time, b.run_time):
         return _Found({"no_interval": "other jobs were scored"})
-    ours, theirs = _measures(a.points[name], a.run_time), _measures(b.points[name], b.run_time)
+    ours, theirs = Errors(a.points[name], a.run_time), Errors(b.points[name], b.run_time)
     group = np.unique(a.group, return_inverse=True)[1]
-    keys: dict[str, Any] = {}
-    for metric in FORECAST_MEANS:
+    changes = {}
+    for measure in FORECAST_MEANS:
         rng = np.random.default_rng(seed)
-        one = paired_differences(theirs[metric][None], ours[metric], group, rng, draws=resamples)[0]
+        one = paired_differences(measure.of(theirs)[None], measure.of(ours), group, rng, draws=resamples)[0]
         if one.why_not:
             return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
-        keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}
-        keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric not in HIGHER_IS_BETTER)
-        keys |= _decided(one, f"{metric}_change", signed_time if metric == "mae_s" else "{:+.3f}".format)
-    return _Found({**keys, "blocks": f"{one.groups} {GROUPED_BY}"}, (ours["mae_s"], theirs["mae_s"]))
+        words = _decided_by(one, signed_time if measure.unit == "seconds" else "{:+.3f}".format)
+        changes[measure.name] = one.stated(lower_is_better=not measure.more_is_better, decided_by=words)
+    return _Found({"blocks": f"{one.groups} {GROUPED_BY}"}, changes, (ours.size, theirs.size))
 
 
-def _decided(one: PairedDifference, key: str, words: Callable[[float], str]) -> dict[str, str]:
+def _decided_by(one: PairedDifference, words: Callable[[float], str]) -> str:
     """Return a sentence on a change that one group decides. Reports keep groups as numbers, so nobody is named."""
     if not one.is_decided_by_one:
-        return {}
+        return ""
     rest = "unknown" if math.isnan(one.without) else words(one.without)
-    return {
-        f"{key}_decided_by": f"{100 * one.largest_share:.0f} % of the sum of absolute changes is {one.largest_jobs:,} "
+    return (
+        f"{100 * one.largest_share:.0f} % of the sum of absolute changes is {one.largest_jobs:,} "
         f"jobs of one group; without them the change is {rest} instead of {words(one.difference)}"
-    }
+    )
 
 
 def signed_time(value: float) -> str:
@@ -306,13 +293,6 @@ def signed_time(value: float) -> str:
     ('-1 min 30 s', '0')
     """
     return f"{'-' if value < 0 else '+'}{span(abs(value))}" if value else "0"
-
-
-def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the values (n,) whose means are in a method's row; NaN without a forecast."""
-    late = np.where(np.isnan(points), np.nan, points < run_time)
-    parts = np.abs(points - run_time), relative_accuracy(points, run_time), late
-    return dict(zip(FORECAST_MEANS, parts))
 
 
 def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:

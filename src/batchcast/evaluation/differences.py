@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from ..metrics.accuracy import relative_accuracy, size_class
+from ..metrics.accuracy import APA, MAE, Errors, size_class
 from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
+from ..metrics.measure import Measure
 from ..metrics.paired import PairedDifference, paired_differences
-from ..metrics.schedule import bounded_slowdown
+from ..metrics.schedule import SCHEDULE, Waits
+from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.registry import parse_spec
 from ..table import Trace
 from ..trace.select import format_date, zone
@@ -93,7 +95,7 @@ def forecast_differences(
     *,
     procs: str = "req",
     seed: int = 0,
-    names: tuple[str, ...] = ("mae_s", "apa"),
+    measures: Sequence[Measure] = (MAE, APA),
     groups: np.ndarray | None = None,
 ) -> Keys:
     """Return the keys for each method's row: its difference to the reference in mean absolute error and accuracy.
@@ -104,14 +106,9 @@ def forecast_differences(
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     run = trace.run_time[scored]
-    values: dict[str, dict[str, np.ndarray]] = {}
-    for spec, point in points.items():
-        forecast = point[scored]
-        parts = {names[0]: np.abs(forecast - run)}
-        if len(names) > 1:
-            parts[names[1]] = relative_accuracy(forecast, run)
-        values[spec] = parts
-    return compared(trace, scored, group, values, against, names, seed)
+    errors = {spec: Errors(point[scored], run) for spec, point in points.items()}
+    values = {spec: {each.name: each.of(error) for each in measures} for spec, error in errors.items()}
+    return compared(trace, scored, group, values, against, measures, seed)
 
 
 def wait_differences(
@@ -132,8 +129,7 @@ def wait_differences(
     values = {spec: {"mean_abs_error_s": np.abs(cut(point, scored) - wait)} for spec, point in points.items()}
     for spec, score in (crps or {}).items():
         values[spec]["crps_log"] = cut(score, scored)
-    names = ("mean_abs_error_s", "crps_log") if crps else ("mean_abs_error_s",)
-    return compared(trace, scored, group, values, against, names, seed)
+    return compared(trace, scored, group, values, against, COMPARED_WAITS if crps else COMPARED_WAITS[:1], seed)
 
 
 def cut(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
@@ -158,10 +154,12 @@ def schedule_differences(
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
-        slowdown = bounded_slowdown(schedule.wait_time, schedule.run_time)
-        of = {"mean_wait_s": schedule.wait_time, "mean_bounded_slowdown": slowdown}
-        values[name] = {metric: _of_scored(trace, schedule, scored, each) for metric, each in of.items()}
-    return compared(trace, scored, group, values, against, ("mean_wait_s", "mean_bounded_slowdown"), seed)
+        of = Waits(schedule.wait_time, schedule.run_time)
+        values[name] = {each.name: _of_scored(trace, schedule, scored, each.of(of)) for each in COMPARED_SCHEDULES}
+    return compared(trace, scored, group, values, against, COMPARED_SCHEDULES, seed)
+
+
+COMPARED_SCHEDULES = tuple(each for each in SCHEDULE if each.name in ("mean_wait_s", "mean_bounded_slowdown"))
 
 
 def _of_scored(trace: Trace, schedule: Schedule, scored: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -184,14 +182,11 @@ def wait_intervals(
     return dict(zip(others, paired))
 
 
-def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
-    """Return the keys, with one metric's comparison with the users' limits added (`mae_s_limits_...`)."""
-    parts = ("difference", "difference_low", "difference_high", "verdict")
+def against_limits(keys: Keys, limits: Keys) -> Keys:
+    """Return the keys, with the comparison with the users' limits added as `limit_differences`."""
+    theirs = {name: row["differences"] for name, row in limits.items() if "differences" in row}
     return {
-        name: {**mine, **{f"{metric}_limits_{part}": limits[name][f"{metric}_{part}"] for part in parts}}
-        if f"{metric}_verdict" in limits.get(name, {})
-        else dict(mine)
-        for name, mine in keys.items()
+        name: {**row, "limit_differences": theirs[name]} if name in theirs else dict(row) for name, row in keys.items()
     }
 
 
@@ -201,25 +196,26 @@ def compared(
     group: np.ndarray,
     values: Mapping[str, Mapping[str, np.ndarray]],
     against: str,
-    metrics: Sequence[str],
+    measures: Sequence[Measure],
     seed: int,
 ) -> Keys:
     """Return the keys of every method; `values` are over the scored jobs, by method and metric."""
     group = np.unique(group, return_inverse=True)[1]
     others = [name for name in values if name != against]
-    rows: Keys = {name: _even(trace, scored, group, values[name], values[against], metrics[0]) for name in values}
+    rows: Keys = {name: _even(trace, scored, group, values[name], values[against], measures[0].name) for name in values}
     of = groups_of(trace, scored)
-    for metric in metrics:
+    for measure in measures:
         paired = paired_differences(
-            np.array([values[name][metric] for name in others]).reshape(len(others), len(group)),
-            values[against][metric],
+            np.array([values[name][measure.name] for name in others]).reshape(len(others), len(group)),
+            values[against][measure.name],
             group,
             np.random.default_rng(seed),
         )
-        for name, one in zip(others, paired):
-            rows[name] |= {"against": against, "groups_of": of, **one.keys(metric)}
-            if one.is_decided_by_one:
-                rows[name][f"{metric}_decided_by"] = _decided_by(trace, scored, group, metric, one)
+        for name, pair in zip(others, paired):
+            words = _decided_by(trace, scored, group, measure, pair) if pair.is_decided_by_one else ""
+            row = rows[name]
+            row |= {"against": against, "groups_of": of, "differences": row.get("differences", {})}
+            row["differences"][measure.name] = pair.stated(lower_is_better=not measure.more_is_better, decided_by=words)
     return rows
 
 
@@ -234,8 +230,8 @@ def _even(
     """Return the mean over user-weeks, users better and worse off, and the share of the ten largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
     keys = {
-        f"{metric}_user_weeks": group_mean(mine[metric], group),
-        f"{metric}_top_ten_share": top_share(mine[metric], group),
+        "over_user_weeks": group_mean(mine[metric], group),
+        "top_ten_share": top_share(mine[metric], group),
         "users_better": better,
         "users_worse": worse,
     }
@@ -244,7 +240,7 @@ def _even(
     return keys
 
 
-def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str, one: PairedDifference) -> str:
+def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, measure: Measure, one: PairedDifference) -> str:
     """Return a sentence on the jobs that decide a difference (whose, and when), and the difference without them."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
@@ -254,8 +250,8 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
     length = span(float(submit.max() - submit.min()))
     return (
         f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {who}, submitted within "
-        f"{length} from {since} on; without them the difference is {_amount(metric, one.without)} instead of "
-        f"{_amount(metric, one.difference)}"
+        f"{length} from {since} on; without them the difference is {_amount(measure, one.without)} instead of "
+        f"{_amount(measure, one.difference)}"
     )
 
 
@@ -267,11 +263,11 @@ def _who(trace: Trace, row: int) -> str:
     return "one user" if trace.info.private else f"user {shown_names(trace, 'user_id')[code]}"
 
 
-def _amount(metric: str, value: float) -> str:
+def _amount(measure: Measure, value: float) -> str:
     """Return a difference as text with its sign and unit."""
     if np.isnan(value):
         return "unknown"
     sign = "-" if value < 0 else "+"
-    if metric.endswith("_mib"):
+    if measure.unit == "memory":
         return f"{sign}{format_memory(1024.0 * abs(value))}"
-    return f"{sign}{span(abs(value))}" if metric.endswith("_s") else f"{sign}{abs(value):.3g}"
+    return f"{sign}{span(abs(value))}" if measure.unit == "seconds" else f"{sign}{abs(value):.3g}"

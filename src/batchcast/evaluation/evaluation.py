@@ -28,11 +28,11 @@ from ..simulation.simulate import LOOPS
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..units import counted
-from .accuracy import Scores, error_pictures, figures, score
+from .accuracy import Scores, error_pictures, figures, score_and_forecasts
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences, wait_intervals
-from .findings import Findings, find, optimism, share_of_perfect_knowledge
-from .limits import LATEST, Limits, latest_limits, limit_rows
+from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
+from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
 from .simulated import (
     DOUBTS,
@@ -109,22 +109,20 @@ class Evaluation(Result):
         """Return one flat row per predictor."""
         return self._once("accuracy", lambda: figures(self.scores))
 
-    def schedule_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per policy and predictor. `share_of_perfect` is from `share_of_perfect_knowledge`."""
+    def schedules(self) -> list[ScheduleRow]:
+        """Return the measures of each policy and predictor, and their comparison with today's schedule."""
         waits = {(o.policy, o.predictor): o.measures["mean_wait_s"] for o in self.outcomes}
         rows = []
         for o in self.outcomes:
+            name = o.policy, o.predictor
             requests, actual = waits[o.policy, YARDSTICK], waits[o.policy, ORACLE]
-            rows.append(
-                {
-                    "policy": o.policy,
-                    "predictor": o.predictor,
-                    **o.measures,
-                    "share_of_perfect": share_of_perfect_knowledge(requests, o.measures["mean_wait_s"], actual),
-                    **self.differences.get((o.policy, o.predictor), {}),
-                }
-            )
+            share = share_of_perfect_knowledge(requests, waits[name], actual)
+            rows.append(ScheduleRow(*name, o.measures, share, self.differences.get(name, {})))
         return rows
+
+    def schedule_rows(self) -> list[dict[str, Any]]:
+        """Return one row per policy and predictor, as in JSON; `schedules` has the same as typed rows."""
+        return [row.row() for row in self.schedules()]
 
     def limit_rows(self) -> list[dict[str, Any]]:
         """Return one flat row per way to choose limits: advice, rule of thumb, the users' own limits."""
@@ -135,20 +133,20 @@ class Evaluation(Result):
         if not self._found:  # every part of a report asks, and drawing the intervals takes long
             verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
             error_s = math.nan if self.validity is None else self.validity.error_s
-            self._found.append(find(self.schedule_rows(), verdict, self._difference, self._optimism, error_s))
+            self._found.append(find(self.schedules(), verdict, self._difference, self._optimism, error_s))
         return self._found[0]
 
-    def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> PairedDifference | None:
-        """Return the difference in wait between two rows of `schedule_rows`; None without both schedules."""
+    def _difference(self, row: ScheduleRow, other: ScheduleRow) -> PairedDifference | None:
+        """Return the difference in wait between two rows of `schedules`; None without both schedules."""
         named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
-        one, against = (f"{each['policy']}, {each['predictor']}" for each in (row, other))
+        one, against = (f"{each.policy}, {each.predictor}" for each in (row, other))
         pair = {one: named[one], against: named[against]}
         if any(schedule is None for schedule in pair.values()):
             return None
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
 
-    def _optimism(self, rows: Sequence[Mapping[str, Any]]) -> float:
+    def _optimism(self, rows: Sequence[ScheduleRow]) -> float:
         """Return by how much the shortest mean wait of these rows is too short because it was selected."""
         named = {(o.policy, o.predictor): o.schedule for o in self.outcomes}
         today = self.outcomes[0].schedule
@@ -156,8 +154,8 @@ class Evaluation(Result):
             return 0.0
         before, changes = self._waits(today), {}
         for row in rows:
-            schedule = named[row["policy"], row["predictor"]]
-            changes[f"{row['policy']}, {row['predictor']}"] = (self._waits(schedule) - before)[self.mask]
+            schedule = named[row.policy, row.predictor]
+            changes[f"{row.policy}, {row.predictor}"] = (self._waits(schedule) - before)[self.mask]
         return optimism(changes, self.trace.submit_time[self.mask])
 
     def _waits(self, schedule: Schedule) -> np.ndarray:
@@ -347,16 +345,20 @@ def evaluate(
                 found = learn_model(trace, inside, procs, protocol, tick)
             if found is not None:
                 model, trace, inside, learned = found
-    tasks: list[Task[Any]] = [
-        Task("Predicting run times", len(trace), lambda tick: score(
-            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, tick=tick)),
-        Task("Advising limits", min(len(trace), LATEST), lambda tick: latest_limits(
-            trace, inside, procs=procs, tick=tick) if protocol == "honest" else None),
-    ]  # fmt: skip
+
+    def predict(tick: Callable[[int], None]) -> tuple[Scores, Limits | None]:
+        scores, whole = score_and_forecasts(trace, methods, protocol, procs, inside, seed, tick=tick)
+        if protocol != "honest":
+            return scores, None
+        # The advice calibrates the forecasts of `kernel`: the log is not replayed once more for it.
+        answers = whole.get("kernel") if methods.get("kernel") == "kernel" else None
+        return scores, latest_limits(trace, inside, procs=procs, answers=answers)
+
+    tasks: list[Task[Any]] = [Task("Predicting run times, advising limits", len(trace), predict)]
     if waits:
         tasks.append(Task("Predicting waits", HISTORY + JUDGED, lambda tick: judge_waits(
             trace, inside, procs=procs, tick=tick)))  # fmt: skip
-    scores, limits, *judged = under_bars("Predicting run times and waits, advising limits", tasks, workers, bar)
+    (scores, limits), *judged = under_bars("Predicting run times and waits, advising limits", tasks, workers, bar)
     scores = scores.held_against(against)
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits,
@@ -407,7 +409,7 @@ def outcome_differences(
     workers: int = 1,
 ) -> dict[tuple[str, str], Mapping[str, Any]]:  # fmt: skip
     """What each schedule's row gains from the comparison with the first policy planned with the users' limits, and
-    with the limits under its own policy (`mean_wait_s_limits_...`)."""
+    with the limits under its own policy (`limit_differences`)."""
     reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
     policies = list(dict.fromkeys(o.policy for o in outcomes))
     groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]
@@ -417,12 +419,12 @@ def outcome_differences(
         if len(group) == len(outcomes):
             return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
         waits = wait_intervals(trace, schedules, inside, against, procs=procs, seed=seed)
-        return {name: one.keys("mean_wait_s") for name, one in waits.items()}
+        return {name: {"differences": {"mean_wait_s": pair.stated()}} for name, pair in waits.items()}
 
     against = (f"{reference.policy}, {reference.predictor}", *(f"{policy}, {YARDSTICK}" for policy in policies))
     keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)
     for limits in own:
-        keys |= against_limits({name: keys[name] for name in limits}, limits, "mean_wait_s")
+        keys |= against_limits({name: keys[name] for name in limits}, limits)
     return {(o.policy, o.predictor): keys[f"{o.policy}, {o.predictor}"] for o in outcomes}
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +15,48 @@ from ..metrics.paired import Difference, PairedDifference
 from ..simulation.models import ORACLE, YARDSTICK
 from .validity import Verdict
 
-Row = Mapping[str, Any]
-Optimism = Callable[[Sequence[Row]], float]
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """One policy planned with one predictor: its measures, and how they compare with today's schedule.
+
+    Attributes
+    ----------
+    policy, predictor
+        What was simulated.
+    measures
+        The measures of `metrics.schedule.SCHEDULE` over the scored jobs, and `jobs`, by name.
+    share_of_perfect
+        See `share_of_perfect_knowledge`.
+    comparison
+        The keys of `evaluation.differences.schedule_differences`; empty for rows that nobody compared.
+    """
+
+    policy: str
+    predictor: str
+    measures: Mapping[str, float]
+    share_of_perfect: float = float("nan")
+    comparison: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def mean_wait_s(self) -> float:
+        """The mean wait in seconds."""
+        return float(self.measures["mean_wait_s"])
+
+    @property
+    def wait_change(self) -> Difference | None:
+        """The difference in mean wait to today's schedule; None for today's own row."""
+        return Difference.of(self.comparison, "mean_wait_s")
+
+    def row(self) -> dict[str, Any]:
+        """Return one object for JSON and tables."""
+        named = {"policy": self.policy, "predictor": self.predictor}
+        return {**named, **self.measures, "share_of_perfect": self.share_of_perfect, **self.comparison}
+
+
+Optimism = Callable[[Sequence[ScheduleRow]], float]
 """Seconds by which the shortest mean wait of these rows is too short because it was selected."""
-Compare = Callable[[Row, Row], PairedDifference | None]
+Compare = Callable[[ScheduleRow, ScheduleRow], PairedDifference | None]
 """The paired difference in wait of two rows' schedules; None without both schedules."""
 SAME = 0.02
 """Mean waits that differ by less are treated as equal."""
@@ -138,10 +176,10 @@ class Findings:
     """
 
     verdict: Verdict
-    today: Row
-    shortest: Row
-    best: Row | None
-    forecast: Row | None
+    today: ScheduleRow
+    shortest: ScheduleRow
+    best: ScheduleRow | None
+    forecast: ScheduleRow | None
     steps: Sequence[Step]
     gain: Gain | None = None
 
@@ -158,14 +196,14 @@ class Findings:
     @property
     def idle(self) -> bool:
         """Whether jobs hardly wait as simulated today, so that nothing can be gained."""
-        return bool(self.today["mean_wait_s"] < LEAST_GAIN_S)
+        return self.today.mean_wait_s < LEAST_GAIN_S
 
 
 def find(
-    rows: Sequence[Row], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
+    rows: Sequence[ScheduleRow], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
     error_s: float = float("nan"),
 ) -> Findings | None:  # fmt: skip
-    """Return the findings from the rows of schedules (`Evaluation.schedule_rows`); None if no simulated job is scored.
+    """Return the findings from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
 
     Parameters
     ----------
@@ -185,20 +223,20 @@ def find(
 
     Examples
     --------
-    >>> rows = [{"policy": "easy", "predictor": name, "jobs": 9, "mean_wait_s": wait}
+    >>> rows = [ScheduleRow("easy", name, {"jobs": 9, "mean_wait_s": wait})
     ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
     >>> found = find(rows, Verdict.CLOSE, lambda one, other: None)
-    >>> found.best["predictor"], [(step.name, step.change_s) for step in found.steps[1:]]
+    >>> found.best.predictor, [(step.name, step.change_s) for step in found.steps[1:]]
     ('last_2', [('forecasts', -150.0), ('perfect knowledge', -150.0)])
     """
-    if not rows or not rows[0]["jobs"]:
+    if not rows or not rows[0].measures["jobs"]:
         return None
-    today = next(row for row in rows if row["policy"] == rows[0]["policy"] and row["predictor"] == YARDSTICK)
-    possible = [row for row in rows if row["predictor"] != ORACLE]
+    today = next(row for row in rows if row.policy == rows[0].policy and row.predictor == YARDSTICK)
+    possible = [row for row in rows if row.predictor != ORACLE]
     shortest = _least(possible)
     ahead = [row for row in possible if row is not today and _is_ahead(row, today)]
     best, forecast = _best(ahead, compare)
-    steps = _steps(rows, today, (best or shortest)["policy"], compare)
+    steps = _steps(rows, today, (best or shortest).policy, compare)
     candidates = [row for row in possible if row is not today]
     gain = None
     if best is not None and verdict in STATED:
@@ -208,27 +246,26 @@ def find(
     return Findings(verdict, today, shortest, best, forecast, steps, gain)
 
 
-def _gain(best: Row, today: Row, candidates: int, optimism_s: float, error_s: float) -> Gain:
+def _gain(best: ScheduleRow, today: ScheduleRow, candidates: int, optimism_s: float, error_s: float) -> Gain:
     """Return the best row's change against today with its interval, corrected for having been selected."""
-    change = float(best["mean_wait_s"]) - float(today["mean_wait_s"])
-    wait = Difference.of(best, "mean_wait_s") or Difference(change)
+    change = best.mean_wait_s - today.mean_wait_s
+    wait = best.wait_change or Difference(change)
     return Gain(change + optimism_s, wait.low + optimism_s, wait.high + optimism_s, candidates, optimism_s, error_s)
 
 
-def _least(rows: Sequence[Row]) -> Row:
-    return min(rows, key=lambda row: float(row["mean_wait_s"]))
+def _least(rows: Sequence[ScheduleRow]) -> ScheduleRow:
+    return min(rows, key=lambda row: row.mean_wait_s)
 
 
-def _is_ahead(row: Row, today: Row) -> bool:
-    shorter = row["mean_wait_s"] <= (1 - SAME) * today["mean_wait_s"]
-    wait = Difference.of(row, "mean_wait_s")
-    return bool(shorter and (wait is None or wait.verdict == "ahead"))
+def _is_ahead(row: ScheduleRow, today: ScheduleRow) -> bool:
+    is_shorter = row.mean_wait_s <= (1 - SAME) * today.mean_wait_s
+    return is_shorter and (row.wait_change is None or row.wait_change.verdict == "ahead")
 
 
-def _best(ahead: Sequence[Row], compare: Compare) -> tuple[Row | None, Row | None]:
+def _best(ahead: Sequence[ScheduleRow], compare: Compare) -> tuple[ScheduleRow | None, ScheduleRow | None]:
     """Return the schedule to try first, and the best one with a forecast. Limits are preferred if they do as well."""
-    plain = [row for row in ahead if row["predictor"] == YARDSTICK]
-    planned = [row for row in ahead if row["predictor"] != YARDSTICK]
+    plain = [row for row in ahead if row.predictor == YARDSTICK]
+    planned = [row for row in ahead if row.predictor != YARDSTICK]
     forecast = _least(planned) if planned else None
     if forecast is None or not plain:
         return forecast or (_least(plain) if plain else None), forecast
@@ -240,28 +277,27 @@ def _best(ahead: Sequence[Row], compare: Compare) -> tuple[Row | None, Row | Non
 NAMES = ("today", "order", "forecasts", "perfect knowledge")
 
 
-def _steps(rows: Sequence[Row], today: Row, policy: str, compare: Compare) -> list[Step]:
-    mine = [row for row in rows if row["policy"] == policy]
-    forecasts = [row for row in mine if row["predictor"] not in (YARDSTICK, ORACLE)]
+def _steps(rows: Sequence[ScheduleRow], today: ScheduleRow, policy: str, compare: Compare) -> list[Step]:
+    mine = [row for row in rows if row.policy == policy]
+    forecasts = [row for row in mine if row.predictor not in (YARDSTICK, ORACLE)]
     ladder = [(NAMES[0], today)]
-    ladder += [(NAMES[1], row) for row in mine if row["predictor"] == YARDSTICK and row is not today]
+    ladder += [(NAMES[1], row) for row in mine if row.predictor == YARDSTICK and row is not today]
     ladder += [(NAMES[2], _least(forecasts))] if forecasts else []
-    ladder += [(NAMES[3], row) for row in mine if row["predictor"] == ORACLE]
-    first = Step(NAMES[0], today["policy"], today["predictor"], float(today["mean_wait_s"]))
+    ladder += [(NAMES[3], row) for row in mine if row.predictor == ORACLE]
+    first = Step(NAMES[0], today.policy, today.predictor, today.mean_wait_s)
     pairs = pairwise(ladder)
     return [first, *(step_between(name, before, row, compare) for (_, before), (name, row) in pairs)]
 
 
-def step_between(name: str, before: Row, row: Row, compare: Compare) -> Step:
+def step_between(name: str, before: ScheduleRow, row: ScheduleRow, compare: Compare) -> Step:
     """Return the step between two rows, with the 90 % interval of the paired difference of their waits."""
-    wait = float(row["mean_wait_s"])
-    change = wait - float(before["mean_wait_s"])
+    change = row.mean_wait_s - before.mean_wait_s
     pair = compare(row, before)
     if pair is not None:
-        return Step(name, row["policy"], row["predictor"], wait, change, pair.low, pair.high, pair.word())
-    small = abs(change) < SAME * float(before["mean_wait_s"])
-    verdict = "level" if small else "ahead" if change < 0 else "behind"
-    return Step(name, row["policy"], row["predictor"], wait, change, verdict=verdict)
+        return Step(name, row.policy, row.predictor, row.mean_wait_s, change, pair.low, pair.high, pair.word())
+    is_small = abs(change) < SAME * before.mean_wait_s
+    verdict = "level" if is_small else "ahead" if change < 0 else "behind"
+    return Step(name, row.policy, row.predictor, row.mean_wait_s, change, verdict=verdict)
 
 
 def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> float:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import NoAnswer
-from ..events.recorded import outcome, timeline
+from ..events.recorded import Forecasts, outcome, timeline
+from ..metrics.measure import Measure
 from ..metrics.paired import Difference
 from ..predict.gate import class_codes
 from ..predict.namesakes import Namesakes, needed_time, requests_over_log
@@ -26,7 +27,11 @@ LATEST = 50_000
 LEAST_SCORED = 300
 """With fewer jobs, the rate of jobs killed (one in twenty) is too uncertain."""
 RULES = ("advice", "rule_of_thumb", "own")
-MEAN_UNUSED, KILLED = "mean_unused_core_h", "killed_beyond_own_per_thousand"
+MEASURES = (
+    Measure("mean_unused_core_h", "number", "unused core-hours a job"),
+    Measure("killed_beyond_own_per_thousand", "number", "killed of 1,000 that would have ended"),
+)
+MEAN_UNUSED, KILLED = (each.name for each in MEASURES)
 MOST_GROUPS = 20
 COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "application": "app_id"}
 
@@ -55,6 +60,7 @@ def find_limits(
     lots: bool = False,
     by_name: bool = True,
     tick: Callable[[int], None] | None = None,
+    answers: Forecasts | None = None,
 ) -> Limits:
     """Return the limits that would have been advised at each submission, from the jobs ended by then.
 
@@ -65,14 +71,15 @@ def find_limits(
 
     Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user and size (else of the same user,
     else the job's own limit), rounded up to five minutes. `bounds` are randomized in bursts if the caller asks for it.
-    Raises NoAnswer if no job that ran had a limit. One pass takes about 100 microseconds a job.
+    Raises NoAnswer if no job that ran had a limit. `answers` are the forecasts of `kernel` for this log, if they are
+    known already. One pass takes about 100 microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
     if not scored.any():
         raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields are known")
     method = Calibrated(level=1.0 - risk, lots=lots)
-    forecasts, steady = method.drawn_and_steady(trace, procs=procs, tick=tick)
+    forecasts, steady = method.drawn_and_steady(trace, procs=procs, tick=tick, answers=answers)
     bound = np.where(scored, steady[:, forecasts.levels.index(1.0 - risk)], np.nan)
     if by_name:
         needed = needed_time(trace.run_time, trace.req_time)
@@ -92,13 +99,19 @@ def latest_limits(
     most: int = LATEST,
     procs: str = "req",
     tick: Callable[[int], None] | None = None,
+    answers: Forecasts | None = None,
 ) -> Limits | None:
-    """Return `find_limits` for the last `most` jobs, scored on `mask` (n,); None if there are too few of them."""
+    """Return `find_limits` for the last `most` jobs, scored on `mask` (n,); None if there are too few of them.
+
+    `answers` are the forecasts of `kernel` for the whole log, if they are known. A longer log has its last jobs
+    predicted anew, from these jobs alone.
+    """
     last = np.arange(max(len(trace) - most, 0), len(trace))
     known = (trace.req_time > 0) & np.isfinite(trace.req_time) & ~np.isnan(trace.run_time)
     if np.count_nonzero((known & mask)[last]) < LEAST_SCORED:
         return None
-    found = find_limits(trace.take(last), risk=RISK, procs=procs, tick=tick)
+    answers = answers if len(last) == len(trace) else None
+    found = find_limits(trace.take(last), risk=RISK, procs=procs, tick=tick, answers=answers)
     return replace(found, scored=found.scored & mask[last])
 
 
@@ -131,7 +144,7 @@ def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
     a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
     the twenty with the most jobs. Rows of the whole have their difference to the users' own limits in mean unused
     core-hours and in kills of jobs that ended by themselves, with its 90 % interval (keys of `evaluation.differences`);
-    advice also that to the usual rule (`..._rule_difference`, ...).
+    advice also that to the usual rule (`rule_differences`).
     """
     if by is None:
         return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in RULES])
@@ -156,11 +169,10 @@ def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0)
     for rule in RULES:
         cut, killed, unused = _per_job(limits, rule, scored)
         values[rule] = {MEAN_UNUSED: unused / 3600.0, KILLED: 1000.0 * (killed & ~cut)}
-    keys = compared(trace, scored, group, values, "own", (MEAN_UNUSED, KILLED), seed)
+    keys = compared(trace, scored, group, values, "own", MEASURES, seed)
     thumb = {name: values[name] for name in ("advice", "rule_of_thumb")}
-    beside = compared(trace, scored, group, thumb, "rule_of_thumb", (MEAN_UNUSED, KILLED), seed)["advice"]
-    parts = ("difference", "difference_low", "difference_high", "verdict")
-    keys["advice"] |= {f"{m}_rule_{part}": beside[f"{m}_{part}"] for m in (MEAN_UNUSED, KILLED) for part in parts}
+    beside = compared(trace, scored, group, thumb, "rule_of_thumb", MEASURES, seed)["advice"]
+    keys["advice"]["rule_differences"] = beside["differences"]
     return [{**row, **keys[row["limits"]]} for row in rows]
 
 
@@ -200,7 +212,7 @@ def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     ('rule_of_thumb', 'advice')
     """
     advice, thumb = (next(row for row in rows if row["limits"] == rule) for rule in RULES[:2])
-    beside = Difference.of(advice, f"{MEAN_UNUSED}_rule")
+    beside = Difference.of(advice, MEAN_UNUSED, "rule_differences")
     wastes_less = beside is None or beside.verdict == "behind"
     wastes_less &= thumb[MEAN_UNUSED] < advice[MEAN_UNUSED]
     return "rule_of_thumb" if wastes_less and thumb[KILLED] <= 1000.0 * risk else "advice"

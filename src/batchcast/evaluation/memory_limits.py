@@ -16,6 +16,7 @@ import numpy as np
 
 from ..events.recorded import Forecasts, replay
 from ..machines.machine import Machine
+from ..metrics.measure import Measure
 from ..predict.namesakes import TWICE, Namesakes, requests_over_log
 from ..predict.peak_memory import MIB, least_waste
 from ..predict.recommend import rounded_request, spent
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
     from ..simulation.on_nodes import MemoryPlan
 
 RULES = ("advice", "least_waste", "rule_of_thumb", "own")
-SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
+MEASURES = (
+    Measure("mean_spent_gib_h", "number", "GiB-hours spent a job"),
+    Measure("killed_per_thousand", "number", "out of memory of 1,000"),
+)
+SPENT, RAN_OUT = (each.name for each in MEASURES)
 GIB_H = 1024.0 * 3600.0
 OWN_KNOWN = 0.5
 """With a smaller share of measured jobs that have a request, users' requests are left out of the comparison."""
@@ -205,7 +210,7 @@ def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: in
     for row in rows:
         killed, _, every = _per_job(limits, row["limits"], scored)
         values[row["limits"]] = {SPENT: every, RAN_OUT: 1000.0 * killed}
-    keys = compared(trace, scored, group, values, reference(limits), (SPENT, RAN_OUT), seed)
+    keys = compared(trace, scored, group, values, reference(limits), MEASURES, seed)
     return [{**row, **keys[row["limits"]]} for row in rows]
 
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,10 +16,46 @@ from ..metrics.bursts import WEEK_S
 from ..processes import in_processes
 from ..simulation import Schedule
 from ..table import Nominal, Trace, Values
+from .differences import COMPARED_SCHEDULES
 
 DROPPED = 0.01
-METRICS = ("mean_wait_s", "mean_bounded_slowdown")
+METRICS = tuple(measure.name for measure in COMPARED_SCHEDULES)
 Simulate = Callable[[Trace, str], Schedule]
+
+
+@dataclass(frozen=True, slots=True)
+class OverReplicates:
+    """A figure over replicates of a log.
+
+    Attributes
+    ----------
+    value
+        The mean over the replicates.
+    low, high
+        The 5th and the 95th percentile, NaN with fewer than two replicates.
+    ahead
+        The share of the replicates below the level at which nothing changes, NaN with fewer than two replicates.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    ahead: float = math.nan
+
+    @classmethod
+    def of(cls, values: np.ndarray, level: float) -> OverReplicates:
+        """Summarize one value per replicate; NaN is ignored.
+
+        Examples
+        --------
+        >>> OverReplicates.of(np.array([-1.0, 3.0]), 0.0).ahead
+        0.5
+        """
+        values = values[~np.isnan(values)]
+        if len(values) < 2:
+            return cls(float(values[0]) if len(values) else math.nan)
+        low, high = np.percentile(values, [5, 95]).tolist()
+        return cls(float(values.mean()), low, high, float((values < level).mean()))
 
 
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
@@ -75,8 +113,8 @@ def replicated(
 ) -> dict[str, dict[str, Any]]:
     """Return keys for each row: how the schedule's means differ from the reference's over replicates.
 
-    `simulate(trace, name)` makes a schedule. For each metric: the 5th and 95th percentile of the difference of means,
-    and the share of replicates in which it was below the reference. Costs `count` times what the schedules cost.
+    `simulate(trace, name)` makes a schedule. `replicated` has an `OverReplicates` of the difference of means for each
+    measure. Costs `count` times what the schedules cost.
     """
     rng = np.random.default_rng(seed)
     states = []  # the generator's state before each replicate, which is drawn in the process that simulates it
@@ -93,14 +131,10 @@ def replicated(
     keys: dict[str, dict[str, Any]] = {}
     for name in names:
         keys[name] = {"replicates": count}
-        if name == against:
-            continue
-        for metric in METRICS:
-            difference = np.array([mine[metric] - its[metric] for mine, its in zip(means[name], means[against])])
-            low, high = np.percentile(difference, [5, 95]).tolist()
-            keys[name] |= {
-                f"{metric}_replicates_low": low,
-                f"{metric}_replicates_high": high,
-                f"{metric}_replicates_ahead": float((difference < 0).mean()),
+        if name != against:
+            changes = {
+                metric: np.array([mine[metric] - its[metric] for mine, its in zip(means[name], means[against])])
+                for metric in METRICS
             }
+            keys[name]["replicated"] = {metric: OverReplicates.of(change, 0.0) for metric, change in changes.items()}
     return keys

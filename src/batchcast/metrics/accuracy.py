@@ -7,8 +7,12 @@ The functions are pure and take arrays of predicted and actual seconds.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+
+from .measure import Measure, measured
 
 SIZE_EDGES = np.array([2.0, 5.0, 17.0, 65.0])
 _EDGES = SIZE_EDGES.tolist()
@@ -40,19 +44,36 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     """
     predicted, actual = np.asarray(predicted, float), np.asarray(actual, float)
     known = ~(np.isnan(predicted) | np.isnan(actual))
-    p, r = predicted[known], actual[known]
-    error = np.abs(p - r)
-    short = (r - p)[p < r]
-    undefined = float("nan")
-    return {
-        "jobs": len(p),
-        "mae_s": float(error.mean()) if len(p) else undefined,
-        "median_ae_s": float(np.median(error)) if len(p) else undefined,
-        "apa": float(relative_accuracy(p, r).mean()) if len(p) else undefined,
-        "underestimate_rate": len(short) / len(p) if len(p) else undefined,
-        "mean_shortfall_s": float(short.mean()) if len(short) else undefined,
-        "p95_ae_s": float(np.percentile(error, 95)) if len(p) else undefined,
-    }
+    return measured(FORECAST, Errors(predicted[known], actual[known]))
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Predicted and actual values of jobs, arrays of shape (n,), both known; what the measures of predictions take."""
+
+    predicted: np.ndarray
+    actual: np.ndarray
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs."""
+        return len(self.predicted)
+
+    @cached_property
+    def size(self) -> np.ndarray:
+        """The absolute error of each job."""
+        return np.asarray(np.abs(self.predicted - self.actual))
+
+    @cached_property
+    def is_short(self) -> np.ndarray:
+        """Whether each prediction was too low; NaN without a prediction."""
+        return np.where(np.isnan(self.predicted), np.nan, self.predicted < self.actual)
+
+    @property
+    def shortfall(self) -> float:
+        """The mean of actual - predicted over the jobs that ran longer than predicted; NaN without such jobs."""
+        short = (self.actual - self.predicted)[self.predicted < self.actual]
+        return float(short.mean()) if len(short) else float("nan")
 
 
 def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
@@ -79,6 +100,24 @@ def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     high = np.maximum(predicted, actual)
     low = np.minimum(predicted, actual)
     return np.asarray(np.divide(low, high, out=np.ones(np.shape(high)), where=high != 0))
+
+
+FORECAST = (
+    Measure("mae_s", "seconds", "mean error", lambda e: e.size, True,
+            meaning="mean absolute error, |predicted - actual|"),
+    Measure("median_ae_s", "seconds", "median error", lambda e: np.median(e.size),
+            meaning="half of the forecasts are off by no more"),
+    Measure("apa", "ratio", "accuracy", lambda e: relative_accuracy(e.predicted, e.actual), True, True,
+            "accuracy (apa)", "mean of min(predicted, actual) / max(predicted, actual); 1 is perfect"),
+    Measure("underestimate_rate", "share", "underestimates", lambda e: e.is_short, True, heading="too low",
+            meaning="jobs that ran longer than predicted"),
+    Measure("mean_shortfall_s", "seconds", "mean shortfall", lambda e: e.shortfall,
+            meaning="by how much those ran longer, on average", table="more"),
+    Measure("p95_ae_s", "seconds", "95 % within", lambda e: np.percentile(e.size, 95),
+            meaning="95th percentile of the absolute error", table="more"),
+)  # fmt: skip
+"""The measures of run-time predictions, from `Errors`."""
+MAE, APA = FORECAST[0], FORECAST[2]
 
 
 def size_class(procs: np.ndarray) -> np.ndarray:

@@ -125,8 +125,6 @@ def over_groups(
 
 LEVEL = 0.9
 DRAWS = 1000
-HIGHER_IS_BETTER = ("apa",)
-"""Keys of measures of which a larger value is better; of every other measure a smaller value is better."""
 LEAST_GROUPS = 20
 DECIDES = 0.2
 _MOST_CELLS = 8192
@@ -206,40 +204,34 @@ class PairedDifference:
             return "level"
         return "ahead" if (self.high < 0.0) == lower_is_better else "behind"
 
-    def keys(self, metric: str) -> dict[str, Any]:
-        """Return the difference as flat keys of a result row; `Difference.of` reads the keys.
+    def stated(self, *, lower_is_better: bool = True, decided_by: str = "") -> Difference:
+        """Return the difference as a result row holds it.
 
         Parameters
         ----------
-        metric
-            The key of the measure, such as `mean_wait_s`.
+        lower_is_better
+            See `word`.
+        decided_by
+            A sentence if one group decides the difference.
 
         Returns
         -------
-        dict
-            Keys that begin with `metric`: the difference and the ends of its interval, the verdict, the number of
-            groups, the largest group's share, and the difference without the largest group.
+        Difference
 
         Examples
         --------
-        >>> Difference.of(PairedDifference(-5.0, -8.0, -2.0, 900, 40).keys("mean_wait_s"), "mean_wait_s")
-        Difference(value=-5.0, low=-8.0, high=-2.0, verdict='ahead', groups=40, decided_by='')
+        >>> PairedDifference(-5.0, -8.0, -2.0, 900, 40).stated().verdict
+        'ahead'
         """
-        return {
-            f"{metric}_difference": self.difference,
-            f"{metric}_difference_low": self.low,
-            f"{metric}_difference_high": self.high,
-            f"{metric}_verdict": self.word(lower_is_better=metric not in HIGHER_IS_BETTER),
-            f"{metric}_groups": self.groups,
-            f"{metric}_largest_share": self.largest_share,
-            f"{metric}_without_largest": self.without,
-        }
+        word = self.word(lower_is_better=lower_is_better)
+        return Difference(
+            self.difference, self.low, self.high, word, self.groups, self.largest_share, self.without, decided_by
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference to a reference as result rows and JSON state it. Only `PairedDifference.keys` writes those keys, and
-    only `Difference.of` reads them.
+    """A difference to a reference, as result rows and JSON state it: one object for each measure.
 
     Attributes
     ----------
@@ -249,7 +241,9 @@ class Difference:
     verdict
         `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.word`.
     groups
-        The number of groups; None if the row does not state it.
+        The number of groups; None if nobody counted them.
+    largest_share, without_largest
+        The largest group's share of the sum of absolute differences, and the difference without the largest group.
     decided_by
         A sentence if one group decides the difference, else empty.
     """
@@ -259,10 +253,12 @@ class Difference:
     high: float = math.nan
     verdict: str = "unknown"
     groups: int | None = None
+    largest_share: float = 0.0
+    without_largest: float = math.nan
     decided_by: str = ""
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], metric: str) -> Difference | None:
+    def of(cls, row: Mapping[str, Any], measure: str, of: str = "differences") -> Difference | None:
         """Return the difference that a row states for a measure; None if the row compares nothing in this measure.
 
         Examples
@@ -270,13 +266,11 @@ class Difference:
         >>> Difference.of({"mean_wait_s": 60.0}, "mean_wait_s") is None
         True
         """
-        value = row.get(f"{metric}_difference")
-        if value is None:
-            return None
-        ends = (row.get(f"{metric}_difference_{end}") for end in ("low", "high"))
-        low, high = (math.nan if end is None else float(end) for end in ends)
-        verdict, decided_by = row.get(f"{metric}_verdict", "unknown"), row.get(f"{metric}_decided_by", "")
-        return cls(float(value), low, high, verdict, row.get(f"{metric}_groups"), decided_by)
+        stated = row.get(of, {}).get(measure)
+        if stated is None or isinstance(stated, cls):
+            return stated
+        # A row of a report's JSON, which has null for NaN.
+        return cls(**{name: math.nan if part is None and name != "groups" else part for name, part in stated.items()})
 
     @property
     def is_known(self) -> bool:

@@ -5,42 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .accuracy import relative_accuracy
+from .measure import Measure, measured
 
 TAU = 10.0
-
-
-class Measure(NamedTuple):
-    """One measure of a schedule: its key in rows, its unit, and its heading in tables.
-
-    A measure without a heading appears in no table of schedules. If `more` is true, a table shows the measure only if
-    the user asks for all columns.
-    """
-
-    name: str
-    unit: Literal["seconds", "number", "share"]
-    heading: str = ""
-    more: bool = False
-
-
-MEASURES = (
-    Measure("mean_wait_s", "seconds", "mean wait"),
-    Measure("median_wait_s", "seconds", "median"),
-    Measure("p95_wait_s", "seconds", "p95", more=True),
-    Measure("p99_wait_s", "seconds"),
-    Measure("max_wait_s", "seconds", "max"),
-    Measure("mean_bounded_slowdown", "number", "mean bounded slowdown"),
-    Measure("median_bounded_slowdown", "number", "median bounded slowdown", more=True),
-    Measure("mean_per_processor_bounded_slowdown", "number"),
-    Measure("utilization", "share", "util.", more=True),
-    Measure("makespan_s", "seconds"),
-    Measure("backfilled_share", "share", "backfilled", more=True),
-)
-"""The measures that `measures` computes, in order. They define the columns of schedule tables and of sweep results."""
 
 
 def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
@@ -141,27 +114,68 @@ def measures(
     >>> measures(0.0 * one, 5.0 * one, 15.0 * one, 2.0 * one, total=4.0)["utilization"]
     0.375
     """
-    wait, end = start - submit, start + run
-    n = len(submit)
-    if n == 0:
-        return {"jobs": 0, **{measure.name: float("nan") for measure in MEASURES}}
-    slowdown = bounded_slowdown(wait, run, tau)
-    makespan = float(end.max() - submit.min())
-    median, p95, p99 = np.percentile(wait, [50, 95, 99]).tolist()
-    return {
-        "jobs": n,
-        "mean_wait_s": float(wait.mean()),
-        "median_wait_s": median,
-        "p95_wait_s": p95,
-        "p99_wait_s": p99,
-        "max_wait_s": float(wait.max()),
-        "mean_bounded_slowdown": float(slowdown.mean()),
-        "median_bounded_slowdown": float(np.median(slowdown)),
-        "mean_per_processor_bounded_slowdown": float(per_processor_bounded_slowdown(wait, run, procs, tau).mean()),
-        "utilization": float((procs * run).sum() / (total * makespan)) if makespan > 0 else float("nan"),
-        "makespan_s": makespan,
-        "backfilled_share": float("nan") if backfilled is None else float(np.mean(backfilled)),
-    }
+    span = float((start + run).max() - submit.min()) if len(submit) else float("nan")
+    return measured(SCHEDULE, Waits(start - submit, run, procs, span, total, backfilled, tau))
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waits, run times and processors of the jobs of one schedule, arrays of shape (n,); what its measures take.
+
+    `makespan` is the time from the first submission to the last end, `total` the machine's processors.
+    """
+
+    wait: np.ndarray
+    run: np.ndarray
+    procs: np.ndarray | float = 1.0
+    makespan: float = math.nan
+    total: float = math.nan
+    backfilled: np.ndarray | None = None
+    tau: float = TAU
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs."""
+        return len(self.wait)
+
+    @cached_property
+    def percentiles(self) -> list[float]:
+        """The median, the 95th and the 99th percentile of the waits, with linear interpolation."""
+        return np.percentile(self.wait, [50, 95, 99]).tolist()
+
+    @cached_property
+    def slowdown(self) -> np.ndarray:
+        """The bounded slowdown of each job."""
+        return bounded_slowdown(self.wait, self.run, self.tau)
+
+    @property
+    def utilization(self) -> float:
+        """The used share of the machine's processor time."""
+        used = float((self.procs * self.run).sum())
+        return used / (self.total * self.makespan) if self.makespan > 0 else float("nan")
+
+
+SCHEDULE = (
+    Measure("mean_wait_s", "seconds", "mean wait", lambda s: s.wait, True, meaning="start - submission"),
+    Measure("median_wait_s", "seconds", "median wait", lambda s: s.percentiles[0], heading="median",
+            meaning="half of the jobs wait no longer"),
+    Measure("p95_wait_s", "seconds", "95 % wait", lambda s: s.percentiles[1], heading="p95",
+            meaning="95th percentile of the wait", table="more"),
+    Measure("p99_wait_s", "seconds", "99 % wait", lambda s: s.percentiles[2], heading="p99", table=""),
+    Measure("max_wait_s", "seconds", "longest wait", lambda s: s.wait.max(), heading="max"),
+    Measure("mean_bounded_slowdown", "number", "mean slowdown", lambda s: s.slowdown, True,
+            heading="mean bounded slowdown", meaning="bounded: max(1, (wait + run) / max(run, 10 s)), tau = 10 s"),
+    Measure("median_bounded_slowdown", "number", "median slowdown", lambda s: np.median(s.slowdown),
+            heading="median bounded slowdown", meaning="bounded, median", table="more"),
+    Measure("mean_per_processor_bounded_slowdown", "number", "mean slowdown per processor",
+            lambda s: per_processor_bounded_slowdown(s.wait, s.run, s.procs, s.tau), True, table=""),
+    Measure("utilization", "share", "utilization", lambda s: s.utilization, more_is_better=True, heading="util.",
+            meaning="processor time used / (machine x first submit to last end)", table="more"),
+    Measure("makespan_s", "seconds", "makespan", lambda s: s.makespan, table=""),
+    Measure("backfilled_share", "share", "backfilled", lambda s: np.nan if s.backfilled is None else s.backfilled,
+            True, meaning="jobs started past a waiting head job", table="more"),
+)  # fmt: skip
+"""The measures of a schedule, from `Waits`."""
 
 
 class ForecastTotals:

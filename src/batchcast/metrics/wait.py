@@ -12,6 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .measure import Measure
+
+COMPARED = (
+    Measure("mean_abs_error_s", "seconds", "mean error"),
+    Measure("crps_log", "number", "CRPS"),
+)
+"""The measures in which wait predictions are compared, each the mean of one value per job."""
 LEAST_JOBS = 5
 """Smallest number of jobs for which a median is shown."""
 SHADES_S = (60.0, 900.0, 7200.0, 28800.0)

@@ -26,6 +26,8 @@ SETTINGS = ("refit_every_jobs", "refit_every_s", "deadlines")
 class Timed:
     """Passes calls on to `inner` and adds the time of each call, read from `watch`, to `seconds`.
 
+    `answer` is the answer of the last call: after `predict_trace`, the forecasts of all jobs, also of those not asked.
+
     >>> ticks = iter([1.0, 3.5])
     >>> watched = Timed(type("Rule", (), {"predict": lambda self, job, at: job + at})(), lambda: next(ticks))
     >>> watched.predict(40, 2), watched.seconds, hasattr(watched, "refit")
@@ -41,6 +43,7 @@ class Timed:
 
     def __init__(self, inner: Any, watch: Callable[[], float]) -> None:
         self.inner, self.watch, self.seconds = inner, watch, 0.0
+        self.answer: Any = None
         for name in SETTINGS:
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
@@ -53,9 +56,9 @@ class Timed:
 
         def timed(*arguments: Any) -> Any:
             begun = watch()
-            answer = method(*arguments)
+            self.answer = method(*arguments)
             self.seconds += watch() - begun
-            return answer
+            return self.answer
 
         return timed
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..evaluation.accuracy import measures_of
 from ..evaluation.target import run_time_target
+from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
 from ..predict.protocol import named as named
 from ..report import figures
-from .blocks import Block, Figure, Kind, Table, TableColumn
+from .blocks import Block, Figure, Table, TableColumn
 from .difference import groups_in, interval_words
 from .figures import span
 
@@ -27,14 +29,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     TableColumn("predictor", "predictor"),
     TableColumn("jobs", "jobs", "count", "jobs scored: they ran, and the selection scores them"),
-    TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
-    TableColumn("median_ae_s", "median error", "seconds", "half of the forecasts are off by no more"),
-    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error", more=True),
-    TableColumn(
-        "apa", "accuracy (apa)", "ratio", "mean of min(predicted, actual) / max(predicted, actual); 1 is perfect"
-    ),
-    TableColumn("underestimate_rate", "too low", "share", "jobs that ran longer than predicted"),
-    TableColumn("mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average", more=True),
+    *(TableColumn(m.name, m.heading or m.title, m.unit, m.meaning, more=m.table == "more") for m in FORECAST),
     TableColumn("coverage_90", "90 % bound held", "share", "jobs that ended within the forecast's own 90 % bound"),
     TableColumn("seconds", "took, s", "number", "time spent inside the predictor, without the replay's own", more=True),
 )
@@ -60,11 +55,11 @@ def accuracy_table(
         columns.pop()
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
-            key = "mae_mib" if per else "mae_s"
-            within = WITHIN.format(groups_in(rows))
-            columns.append(TableColumn(f"{key}_words", f"mean error against {named(against)}", "difference", within))
-            kind: Kind = "memory" if per else "seconds"
-            rows = [{**row, f"{key}_words": interval_words(Difference.of(row, key), kind)} for row in rows]
+            error, within = measures_of(per)[0], WITHIN.format(groups_in(rows))
+            heading = f"{error.title} against {named(against)}"
+            columns.append(TableColumn(f"{error.name}_words", heading, "difference", within))
+            stated = [interval_words(Difference.of(row, error.name), error.unit) for row in rows]
+            rows = [{**row, f"{error.name}_words": words} for row, words in zip(rows, stated)]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows), trainings(rows))))
     what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.comparison import Comparison
+from ..metrics import accuracy, schedule
+from ..metrics.measure import Measure
 from ..metrics.paired import Difference
 from ..report import difference, figures
 from .accuracy import named
-from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
+from .blocks import Block, Callout, Card, Cards, Figure, Section, Table, TableColumn, shown
 from .difference import VERDICTS, Measures, cdf_change, groups_in, interval_figure, signed
 from .evaluation.gains import policy_words
 
-FORECAST: Measures = (*difference.FORECAST, ("underestimate_rate", "underestimates", "share"))
-SCHEDULE: Measures = (*difference.SCHEDULE, ("utilization", "utilization", "share"))
+FORECAST: Measures = [each for each in accuracy.FORECAST if each.is_mean]
+SCHEDULE: Measures = [*difference.SCHEDULE, *(each for each in schedule.SCHEDULE if each.name == "utilization")]
 
 
 def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
@@ -63,14 +64,15 @@ def verdict(comparison: Comparison, level: float) -> Callout:
         text = f"{'; '.join(comparison.unlike)}. The differences below mix that with whatever else changed."
         return Callout(text, "warning", "Not like for like:")
     schedules = comparison.part("schedule")
-    changes = (v for row in comparison.rows for k, v in row.items() if k.endswith("_change"))
-    changed = any(v == v and v for v in changes)
+    changes = (change for row in comparison.rows for change in row.get("differences", {}).values())
+    changed = any(change.is_known and change.value for change in changes)
     if not changed and not comparison.part("setting") and not comparison.only:
         return Callout("The same log, settings and results.", "good", "Like for like:")
     text = "the same log and selection."
-    known = [row for row in schedules if row["wait_change_low_s"] == row["wait_change_low_s"]]
+    waits = [row["differences"]["mean_wait_s"] for row in schedules]
+    known = [change for change in waits if change.has_interval]
     if known:
-        beyond = [row for row in known if row["wait_change_low_s"] > 0 or row["wait_change_high_s"] < 0]
+        beyond = [change for change in known if change.verdict in ("ahead", "behind")]
         text += (
             f" {len(beyond)} of {len(known)} schedules differ in mean wait by more than the {100 * level:g} % interval "
             "puts down to a few bursts."
@@ -82,22 +84,25 @@ def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """Return the forecasts of both, the changes and their intervals."""
     columns = [TableColumn("predictor", "predictor")]
     of = _columns(FORECAST)
-    for place, (key, _, _) in enumerate(FORECAST):
-        columns += of[3 * place : 3 * place + 3]
-        columns.append(TableColumn(f"{key}_interval", f"{100 * level:g} % interval", "difference"))
+    for number, measure in enumerate(FORECAST):
+        columns += of[3 * number : 3 * number + 3]
+        columns.append(TableColumn(f"{measure.name}_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
-        words = {f"{key}_interval": _interval_words(row, f"{key}_change", kind) for key, _, kind in FORECAST}
+        words = {f"{measure.name}_interval": _interval_words(row, measure) for measure in FORECAST}
         shown_rows.append({**_shown(row, FORECAST), **words})
-    note = _note(rows, "Intervals of the changes", [(f"{key}_change", title) for key, title, _ in FORECAST])
+    note = _note(rows, "Intervals of the changes", FORECAST)
     return Table("Forecasts (change: B - A)", columns, shown_rows, note)
 
 
-def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
-    low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
-    if low is None or high is None or low != low:
+def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
+    """Return the interval of a change as text."""
+    change = row["differences"][measure.name]
+    if not change.has_interval:
         return "not available"
-    return "0" if not low and not high else f"{signed(low, kind)} to {signed(high, kind)}"
+    if not change.low and not change.high:
+        return "0"
+    return f"{signed(change.low, measure.unit)} to {signed(change.high, measure.unit)}"
 
 
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
@@ -107,24 +112,23 @@ def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
-        waits = {"wait_low": row["wait_change_low_s"], "wait_high": row["wait_change_high_s"]}
-        words = {"interval": _interval_words(waits, "wait", "seconds"), "policy": policy_words(row["policy"])}
-        words["slow_interval"] = _interval_words(row, "mean_bounded_slowdown_change", "number")
+        words = {"interval": _interval_words(row, SCHEDULE[0]), "policy": policy_words(row["policy"])}
+        words["slow_interval"] = _interval_words(row, SCHEDULE[1])
         shown_rows.append({**_shown(row, SCHEDULE), **words})
-    note = _note(rows, "Interval of the change in mean wait", [("wait_change", "mean wait")])
+    note = _note(rows, "Interval of the change in mean wait", SCHEDULE[:1])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, note)
 
 
-def _note(rows: list[Mapping[str, Any]], what: str, measures: Sequence[tuple[str, str]]) -> str:
+def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
     """Return the groups of the intervals, why intervals are missing, and each change that one group decides."""
     blocks, reasons = (dict.fromkeys(r[key] for r in rows if r.get(key)) for key in ("blocks", "no_interval"))
     note = [f"{what}: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
     note += [
-        f"{' '.join(str(row[name]) for name in ('policy', 'predictor') if name in row)}, {title}: {sentence}."
+        f"{' '.join(str(row[name]) for name in ('policy', 'predictor') if name in row)}, {measure.title}: {sentence}."
         for row in rows
-        for key, title in measures
-        if (sentence := row.get(f"{key}_decided_by"))
+        for measure in measures
+        if (sentence := row["differences"][measure.name].decided_by)
     ]
     return " ".join(note)
 
@@ -133,30 +137,30 @@ def _columns(measures: Measures) -> list[TableColumn]:
     """Return three columns per measure; after the first measure a terminal shows changes alone."""
     return [
         TableColumn(
-            f"{key}_{side}",
-            f"{title} {word}",
-            kind if side != "change" else "difference",
-            more=place > 0 and side != "change",
+            f"{measure.name}_{side}",
+            f"{measure.title} {word}",
+            measure.unit if side != "change" else "difference",
+            more=number > 0 and side != "change",
         )
-        for place, (key, title, kind) in enumerate(measures)
+        for number, measure in enumerate(measures)
         for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
     ]
 
 
 def _shown(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
-    changes = {f"{key}_change": _change(row, key, kind) for key, _, kind in measures}
+    changes = {f"{measure.name}_change": _change(row, measure) for measure in measures}
     return {**row, **changes, "predictor": named(row["predictor"])}
 
 
-def _change(row: Mapping[str, Any], key: str, kind: Kind) -> str:
+def _change(row: Mapping[str, Any], measure: Measure) -> str:
     """Return B - A, with its share of A if that is meaningful."""
-    change, base = row[f"{key}_change"], row[f"{key}_a"]
+    change, base = row["differences"][measure.name].value, row[f"{measure.name}_a"]
     if change != change:
         return "–"
     if not change:
         return "0"
-    part = f" ({100 * change / base:+.1f} %)" if base and kind in ("seconds", "number") else ""
-    return f"{signed(change, kind)}{part}"
+    part = f" ({100 * change / base:+.1f} %)" if base and measure.unit in ("seconds", "number") else ""
+    return f"{signed(change, measure.unit)}{part}"
 
 
 def _plain(value: Any) -> str:
@@ -173,11 +177,8 @@ def _trust(trusted: Any) -> str:
 
 Row = Mapping[str, Any]
 MOST_CURVES = 8
-CHANGES: tuple[tuple[str, str, str, Kind], ...] = (
-    ("forecast", *FORECAST[0]),
-    *(("schedule", *measure) for measure in difference.SCHEDULE),
-)
-"""Part, key, name and kind of each measure whose changes are drawn."""
+CHANGES = (("forecast", FORECAST[0]), *(("schedule", measure) for measure in difference.SCHEDULE))
+"""Part and measure of the changes that are drawn."""
 
 
 def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
@@ -200,9 +201,9 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
     """Return the verdict, the numbers of changes beyond chance, the largest change, and the settings that differ."""
     said = verdict(comparison, level)
     cards = [Card("Verdict", said.label.rstrip(":"), (*comparison.unlike, "the same log and selection")[0], said.tone)]
-    for part, metric, title, _ in CHANGES[:2]:
+    for part, measure in CHANGES[:2]:
         if comparison.part(part):
-            cards += _change_cards(_changed(comparison.part(part), metric), part, title, level)
+            cards += _change_cards(_changed(comparison.part(part), measure), part, measure.title, level)
     differing = [str(row["setting"]) for row in comparison.part("setting")]
     return Cards([*cards, Card("Settings that differ", str(len(differing)), ", ".join(differing) or "none")])
 
@@ -225,15 +226,10 @@ def _change_cards(changes: Mapping[str, Difference], part: str, title: str, leve
     ]
 
 
-def _changed(rows: Sequence[Row], metric: str) -> dict[str, Difference]:
+def _changed(rows: Sequence[Row], measure: Measure) -> dict[str, Difference]:
     """Return the differences of B to A in a measure, by name; without rows that are equal or unknown."""
-    changes, key = {}, "wait_change" if metric == "mean_wait_s" else f"{metric}_change"
-    for row in rows:
-        change = float(row[f"{metric}_change"])
-        if change == change and change:
-            low, high = (row.get(f"{key}_{end}", row.get(f"{key}_{end}_s", math.nan)) for end in ("low", "high"))
-            changes[_name(row)] = Difference(change, low, high, row.get(f"{key}_verdict", "unknown"))
-    return changes
+    changes = {_name(row): row["differences"][measure.name] for row in rows}
+    return {name: change for name, change in changes.items() if change.is_known and change.value}
 
 
 def _name(row: Row) -> str:
@@ -245,12 +241,12 @@ def _name(row: Row) -> str:
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
     """Return the changes with their intervals, one figure per measure."""
     drawn = []
-    for of, metric, title, kind in CHANGES:
-        changes = _changed(comparison.part(of), metric) if of == part else {}
+    for of, measure in CHANGES:
+        changes = _changed(comparison.part(of), measure) if of == part else {}
         if changes:
             blocks = [str(row.get("blocks", "")).partition(" groups of ")[2] for row in comparison.part(part)]
             groups = groups_in([{"groups_of": words} for words in blocks])
-            drawn.append(interval_figure(changes, title, kind, "A", groups))
+            drawn.append(interval_figure(changes, measure.title, measure.unit, "A", groups))
     return drawn
 
 

@@ -13,22 +13,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..evaluation.accuracy import measures_of
+from ..evaluation.differences import COMPARED_SCHEDULES
+from ..evaluation.resampling import OverReplicates
 from ..metrics.curves import cdf_gap
+from ..metrics.measure import Measure
 from ..metrics.paired import LEAST_GROUPS, Difference
+from ..metrics.wait import COMPARED
 from ..predict.protocol import named
 from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, shown
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
 
-Measures = Sequence[tuple[str, str, Kind]]
-"""Key, name and kind of each measure that is compared."""
+Measures = Sequence[Measure]
 VERDICTS = {"ahead": "ahead", "behind": "behind", "level": "level", "unknown": "too few groups"}
 
 
-FORECAST: Measures = (("mae_s", "mean error", "seconds"), ("apa", "accuracy", "ratio"))
-FORECAST_MEMORY: Measures = (("mae_mib", "mean error", "memory"), ("apa", "accuracy", "ratio"))
-SCHEDULE: Measures = (("mean_wait_s", "mean wait", "seconds"), ("mean_bounded_slowdown", "mean slowdown", "number"))
-WAIT: Measures = (("mean_abs_error_s", "mean error", "seconds"), ("crps_log", "CRPS", "number"))
+FORECAST: Measures = measures_of("")
+SCHEDULE: Measures = COMPARED_SCHEDULES
+WAIT: Measures = COMPARED
 
 
 def difference_blocks(
@@ -42,15 +45,15 @@ def difference_blocks(
     against = next((row["against"] for row in rows if row.get("against")), None)
     if against is None:
         return []
-    first, title, kind = measures[0]
+    title = measures[0].title
     columns = [
         *naming,
         *(
-            TableColumn(f"{key}_words", f"{word} against {plan_named(against)}", "difference", _MEANING)
-            for key, word, _ in measures
+            TableColumn(f"{each.name}_words", f"{each.title} against {plan_named(against)}", "difference", _MEANING)
+            for each in measures
         ),
         TableColumn(
-            f"{first}_user_weeks", f"{title} over user-weeks", kind, "every user's week counts once", more=True
+            "over_user_weeks", f"{title} over user-weeks", measures[0].unit, "every user's week counts once", more=True
         ),
     ]
     if any("geometric_mean_bounded_slowdown" in row for row in rows):
@@ -59,7 +62,7 @@ def difference_blocks(
         TableColumn("users_better", "users better off", "share", f"users whose {title} is below the reference's"),
         TableColumn("users_worse", "users worse off", "share", "and above it", more=True),
         TableColumn(
-            f"{first}_top_ten_share",
+            "top_ten_share",
             "ten groups own",
             "share",
             f"part of all {title} that the ten largest groups own",
@@ -68,17 +71,17 @@ def difference_blocks(
     ]
     if any("replicates" in row for row in rows):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
-        rows = [{**row, "_replicates": _of_replicates(row, first, kind)} for row in rows]
+        rows = [{**row, "_replicates": _of_replicates(row, measures[0])} for row in rows]
     cells = [
         {
             **named_row(row),
-            **{f"{key}_words": difference_words(Difference.of(row, key), how) for key, _, how in measures},
+            **{f"{each.name}_words": difference_words(Difference.of(row, each.name), each.unit) for each in measures},
         }
         for row in rows
     ]
     heading = f"What is real: differences with 90 % intervals over groups of {groups_in(rows)}"
     names = [column.key for column in naming]
-    return [Table(heading, columns, cells, _no_interval(rows, first)), *deciding(rows, measures, names)]
+    return [Table(heading, columns, cells, _no_interval(rows, measures[0])), *deciding(rows, measures, names)]
 
 
 def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,21 +105,21 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
     `results` are the table's rows in its order, with the keys of `evaluation.differences`; as it was where there is no
     reference.
     """
-    key, title, kind = measures[0]
+    measure = measures[0]
     against = next((row["against"] for row in results if row.get("against")), None)
     if against is None:
         return table
-    column = TableColumn(f"{key}_words", f"{title} against {plan_named(against)}", "difference", _INTERVAL)
-    rows = [
-        {**shown, column.key: interval_words(Difference.of(row, key), kind)} for shown, row in zip(table.rows, results)
-    ]
-    note = " ".join(filter(None, (table.note, _no_interval(results, key))))
+    heading = f"{measure.title} against {plan_named(against)}"
+    column = TableColumn(f"{measure.name}_words", heading, "difference", _INTERVAL)
+    words = [interval_words(Difference.of(row, measure.name), measure.unit) for row in results]
+    rows = [{**row, column.key: text} for row, text in zip(table.rows, words)]
+    note = " ".join(filter(None, (table.note, _no_interval(results, measure))))
     return replace(table, columns=[*table.columns, column], rows=rows, note=note)
 
 
-def _no_interval(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
     """Return why a difference has no interval; empty if each has one."""
-    stated = (Difference.of(row, metric) for row in rows)
+    stated = (Difference.of(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: {counted(few, 'group')}, {LEAST_GROUPS} are needed." if few is not None else ""
 
@@ -136,12 +139,13 @@ _MEANING = (
 _REPLICATES = "5th to 95th percentile of the difference over logs made of this one's weeks, and how often it is below 0"
 
 
-def _of_replicates(row: Mapping[str, Any], metric: str, kind: Kind) -> str | None:
+def _of_replicates(row: Mapping[str, Any], measure: Measure) -> str | None:
     """Return a difference over replicates as text."""
-    if f"{metric}_replicates_low" not in row:
+    if "replicated" not in row:
         return None
-    low, high = (signed(row[f"{metric}_replicates_{end}"], kind) for end in ("low", "high"))
-    return f"{low} to {high}, below in {100 * row[f'{metric}_replicates_ahead']:.0f} % of {row['replicates']}"
+    change: OverReplicates = row["replicated"][measure.name]
+    low, high = (signed(end, measure.unit) for end in (change.low, change.high))
+    return f"{low} to {high}, below in {100 * change.ahead:.0f} % of {row['replicates']}"
 
 
 def difference_words(one: Difference | None, kind: Kind) -> str | None:
@@ -198,11 +202,11 @@ def signed(value: float, kind: Kind) -> str:
 def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[str]:
     """Return a sentence for each difference that one group of submissions decides."""
     return [
-        f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, {title}: "
-        f"{one.decided_by}."
+        f"{', '.join(str(named_row(row)[key]) for key in naming)} against {plan_named(row['against'])}, "
+        f"{measure.title}: {one.decided_by}."
         for row in rows
-        for measure, title, _ in measures
-        if (one := Difference.of(row, measure)) and one.decided_by
+        for measure in measures
+        if (one := Difference.of(row, measure.name)) and one.decided_by
     ]
 
 
@@ -298,14 +302,14 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 
 def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
     """Return dots and bars of the differences in the first measure; empty if nothing is compared."""
-    metric, title, kind = measures[0]
+    measure = measures[0]
     compared = {
         ", ".join(str(row[key]) for key in naming): one
         for row in rows
-        if row.get("against") and (one := Difference.of(row, metric)) and one.is_known
+        if row.get("against") and (one := Difference.of(row, measure.name)) and one.is_known
     }
     against = next((row["against"] for row in rows if row.get("against")), "")
-    return [interval_figure(compared, title, kind, against, groups_in(rows))] if compared else []
+    return [interval_figure(compared, measure.title, measure.unit, against, groups_in(rows))] if compared else []
 
 
 def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kind, against: str, groups: str) -> Figure:

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..evaluation.limits import KILLED, MEAN_UNUSED, RISK, advice_words
-from ..evaluation.memory_limits import RAN_OUT, SPENT
+from ..evaluation.limits import KILLED, RISK, advice_words
+from ..evaluation.limits import MEASURES as TIME_MEASURES
+from ..evaluation.memory_limits import MEASURES as MEMORY_MEASURES
+from ..evaluation.memory_limits import RAN_OUT
 from ..metrics.paired import Difference
 from ..units import counted
 from .blocks import Block, Figure, Table, TableColumn, shown
@@ -47,7 +49,7 @@ class Asked(NamedTuple):
 TIME = Asked(
     "Limits",
     {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' limits"},
-    ((MEAN_UNUSED, "unused core-hours a job", "number"), (KILLED, "killed of 1,000 that would have ended", "number")),
+    TIME_MEASURES,
     (
         TableColumn("limits", "limits"),
         TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
@@ -75,7 +77,7 @@ MEMORY = Asked(
         "rule_of_thumb": "1.25 x largest of 10",
         "own": "users' requests",
     },
-    ((SPENT, "GiB-hours spent a job", "number"), (RAN_OUT, "out of memory of 1,000", "number")),
+    MEMORY_MEASURES,
     (
         TableColumn("limits", "requests"),
         TableColumn("jobs", "jobs", "count", "jobs with a measured peak, or that ran out of memory"),
@@ -117,9 +119,9 @@ def advice_differences(asked: Asked, rows: Sequence[Row]) -> list[Block]:
     blocks = difference_blocks(asked.named(rows), asked.measures, [asked.rule])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     words = [
-        f"{title} {said}"
-        for key, title, kind in asked.measures
-        if (said := difference_words(Difference.of(advice, f"{key}_rule"), kind)) is not None
+        f"{measure.title} {said}"
+        for measure in asked.measures
+        if (said := difference_words(Difference.of(advice, measure.name, "rule_differences"), measure.unit)) is not None
     ]
     return [*blocks, *([f"Advice against {asked.rules['rule_of_thumb']}: {'; '.join(words)}."] if words else [])]
 

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..evaluation.resampling import OverReplicates
+from ..metrics.paired import DECIDES, Difference
 from ..units import counted
 from .blocks import Block, Table, TableColumn
 from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
+DIFFERENCE = "mean_bounded_slowdown"
 _NAMING = (
     TableColumn("log", "log"),
     TableColumn("period", "period"),
@@ -75,7 +78,9 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     compared = [row for row in rows if row.get("against")]
     blocks.append(_differences(compared, naming, against))
     blocks += [
-        _of_one_burst(row) for row in compared if row.get("mean_bounded_slowdown_paired_largest_share", 0.0) > 0.2
+        _of_one_burst(row, stated)
+        for row in compared
+        if (stated := Difference.of(row, DIFFERENCE)) and stated.largest_share > DECIDES
     ]
     return blocks
 
@@ -89,7 +94,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         *_RATIOS,
         TableColumn("users", "users above 1.10", "difference"),
     ]
-    cells = [{**_cells(row), "jobs": _paired(row), "users": interval(row, "users_longer", "{:.2f}")} for row in rows]
+    cells = [{**_cells(row), "jobs": _paired(row), "users": interval(row["users_longer"], "{:.2f}")} for row in rows]
     note = (
         f"{_BEHIND}; on the log itself the 90 % interval"
         " over groups of one user's submissions of one week. Users: of those with 50 jobs or more the share that waits"
@@ -100,8 +105,8 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
 
 def _cells(row: Row) -> dict[str, Any]:
     """Return a row for a table, with the difference of its slowdown and its ratios."""
-    ratios = {column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS}
-    return {**named_row(row), **ratios, "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}")}
+    ratios = {column.key: interval(row["ratios"][column.key], "{:.2f}") for column in _RATIOS}
+    return {**named_row(row), **ratios, "slowdown": interval(row["replicated"][DIFFERENCE], "{:+.1f}")}
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
@@ -122,37 +127,34 @@ def _naming(rows: Sequence[Row]) -> list[TableColumn]:
     return [c for c in _NAMING if c.key in ("policy", "predictor") or any(row[c.key] for row in rows)]
 
 
-def interval(row: Row, key: str, form: str) -> str:
+def interval(figure: OverReplicates | Difference, form: str) -> str:
     """Return a figure with its interval as text; empty if it is unknown.
 
-    >>> interval({"x": 1.0, "x_low": 0.5, "x_high": 2.0}, "x", "{:.1f}"), interval({"x": 1.0}, "x", "{:.1f}")
+    >>> interval(Difference(1.0, 0.5, 2.0), "{:.1f}"), interval(Difference(1.0), "{:.1f}")
     ('1.0, 0.5 to 2.0', '1.0')
     """
-    value = row.get(key)
-    if value is None or value != value:
+    if math.isnan(figure.value):
         return ""
-    if f"{key}_low" not in row:
-        return form.format(value)
-    return f"{form.format(value)}, {form.format(row[f'{key}_low'])} to {form.format(row[f'{key}_high'])}"
+    ends = "" if math.isnan(figure.low) else f", {form.format(figure.low)} to {form.format(figure.high)}"
+    return f"{form.format(figure.value)}{ends}"
 
 
 def _paired(row: Row) -> str:
-    key = "mean_bounded_slowdown_paired"
-    if row.get(key) is None:
+    """Return the difference on the log itself as text; empty if it was not computed."""
+    stated = Difference.of(row, DIFFERENCE)
+    if stated is None:
         return ""
-    verdict = row[f"{key}_verdict"]
-    if verdict == "unknown":
-        return f"{row[key]:+.1f} (too few groups)"
-    return f"{verdict}: {interval(row, key, '{:+.1f}')}"
+    if not stated.has_interval:
+        return f"{stated.value:+.1f} (too few groups)"
+    return f"{stated.verdict}: {interval(stated, '{:+.1f}')}"
 
 
-def _of_one_burst(row: Row) -> str:
-    key = "mean_bounded_slowdown_paired"
-    share = 100 * row[f"{key}_largest_share"]
+def _of_one_burst(row: Row, stated: Difference) -> str:
+    """Return a sentence on a difference that one user's submissions of one week decide."""
     return (
-        f"{row['log']}, {row['policy']} with {named_row(row)['predictor']}: {share:.0f} % of the sum of absolute "
-        f"differences on the log itself belongs to one user's submissions of one week; without them the difference is "
-        f"{row[f'{key}_without_largest']:+.1f} instead of {row[key]:+.1f}; judge by the geometric mean"
+        f"{row['log']}, {row['policy']} with {named_row(row)['predictor']}: {100 * stated.largest_share:.0f} % of the "
+        f"sum of absolute differences on the log itself belongs to one user's submissions of one week; without them "
+        f"the difference is {stated.without_largest:+.1f} instead of {stated.value:+.1f}; judge by the geometric mean"
     )
 
 

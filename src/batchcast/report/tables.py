@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError
-from ..metrics.schedule import MEASURES
+from ..metrics.schedule import SCHEDULE
 from ..trace.whole_file import whole_file
 from ..units import counted
 from .accuracy import COLUMNS as FORECASTS
@@ -24,7 +24,7 @@ from .difference import named_row
 COLUMNS = (
     TableColumn("policy", "policy"),
     TableColumn("predictor", "planned with"),
-    *(TableColumn(m.name, m.heading, m.unit, more=m.more) for m in MEASURES if m.heading),
+    *(TableColumn(m.name, m.heading or m.title, m.unit, more=m.table == "more") for m in SCHEDULE if m.table),
     TableColumn("corrections", "corrections", "count", more=True),
 )
 

@@ -24,7 +24,7 @@ from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
 from ..events.machine_size import machine_of_log
 from ..machines.machine import Machine, parse_changes, vary
 from ..metrics.accuracy import SIZE_CLASSES, size_class
-from ..metrics.paired import paired_differences
+from ..metrics.paired import Difference, paired_differences
 from ..processes import in_processes
 from ..simulation.models import Nodes
 from ..simulation.on_nodes import MemoryPlan, Ordering, QueuePlan
@@ -88,8 +88,9 @@ def by_group(
 def _interval(after: np.ndarray, before: np.ndarray, burst: np.ndarray, seed: int) -> dict[str, Any]:
     group = np.unique(burst, return_inverse=True)[1]
     pair = paired_differences(after[None], before, group, np.random.default_rng(seed))[0]
-    ends = {"wait_s_difference_low": pair.low, "wait_s_difference_high": pair.high, "wait_s_verdict": pair.word()}
-    return {"wait_s_difference": pair.difference, **ends, "bursts": pair.groups}
+    # Without the largest burst's part, which is one user's: these rows are also shown to other users.
+    stated = Difference(pair.difference, pair.low, pair.high, pair.word())
+    return {"differences": {"wait_s": stated}, "bursts": pair.groups}
 
 
 def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:

@@ -17,6 +17,8 @@ import numpy as np
 
 from .. import plots
 from ..errors import UsageError
+from ..evaluation.differences import COMPARED_SCHEDULES
+from ..evaluation.resampling import OverReplicates
 from ..metrics.paired import paired_differences
 from ..predict.registry import parse_spec
 from ..simulation.policies import AGES, policy_of
@@ -50,11 +52,10 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
     -------
     list of dict
         Means over the replicates (over the log itself if there are none), under the names of the measures.
-        `NAME_difference`: difference from the reference, with `_low` and `_high` (5th and 95th percentile of the paired
-        differences over replicates) and `_ahead` (share of replicates below 0). `NAME_ratio`: the same for ratios.
-        `users_longer`: share of the users with at least 50 jobs whose mean wait is above 1.1 times that under the
-        reference. `NAME_paired...`: the difference on the log itself, with its 90 % interval over groups of one user's
-        submissions of one week (`metrics.paired`). `frontier`: no other plan of the cell, except plans with perfect
+        `replicated`: an `OverReplicates` of the paired difference from the reference, by measure. `ratios`: the same of
+        ratios. `users_longer`: share of the users with at least 50 jobs whose mean wait is above 1.1 times that under
+        the reference. `differences`: the `Difference` on the log itself, by measure, with its 90 % interval over groups
+        of one user's submissions of one week. `frontier`: no other plan of the cell, except plans with perfect
         knowledge, has a smaller mean and a smaller maximum.
 
     Raises
@@ -90,34 +91,26 @@ def _row(
         return row
     row["against"] = reference
     pairs = shown.join(theirs, on="replicate", suffix="_theirs", maintain_order="left")
-    for key in DIFFERENCES:
-        row |= over_replicates(f"{key}_difference", (pairs[key] - pairs[f"{key}_theirs"]).to_numpy(), 0.0)
-    for key in RATIOS:
-        row |= over_replicates(f"{key}_ratio", ratio(pairs[key].to_numpy(), pairs[f"{key}_theirs"].to_numpy()), 1.0)
+    row["replicated"] = {key: _change(pairs, key, "theirs") for key in DIFFERENCES}
+    row["ratios"] = {key: _ratio(pairs, key, "theirs") for key in RATIOS}
     users = np.array([_users_longer(*lists) for lists in pairs.select(_USERS).iter_rows()], dtype=float).reshape(-1, 2)
-    row |= over_replicates("users_longer", users[:, 0], 0.0) | over_replicates("worst_user_ratio", users[:, 1], 1.0)
+    row["users_longer"] = OverReplicates.of(users[:, 0], 0.0)
+    row["worst_user_ratio"] = OverReplicates.of(users[:, 1], 1.0)
     return row | _paired(mine, theirs, seed)
 
 
 _USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs", "user_wait_s_theirs")
 
 
-def over_replicates(name: str, values: np.ndarray, level: float) -> dict[str, float]:
-    """Return the mean over replicates and, for at least two, the 5th and 95th percentile and the share below
-    `level`.
-    """
-    values = values[~np.isnan(values)]
-    keys = {name: float(values.mean()) if len(values) else float("nan")}
-    if len(values) > 1:
-        low, high = np.percentile(values, [5, 95]).tolist()
-        keys |= {f"{name}_low": low, f"{name}_high": high, f"{name}_ahead": float((values < level).mean())}
-    return keys
+def _change(pairs: Any, key: str, other: str) -> OverReplicates:
+    """Returns a measure's paired differences over the replicates; the columns of the other plan end in `other`."""
+    return OverReplicates.of((pairs[key] - pairs[f"{key}_{other}"]).to_numpy(), 0.0)
 
 
-def ratio(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Return mine / theirs; NaN if theirs is 0."""
-    over: np.ndarray = np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0)
-    return over
+def _ratio(pairs: Any, key: str, other: str) -> OverReplicates:
+    """Returns a measure's paired ratios over the replicates; NaN where the other plan has 0."""
+    mine, theirs = pairs[key].to_numpy(), pairs[f"{key}_{other}"].to_numpy()
+    return OverReplicates.of(np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0), 1.0)
 
 
 def _users_longer(
@@ -147,19 +140,12 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
     if not ours or not other or ours[0][0] is None or other[0][0] is None or len(ours[0][0]) != len(other[0][0]):
         return {}
     group = np.array(ours[0][2])
-    row: dict[str, Any] = {}
-    for name, place in (("mean_wait_s", 0), ("mean_bounded_slowdown", 1)):
-        values, reference = np.array(ours[0][place]), np.array(other[0][place])
-        one = paired_differences(values[None], reference, group, np.random.default_rng(seed))[0]
-        row |= {
-            f"{name}_paired": one.difference,
-            f"{name}_paired_low": one.low,
-            f"{name}_paired_high": one.high,
-            f"{name}_paired_verdict": one.word(),
-            f"{name}_paired_largest_share": one.largest_share,
-            f"{name}_paired_without_largest": one.without,
-        }
-    return row
+    stated = {}
+    for column, measure in enumerate(COMPARED_SCHEDULES):
+        values, reference = np.array(ours[0][column]), np.array(other[0][column])
+        pair = paired_differences(values[None], reference, group, np.random.default_rng(seed))[0]
+        stated[measure.name] = pair.stated()
+    return {"differences": stated}
 
 
 def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -190,9 +176,9 @@ def ablation(table: Any) -> list[dict[str, Any]]:
     -------
     list of dict
         `without` is the word that one plan lacks, of the policy (`refresh=yes`) or the predictor (`kernel
-        point=geometric`). `NAME_difference` is the figure without the word minus the figure with it, and `NAME_ratio`
-        their ratio, so the word helps if they are above 0 and above 1. They are means over the replicates (over the log
-        itself if there are none) with `_low` and `_high`, the 5th and 95th percentile of the paired values.
+        point=geometric`). `replicated` has the figure without the word minus the figure with it, and `ratios` their
+        ratio, so the word helps if they are above 0 and above 1. Both are an `OverReplicates` by measure (of the log
+        itself if there are no replicates).
     """
     import polars as pl
 
@@ -209,11 +195,8 @@ def ablation(table: Any) -> list[dict[str, Any]]:
                 pairs = bare.join(mine, on="replicate", suffix="_with", maintain_order="left")
                 row: dict[str, Any] = {**dict(zip(CELL, map(str, cell))), "policy": plan[0], "predictor": plan[1]}
                 row |= {"without": word, "replicates": drawn.height and pairs.height}
-                less = (pairs[DIFFERENCE] - pairs[f"{DIFFERENCE}_with"]).to_numpy()
-                row |= over_replicates(f"{DIFFERENCE}_difference", less, 0.0)
-                for key in ABLATION_RATIOS:
-                    shares = ratio(pairs[key].to_numpy(), pairs[f"{key}_with"].to_numpy())
-                    row |= over_replicates(f"{key}_ratio", shares, 1.0)
+                row["replicated"] = {DIFFERENCE: _change(pairs, DIFFERENCE, "with")}
+                row["ratios"] = {key: _ratio(pairs, key, "with") for key in ABLATION_RATIOS}
                 rows.append(row)
     return rows
 
@@ -291,7 +274,7 @@ class SweepPlans(Rows):
         metric = "mean_bounded_slowdown"
         return {
             "frontier": partial(plots.tradeoff, points, "mean wait (h)", "longest wait (h)"),
-            "differences": partial(plots.differences, self.rows, metric, names),
+            "differences": partial(plots.differences, self.rows, metric, names, of="replicated"),
         }
 
 

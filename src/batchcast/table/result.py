@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from html import escape
 from typing import Any, ClassVar
 
@@ -103,12 +103,13 @@ def _one_kind(values: Any) -> list[Any]:
 
 
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Convert flat rows to columns.
+    """Convert rows to columns.
 
     Parameters
     ----------
     rows
-        Dictionaries. A missing key becomes None.
+        Dictionaries. A missing key becomes None. Objects by measure, such as `differences`, become columns named after
+        the measure: `mae_s_difference` is the value, `mae_s_difference_low` its lower end.
 
     Returns
     -------
@@ -119,7 +120,30 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     >>> by_column([{"a": 1}, {"a": 2, "b": "x"}])
     {'a': [1, 2], 'b': [None, 'x']}
     """
+    rows = [flat(row) for row in rows]
     return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
+
+
+def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row without objects, under the names of a data frame's columns.
+
+    Examples
+    --------
+    >>> from batchcast.metrics.paired import Difference
+    >>> [*flat({"jobs": 9, "differences": {"mae_s": Difference(-5.0, -8.0, -2.0)}})][:4]
+    ['jobs', 'mae_s_difference', 'mae_s_difference_low', 'mae_s_difference_high']
+    """
+    columns: dict[str, Any] = {}
+    for key, value in row.items():
+        named = {f"{measure}_{key.removesuffix('s')}": each for measure, each in value.items()} if isinstance(
+            value, Mapping) else {key: value}  # fmt: skip
+        for name, stated in named.items():
+            if not is_dataclass(stated) and not isinstance(stated, Mapping):
+                columns[name] = stated
+                continue
+            parts = stated if isinstance(stated, Mapping) else {f.name: getattr(stated, f.name) for f in fields(stated)}
+            columns |= {name if part == "value" else f"{name}_{part}": each for part, each in parts.items()}
+    return columns
 
 
 def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:

@@ -74,10 +74,11 @@ def test_changes_are_b_minus_a_with_an_interval_around_them(reports: Path) -> No
     for side in "ab":
         s = read_schedule(reports / side / "schedules" / "easy.last_2.csv")
         mean[side] = (s["start_time"] - s["submit_time"]).mean()
-    assert row["mean_wait_s_change"] == pytest.approx(mean["b"] - mean["a"])
-    assert row["wait_change_low_s"] <= row["mean_wait_s_change"] <= row["wait_change_high_s"]
+    change = row["differences"]["mean_wait_s"]
+    assert change["value"] == pytest.approx(mean["b"] - mean["a"])
+    assert change["low"] <= change["value"] <= change["high"]
     assert row["blocks"].startswith("36 groups of one user's submissions of one week")
-    assert row["wait_change_verdict"] in ("ahead", "level", "behind")
+    assert change["verdict"] in ("ahead", "level", "behind")
     assert any("loop" in text for text in found["warnings"])
 
 
@@ -91,10 +92,11 @@ def test_the_changes_of_forecasts_have_intervals_too(reports: Path, tmp_path: Pa
     found = json.loads(compare(tmp_path, "honest", "paper", "--json").stdout)["results"]
     row = next(r for r in found if r["part"] == "forecast" and r["predictor"] == "last_2")
     for metric in ("mae_s", "apa", "underestimate_rate"):
-        assert row[f"{metric}_change"] != 0
-        assert row[f"{metric}_change_low"] < row[f"{metric}_change"] < row[f"{metric}_change_high"]
+        change = row["differences"][metric]
+        assert change["value"] != 0
+        assert change["low"] < change["value"] < change["high"]
     same = next(r for r in found if r["part"] == "forecast" and r["predictor"] == "requested")
-    assert same["mae_s_change_low"] == same["mae_s_change_high"] == 0
+    assert same["differences"]["mae_s"]["low"] == same["differences"]["mae_s"]["high"] == 0
     (tmp_path / "paper" / "forecasts.csv").unlink()
     assert "No interval where a report keeps no forecasts.csv." in compare(tmp_path, "honest", "paper").stdout
     told = " ".join(compare(reports, "a", "half").stdout.split())
@@ -175,7 +177,7 @@ def test_the_page_says_the_verdict_first_and_draws_what_changed(tmp_path: Path) 
     assert "Settings that differ" in short
     assert [part.partition("<")[0] for part in parts] == ["Forecasts", "Simulated schedules", "Provenance"]
     row = next(r for r in rows(tmp_path, "a", "b")["schedule"] if r["predictor"] == "last_2")
-    assert row["mean_wait_s_change"]
+    assert row["differences"]["mean_wait_s"]
     assert "Differences in mean wait" in parts[1]
     assert "Waits, B minus A" in parts[1]
     assert "EASY with last_2" in parts[1]

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from batchcast.cli.main import cli
 from batchcast.evaluation.limits import advice_words, find_limits, limit_rows
+from batchcast.metrics.paired import Difference
 from batchcast.table import Trace
 
 
@@ -50,14 +51,14 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
     rows = {row["limits"]: row for row in document["results"]}
     advice, own = rows["advice"], rows["own"]
     for metric in ("mean_unused_core_h", "killed_beyond_own_per_thousand"):
-        assert advice[f"{metric}_difference"] == pytest.approx(advice[metric] - own[metric])
-    assert advice["mean_unused_core_h_groups"] >= 20
-    assert advice["mean_unused_core_h_difference_high"] < 0
-    assert advice["mean_unused_core_h_verdict"] == "ahead"
+        assert advice["differences"][metric]["value"] == pytest.approx(advice[metric] - own[metric])
+    assert advice["differences"]["mean_unused_core_h"]["groups"] >= 20
+    assert advice["differences"]["mean_unused_core_h"]["high"] < 0
+    assert advice["differences"]["mean_unused_core_h"]["verdict"] == "ahead"
     saved = advice["mean_unused_core_h"] - rows["rule_of_thumb"]["mean_unused_core_h"]
-    assert advice["mean_unused_core_h_rule_difference"] == pytest.approx(saved)
+    assert advice["rule_differences"]["mean_unused_core_h"]["value"] == pytest.approx(saved)
     short = CliRunner().invoke(cli, arguments).stdout
-    assert f"{advice['mean_unused_core_h_difference']:.1f} (" in short, "beside the figures themselves"
+    assert f"{advice['differences']['mean_unused_core_h']['value']:.1f} (" in short, "beside the figures themselves"
     assert "What is real" not in short
     text = " ".join(CliRunner().invoke(cli, [*arguments, "--details"]).stdout.split())
     assert "against users' limits" in text
@@ -66,7 +67,7 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
 
 def test_what_a_log_cannot_tell_from_nothing_is_not_called_saved() -> None:
     rows = limit_rows(find_limits(few_groups()))
-    assert {row["limits"]: row for row in rows}["advice"]["mean_unused_core_h_verdict"] == "unknown"
+    assert {row["limits"]: row for row in rows}["advice"]["differences"]["mean_unused_core_h"].verdict == "unknown"
     assert "which this log cannot tell from nothing" in advice_words(rows, 0.05)
 
 
@@ -83,7 +84,7 @@ def test_the_plain_rule_is_recommended_where_it_wastes_less_at_the_promised_risk
                                     ("own", 0.0, 4_914_766.0))
     ]  # fmt: skip
     rows = [{**row, "mean_unused_core_h": row["over_request_core_h"] / 2e5} for row in rows]
-    rows[0] |= {"mean_unused_core_h_rule_difference": 4.0, "mean_unused_core_h_rule_verdict": verdict}
+    rows[0]["rule_differences"] = {"mean_unused_core_h": Difference(4.0, verdict=verdict)}
     said = advice_words(rows, 0.05)
     assert ("Recommended on this log: the plain rule" in said) is is_recommended
     assert ("791,414 core-hours less unused than the advice" in said) is is_recommended

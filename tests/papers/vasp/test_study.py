@@ -111,15 +111,15 @@ def test_every_method_is_held_against_the_forest_over_systems_and_few_of_them_ha
     results = study(many, ["forest", "bayesian_ridge", "recent_mean:fields=procs"], splits=("time",), resamples=1)
     forest, _, mean = results
     assert "against" not in forest
-    assert mean["apa_difference"] == pytest.approx(mean["apa"] - forest["apa"])
+    assert mean["differences"]["apa"].value == pytest.approx(mean["apa"] - forest["apa"])
     assert mean["groups_of"] == "one system's runs"
-    assert mean["apa_difference_high"] < 0
-    assert mean["apa_verdict"] == "behind"
+    assert mean["differences"]["apa"].high < 0
+    assert mean["differences"]["apa"].verdict == "behind"
     table = differences_tables(results, "split in time")[0]
     assert [row["name"] for row in table.rows] == ["bayesian_ridge (BRR)", "recent_mean:fields=procs"]
     assert "behind" in table.rows[1]["apa_words"]
     few = study(runs, ["forest", "bayesian_ridge"], splits=("time",), resamples=1)[1]
-    assert few["apa_verdict"] == "unknown"
+    assert few["differences"]["apa"].verdict == "unknown"
     assert differences_tables(study(runs, ["bayesian_ridge"], splits=("time",), resamples=1), "x") == []
 
 

@@ -63,29 +63,30 @@ def test_every_row_has_its_difference_interval_and_word(evaluation) -> None:
     for name in ("requested", "last_2"):
         row = rows[name]
         assert row["against"] == "recent_mean"
-        assert row["mae_s_difference"] == pytest.approx(row["mae_s"] - rows["recent_mean"]["mae_s"])
-        assert row["mae_s_difference_low"] <= row["mae_s_difference"] <= row["mae_s_difference_high"]
-        assert row["apa_difference_low"] <= row["apa_difference_high"]
+        assert row["differences"]["mae_s"].value == pytest.approx(row["mae_s"] - rows["recent_mean"]["mae_s"])
+        assert row["differences"]["mae_s"].low <= row["differences"]["mae_s"].value <= row["differences"]["mae_s"].high
+        assert row["differences"]["apa"].low <= row["differences"]["apa"].high
     for row in evaluation.schedule_rows():
         if (row["policy"], row["predictor"]) != ("easy", "requested"):
             assert row["against"] == "easy, requested"
-            assert row["mean_wait_s_difference_low"] <= row["mean_wait_s_difference_high"]
-            assert row["mean_bounded_slowdown_verdict"] in ("ahead", "level", "behind")
+            assert row["differences"]["mean_wait_s"].low <= row["differences"]["mean_wait_s"].high
+            assert row["differences"]["mean_bounded_slowdown"].verdict in ("ahead", "level", "behind")
         assert row["geometric_mean_bounded_slowdown"] <= row["mean_bounded_slowdown"]
 
 
 def test_one_users_hour_decides_the_limits_error_and_is_named(evaluation) -> None:
     row = next(row for row in evaluation.accuracy_rows() if row["predictor"] == "requested")
-    assert row["mae_s_largest_share"] > 0.2
-    assert "3,000 jobs of user zoe, submitted within 1 h from" in row["mae_s_decided_by"]
-    assert "without them the difference is +" in row["mae_s_decided_by"]
+    assert row["differences"]["mae_s"].largest_share > 0.2
+    assert "3,000 jobs of user zoe, submitted within 1 h from" in row["differences"]["mae_s"].decided_by
+    assert "without them the difference is +" in row["differences"]["mae_s"].decided_by
 
 
 def test_a_private_site_names_nobody() -> None:
     log = log_with_a_burst()
     hidden = log.with_info(replace(log.info, private=True))
     scores = score(hidden, ["requested", "recent_mean"])
-    decided = [row["mae_s_decided_by"] for row in figures(scores) if "mae_s_decided_by" in row]
+    stated = [row["differences"]["mae_s"].decided_by for row in figures(scores) if "differences" in row]
+    decided = [words for words in stated if words]
     assert decided
     assert all("3,000 jobs of one user, submitted" in words and "zoe" not in words for words in decided)
     assert not {row["group"] for row in figures(scores, "user")} & {"zoe", "u0", "u29"}
@@ -114,12 +115,13 @@ def test_rows_of_a_group_have_the_interval_of_their_own_jobs() -> None:
     assert len(mine) > 1
     for row in mine:
         assert row["against"] == "recent_mean"
-        assert row["mae_s_difference"] == pytest.approx(row["mae_s"] - theirs[row["group"]]["mae_s"])
-        if row["mae_s_groups"] >= 20:
-            assert row["mae_s_difference_low"] <= row["mae_s_difference"] <= row["mae_s_difference_high"]
+        assert row["differences"]["mae_s"].value == pytest.approx(row["mae_s"] - theirs[row["group"]]["mae_s"])
+        change = row["differences"]["mae_s"]
+        if change.groups >= 20:
+            assert change.low <= change.value <= change.high
         else:
-            assert row["mae_s_verdict"] == "unknown"
-    assert any(row["mae_s_groups"] >= 20 for row in mine)
+            assert change.verdict == "unknown"
+    assert any(row["differences"]["mae_s"].groups >= 20 for row in mine)
     text = accuracy_table(rows, "honest", {}, by="month")
     assert text.columns[-1].title == "mean error against recent_mean"
     assert any(cell["mae_s_words"] for cell in text.rows)
@@ -140,10 +142,10 @@ def test_without_enough_groups_nothing_is_called_best() -> None:
     log = log_with_a_burst(0).filter(user_id=["u0", "u1"])
     evaluation = batchcast.evaluate(log, predictor="last_2,recent_mean", policy="easy")
     rows = {row["predictor"]: row for row in evaluation.accuracy_rows()}
-    if rows["last_2"]["mae_s_groups"] >= 20:
+    if rows["last_2"]["differences"]["mae_s"].groups >= 20:
         pytest.fail("the log was meant to be small")
-    assert rows["last_2"]["mae_s_verdict"] == "unknown"
-    assert np.isnan(rows["last_2"]["mae_s_difference_low"])
+    assert rows["last_2"]["differences"]["mae_s"].verdict == "unknown"
+    assert np.isnan(rows["last_2"]["differences"]["mae_s"].low)
     assert "would shorten" not in first_screen(evaluation).headline
     assert "20 are needed" in difference_blocks(list(rows.values()), (("mae_s", "mean error", "seconds"),), [])[0].note
 
@@ -151,7 +153,7 @@ def test_without_enough_groups_nothing_is_called_best() -> None:
 def test_where_no_policy_stands_clear_no_gain_is_stated() -> None:
     evaluation = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictor="last_2", policy="easy")
     rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
-    assert rows["easy", "last_2"]["mean_wait_s_verdict"] == "level"
+    assert rows["easy", "last_2"]["differences"]["mean_wait_s"].verdict == "level"
     screen = first_screen(evaluation)
     assert "No queue order that was tried is clearly better than today's" in screen.headline
     assert "batchcast limits LOG" in screen.next_step
@@ -164,7 +166,7 @@ def test_a_log_without_users_is_grouped_by_week_and_class_and_says_so() -> None:
     rows = figures(score(Trace.from_arrays(columns, LogInfo(max_procs=8.0)), ["requested", "last_2:need=1"]))
     compared = next(row for row in rows if "against" in row)
     assert compared["groups_of"] == "one week's submissions of one class of sizes (the log names no users)"
-    assert compared["mae_s_groups"] == 2 * 11
+    assert compared["differences"]["mae_s"].groups == 2 * 11
     assert compared["users_better"] != compared["users_better"]
     table = difference_blocks(rows, FORECAST, [])[0]
     assert "one week's submissions of one class of sizes" in table.caption
@@ -194,10 +196,10 @@ def test_the_same_seed_gives_the_same_interval_and_another_reference_turns_it() 
                                                              against=against).accuracy_rows()}
         for against in ("recent_mean", "recent_mean", "last_2")
     ]  # fmt: skip
-    assert rows[0]["last_2"]["mae_s_difference_low"] == rows[1]["last_2"]["mae_s_difference_low"]
+    assert rows[0]["last_2"]["differences"]["mae_s"].low == rows[1]["last_2"]["differences"]["mae_s"].low
     turned = rows[2]["recent_mean"]
     assert turned["against"] == "last_2"
-    assert turned["mae_s_difference"] == pytest.approx(-rows[0]["last_2"]["mae_s_difference"])
+    assert turned["differences"]["mae_s"].value == pytest.approx(-rows[0]["last_2"]["differences"]["mae_s"].value)
     with pytest.raises(UsageError, match=r"no 'magic' among the methods \(accepted: requested, last_2"):
         batchcast.evaluate(log, predictor="last_2", against="magic")
 
@@ -221,7 +223,8 @@ def test_the_command_line_prints_it_as_json_and_as_words(verb, metric) -> None:
     rows = [row for row in json.loads(done.stdout)["results"] if row.get("against")]
     assert rows
     for row in rows:
-        assert row[f"{metric}_difference_low"] <= row[f"{metric}_difference"] <= row[f"{metric}_difference_high"]
+        stated = row["differences"][metric]
+        assert stated["low"] <= stated["value"] <= stated["high"]
     table = CliRunner().invoke(cli, [*verb, log, "--first", "1500", "--details"], catch_exceptions=False)
     assert "What is real: differences with 90 % intervals" in table.stdout
     assert any(word in table.stdout for word in ("ahead", "level", "behind"))

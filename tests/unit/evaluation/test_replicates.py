@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import batchcast
 from batchcast.cli.main import cli
-from batchcast.evaluation.resampling import replicate, replicated
+from batchcast.evaluation.resampling import OverReplicates, replicate, replicated
 from batchcast.metrics.bursts import WEEK_S
 from batchcast.simulation import Policy, simulate
 from batchcast.table import LogInfo, Trace
@@ -57,11 +57,12 @@ def test_a_policy_that_is_the_reference_twice_is_never_ahead() -> None:
     log = weekly_log()
     keys = replicated(log, ["a", "b"], lambda trace, name: simulate(trace, Policy()), "a", 3)
     assert keys["a"] == {"replicates": 3}
-    assert (keys["b"]["mean_wait_s_replicates_low"], keys["b"]["mean_wait_s_replicates_ahead"]) == (0.0, 0.0)
+    assert keys["b"]["replicated"]["mean_wait_s"] == OverReplicates(0.0, 0.0, 0.0, 0.0)
 
 
 def test_the_command_line_prints_replicates() -> None:
     words = ["simulate", str(batchcast.demo_path()), "--first", "800", "--policy", "fcfs,easy", "--replicates", "4"]
     rows = json.loads(CliRunner().invoke(cli, [*words, "--json"], catch_exceptions=False).stdout)["results"]
-    assert rows[1]["mean_wait_s_replicates_low"] <= rows[1]["mean_wait_s_replicates_high"]
+    change = rows[1]["replicated"]["mean_wait_s"]
+    assert change["low"] <= change["value"] <= change["high"]
     assert "% of 4" in CliRunner().invoke(cli, words, catch_exceptions=False).stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.evaluation.findings import find, optimism
+from batchcast.evaluation.findings import ScheduleRow, find, optimism
 from batchcast.evaluation.validity import Verdict
 from batchcast.metrics.paired import PairedDifference
 
@@ -38,11 +38,11 @@ def test_jobs_that_one_schedule_left_out_do_not_count() -> None:
 
 @pytest.mark.parametrize(("correction", "named"), [(0.0, True), (30.0, True), (60.0, False)])
 def test_a_gain_that_the_correction_takes_back_is_not_recommended(correction: float, named: bool) -> None:
-    change = PairedDifference(-100.0, -150.0, -50.0, 9, 20).keys("mean_wait_s")
+    change = {"differences": {"mean_wait_s": PairedDifference(-100.0, -150.0, -50.0, 9, 20).stated()}}
     rows = [
-        {"policy": "easy", "predictor": "requested", "jobs": 9, "mean_wait_s": 600.0},
-        {"policy": "easy", "predictor": "last_2", "jobs": 9, "mean_wait_s": 500.0, **change},
-        {"policy": "easy", "predictor": "kernel", "jobs": 9, "mean_wait_s": 510.0, **change},
+        ScheduleRow("easy", "requested", {"jobs": 9, "mean_wait_s": 600.0}),
+        ScheduleRow("easy", "last_2", {"jobs": 9, "mean_wait_s": 500.0}, comparison=change),
+        ScheduleRow("easy", "kernel", {"jobs": 9, "mean_wait_s": 510.0}, comparison=change),
     ]
     found = find(rows, Verdict.CLOSE, lambda one, other: None, lambda rows: correction, 20.0)
     assert found is not None

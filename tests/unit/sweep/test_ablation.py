@@ -33,11 +33,12 @@ def test_pairs_that_differ_by_one_word() -> None:
     rows = {(row["policy"], row["predictor"], row["without"]): row for row in ablation(study())}
     assert set(rows) == {(LONG, "kernel", "refresh=yes"), (LONG, "kernel:point=geometric", "kernel point=geometric")}
     row = rows[LONG, "kernel", "refresh=yes"]
-    assert row["mean_bounded_slowdown_difference"] == pytest.approx((30 - 20) * 2)  # replicates 1, 2, 3
-    assert row["mean_bounded_slowdown_difference_low"] == pytest.approx(10 * 1.1)
-    assert row["mean_bounded_slowdown_difference_high"] == pytest.approx(10 * 2.9)
-    assert row["geometric_mean_bounded_slowdown_ratio"] == pytest.approx(1.5)
-    assert row["max_wait_s_ratio"] == pytest.approx(1.5)
+    change = row["replicated"]["mean_bounded_slowdown"]
+    assert change.value == pytest.approx((30 - 20) * 2)  # replicates 1, 2, 3
+    assert change.low == pytest.approx(10 * 1.1)
+    assert change.high == pytest.approx(10 * 2.9)
+    assert row["ratios"]["geometric_mean_bounded_slowdown"].value == pytest.approx(1.5)
+    assert row["ratios"]["max_wait_s"].value == pytest.approx(1.5)
     assert row["replicates"] == 3
 
 

@@ -111,10 +111,11 @@ def test_the_comparison_pairs_replicates_and_jobs(tasks: list[Task], tmp_path: P
     by = {(r, p, k): v for r, p, k, v in
           table.select("replicate", "policy", "predictor", "mean_bounded_slowdown").iter_rows()}  # fmt: skip
     less = [by[k, "easy-sjbf", "actual"] - by[k, "easy", "requested"] for k in (1, 2)]
-    assert mine["mean_bounded_slowdown_difference"] == pytest.approx(sum(less) / 2)
-    assert min(less) <= mine["mean_bounded_slowdown_difference_low"] <= mine["mean_bounded_slowdown_difference_high"]
+    change = mine["replicated"]["mean_bounded_slowdown"]
+    assert change.value == pytest.approx(sum(less) / 2)
+    assert min(less) <= change.low <= change.high
     on_itself = by[0, "easy-sjbf", "actual"] - by[0, "easy", "requested"]
-    assert mine["mean_bounded_slowdown_paired"] == pytest.approx(on_itself)
+    assert mine["differences"]["mean_bounded_slowdown"].value == pytest.approx(on_itself)
     assert any(row["frontier"] for row in rows.values())
     with pytest.raises(UsageError, match="accepted: easy, requested; easy, actual"):
         compare(table, "easy")

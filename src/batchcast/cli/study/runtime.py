@@ -81,11 +81,11 @@ def command(
     the run time of one job that is not in LOG, learned from all of LOG.
     """
     from ...errors import NoAnswer, UsageError
-    from ...evaluation.accuracy import figures, score
+    from ...evaluation.accuracy import figures, measures_of, score
     from ...predict.registry import split_specs
     from ...report.accuracy import accuracy_table, planned_table
     from ...report.blocks import Block, TableColumn
-    from ...report.difference import FORECAST, FORECAST_MEMORY, beside, difference_blocks
+    from ...report.difference import beside, difference_blocks
 
     target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"
@@ -131,7 +131,7 @@ def command(
             why = f"no job to score: {never_ran} of the selection {_unscored(of_memory)}"
             raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
         results += [{**row, **named} for row in overall + grouped]
-        measures = FORECAST_MEMORY if of_memory else FORECAST
+        measures = measures_of(scores.per)
         tables.append(beside(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
         explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
         explained += planned_table(scores.planned)

@@ -215,18 +215,19 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
     lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
     for r in rows:
         waits = [span(_number(r[name]), "-") for name in ("recorded_s", "now_s", "then_s")]
-        pair = {f"mean_wait_s_difference{end}": r[f"wait_s_difference{end}"] for end in ("", "_low", "_high")}
-        lines.append([r["by"], r["group"], str(r["jobs"]), *waits, _interval(pair, "mean_wait_s")])
+        lines.append([r["by"], r["group"], str(r["jobs"]), *waits, _interval(r, "wait_s")])
     print_columns(lines, left=2, indent="  ")
     echo(f"  BY ARRIVAL, WITH THE ORDER: {WHAT_IT_IS}.")
 
 
 def _interval(row: Mapping[str, Any], key: str) -> str:
     """Return a difference with its interval; waits in minutes."""
+    from ...metrics.paired import Difference
+
     unit = 60.0 if key.endswith("_s") else 1.0
-    middle, low, high = (_number(row[f"{key}_difference{end}"]) / unit for end in ("", "_low", "_high"))
-    word = " min" if unit > 1 else ""
-    return f"{middle:+.1f}{word}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
+    stated = Difference.of(row, key) or Difference(math.nan)
+    ends = f" ({stated.low / unit:+.1f} to {stated.high / unit:+.1f})" if stated.has_interval else ""
+    return f"{stated.value / unit:+.1f}{' min' if unit > 1 else ''}{ends}"
 
 
 ADVICE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -184,8 +185,9 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
     scored[test] = True
     keys = compared(runs.trace, scored, group, values, AGAINST, ("apa", "mae_s"), seed)
     words = {"groups_of": "one system's runs"} if by_system else {}
-    return {spec: {name: value for name, value in row.items() if not name.endswith("_decided_by")} | words
-            for spec, row in keys.items()}  # fmt: skip
+    for row in keys.values():
+        row["differences"] = {name: replace(one, decided_by="") for name, one in row.get("differences", {}).items()}
+    return {spec: row | words for spec, row in keys.items()}
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:

@@ -129,13 +129,19 @@ class Calibrated:
         self.inner.observe(event, at)
 
     def drawn_and_steady(
-        self, trace: Trace, protocol: str = "honest", procs: str = "req", tick: Callable[[int], None] | None = None
+        self,
+        trace: Trace,
+        protocol: str = "honest",
+        procs: str = "req",
+        tick: Callable[[int], None] | None = None,
+        answers: Forecasts | None = None,
     ) -> tuple[Forecasts, np.ndarray]:
         """Predict a whole log with a fresh method; also return the bounds (n, levels) without randomization.
 
-        For predictors with a batch method; one compiled pass. Calls `tick(done)` now and then.
+        For predictors with a batch method; one compiled pass. Calls `tick(done)` now and then. `answers` are the
+        forecasts of the method that is calibrated, if they are known already.
         """
-        answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
+        answers = answers or self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)
         certain = np.maximum(limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT], math.inf), 1.0)
         log = LogOfCalibration(

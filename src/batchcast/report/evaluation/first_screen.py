@@ -15,7 +15,7 @@ from ...evaluation.evaluation import LEARN_JOBS, Evaluation
 from ...evaluation.findings import Findings
 from ...evaluation.recommend import recommended_settings, settings_toml
 from ...evaluation.validity import Verdict
-from ...metrics.paired import paired_differences
+from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..blocks import Tone, shown
 from ..figures import span
@@ -113,7 +113,7 @@ def first_screen(evaluation: Evaluation) -> FirstScreen:
 
 def _gain_headline(findings: Findings) -> str:
     """Return the headline about the best schedule: its gain, the interval, and the error of the simulation."""
-    today = span(findings.today["mean_wait_s"])
+    today = span(findings.today.mean_wait_s)
     if findings.idle:
         return f"Jobs hardly wait today ({today} on average), so no other queue order can gain much."
     if findings.best is None or findings.gain is None:
@@ -121,7 +121,7 @@ def _gain_headline(findings: Findings) -> str:
             f"No queue order that was tried is clearly better than today's, under which jobs wait {today} on average."
         )
     gain = findings.gain
-    what = order_words(findings.best["policy"], findings.best["predictor"])
+    what = order_words(findings.best.policy, findings.best.predictor)
     interval = "" if math.isnan(gain.low_s) else f" (90 % interval {_range(-gain.high_s, -gain.low_s)})"
     head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-gain.change_s)}{interval}"
     if gain.optimism_s >= 60:  # else readers ask why the row of the table says more
@@ -179,19 +179,20 @@ def _based_on(evaluation: Evaluation) -> str:
 
 def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
     """Return the bars of mean waits; each interval belongs to the change against today's order."""
-    today = float(findings.today["mean_wait_s"])
-    rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
+    today = findings.today.mean_wait_s
+    rows = {(row.policy, row.predictor): row for row in evaluation.schedules()}
     names = {"today": "today", "order": "by time limits", "forecasts": "by predictions",
              "perfect knowledge": "perfect knowledge"}  # fmt: skip
     bars = []
     for step in findings.steps:
         wait = step.mean_wait_s
-        row = rows.get((step.policy, step.predictor), {})
-        low, high = (today + float(row.get(f"mean_wait_s_difference_{end}", math.nan)) for end in ("low", "high"))
-        first = step.name == "today"
-        method = plan_words(findings.today) if first else f"{policy_words(step.policy)}, {method_words(step.predictor)}"
-        change = math.nan if first else wait - today
-        bars.append(Bar(names[step.name], method, wait, change, *((math.nan, math.nan) if first else (low, high))))
+        if step.name == "today":
+            words = plan_words(step.policy, step.predictor)
+            bars.append(Bar(names[step.name], words, wait, math.nan, math.nan, math.nan))
+            continue
+        change = rows[step.policy, step.predictor].wait_change or Difference(math.nan)
+        method = f"{policy_words(step.policy)}, {method_words(step.predictor)}"
+        bars.append(Bar(names[step.name], method, wait, wait - today, today + change.low, today + change.high))
     return bars
 
 
@@ -204,10 +205,9 @@ def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
     bars = []
     for place, row in enumerate(rows):
         base = reference.get(str(row.get("against", "")), math.nan)
-        low, high = (base + float(row.get(f"mae_s_difference_{end}", math.nan)) for end in ("low", "high"))
-        error = float(row["mae_s"])
+        change, error = Difference.of(row, "mae_s") or Difference(math.nan), float(row["mae_s"])
         bars.append(Bar(method_words(row["predictor"]), row["predictor"], error,
-                        error - first if place else math.nan, low, high))  # fmt: skip
+                        error - first if place else math.nan, base + change.low, base + change.high))  # fmt: skip
     return bars
 
 
@@ -297,7 +297,7 @@ def _step_with_gain(findings: Findings) -> str:
     best = findings.best
     if best is None:
         return "`batchcast limits LOG` lists the time limits to suggest to users; keep today's queue order."
-    settings = recommended_settings(best["policy"], best["predictor"])
+    settings = recommended_settings(best.policy, best.predictor)
     if settings is None:
         return (
             "run `batchcast machine capture -o machine.toml` on the cluster, then evaluate with `--machine "
@@ -328,10 +328,10 @@ def price(findings: Findings) -> str:
         return ""
     best, today = findings.best, findings.today
     parts = []
-    longest, now = best.get("p95_wait_s", 0.0), today.get("p95_wait_s", 0.0)
+    longest, now = best.measures["p95_wait_s"], today.measures["p95_wait_s"]
     if longest > 1.02 * now:
         parts.append(f"5 % of the jobs would wait {span(longest)} or more, against {span(now)} today")
-    worse = best.get("users_worse")
+    worse = best.comparison.get("users_worse")
     if worse is not None and worse == worse and worse > 0:
         parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
     return f"The price: {'; '.join(parts)}." if parts else ""

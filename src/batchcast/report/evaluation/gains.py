@@ -9,7 +9,6 @@ from typing import Any
 
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
-from ...metrics.paired import Difference
 from ...predict.protocol import named
 from ...simulation.models import ORACLE, YARDSTICK
 from ..blocks import Choices, Figure
@@ -93,16 +92,13 @@ def row_marks(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "_policy": row.get("policy", ""), "_predictor": row.get("predictor", "")}
 
 
-Row = Mapping[str, Any]
-
-
-def plan_words(row: Row) -> str:
+def plan_words(policy: str, predictor: str) -> str:
     """Return a policy and its predictor as text.
 
-    >>> plan_words({"policy": "easy", "predictor": "requested"})
+    >>> plan_words("easy", "requested")
     "EASY with users' limits"
     """
-    return f"{policy_words(row['policy'])} with {named(row['predictor'])}"
+    return f"{policy_words(policy)} with {named(predictor)}"
 
 
 def harm_words(evaluation: Evaluation) -> list[str]:
@@ -111,16 +107,14 @@ def harm_words(evaluation: Evaluation) -> list[str]:
     if found is None or not found.believed or found.idle:
         return []
     worse = [
-        row
-        for row in evaluation.schedule_rows()
-        if row["predictor"] not in (YARDSTICK, ORACLE) and row["mean_wait_s"] > (1 + SAME) * found.today["mean_wait_s"]
-        and ((wait := Difference.of(row, "mean_wait_s")) is None or wait.verdict == "behind")
+        plan_words(row.policy, row.predictor)
+        for row in evaluation.schedules()
+        if row.predictor not in (YARDSTICK, ORACLE) and row.mean_wait_s > (1 + SAME) * found.today.mean_wait_s
+        and (row.wait_change is None or row.wait_change.verdict == "behind")
     ]  # fmt: skip
     if not worse:
         return []
-    return [
-        f"Forecasts can also do harm: {' and '.join(map(plan_words, worse))} would make jobs wait longer than today."
-    ]
+    return [f"Forecasts can also do harm: {' and '.join(worse)} would make jobs wait longer than today."]
 
 
 PLAIN = {

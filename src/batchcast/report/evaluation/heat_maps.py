@@ -213,7 +213,7 @@ def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
         return None
     ran = {(o.policy, o.predictor): o for o in evaluation.outcomes}
     row = found.forecast
-    policy, predictor = (row["policy"], row["predictor"]) if row else (step.policy, step.predictor)
+    policy, predictor = (row.policy, row.predictor) if row else (step.policy, step.predictor)
     return ran[policy, YARDSTICK], ran[policy, predictor]
 
 

@@ -13,6 +13,7 @@ from ...evaluation.evaluation import Evaluation
 from ...events.recorded import outcome
 from ...metrics.curves import busy_share
 from ...metrics.paired import Difference
+from ...metrics.schedule import SCHEDULE as MEASURES
 from ...predict.protocol import named
 from ...report import figures
 from ...simulation.models import ORACLE, YARDSTICK
@@ -33,22 +34,23 @@ NAMING = (
     TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
     TableColumn("predictor", "planned with", "text", "what the schedule takes a job's run time to be"),
 )
+
+
+def _columns(*names: str) -> list[TableColumn]:
+    """Return the columns of measures of a schedule, by name."""
+    return [TableColumn(m.name, m.title, m.unit, m.meaning) for m in MEASURES if m.name in names]
+
+
 SCHEDULE_COLUMNS = (
     *NAMING,
-    TableColumn("mean_wait_s", "mean wait", "seconds", "start - submission"),
+    *_columns("mean_wait_s"),
     TableColumn("_change", "against today", "difference", "the change in mean wait, with its 90 % interval"),
-    TableColumn(
-        "mean_bounded_slowdown", "mean slowdown", "number", "bounded: max(1, (wait + run) / max(run, 10 s)), tau = 10 s"
-    ),
+    *_columns("mean_bounded_slowdown"),
     TableColumn("users_worse", "users worse off", "share", "users whose mean wait is longer than today"),
 )
 MORE_COLUMNS = (
     *NAMING,
-    TableColumn("median_wait_s", "median wait", "seconds", "half of the jobs wait no longer"),
-    TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait"),
-    TableColumn("median_bounded_slowdown", "median slowdown", "number", "bounded, median"),
-    TableColumn("utilization", "utilization", "share", "processor time used / (machine x first submit to last end)"),
-    TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job"),
+    *_columns("median_wait_s", "p95_wait_s", "median_bounded_slowdown", "utilization", "backfilled_share"),
     TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them"),
 )
 

@@ -23,6 +23,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import BatchcastError, NoAnswer, Refused, UsageError
@@ -154,6 +155,10 @@ def rounded(figures: Mapping[str, Any], least: int = 2) -> dict[str, Any]:
 
 
 def _two_digits(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return rounded(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value == 0:
         return value
     digits = 1 - math.floor(math.log10(abs(value)))

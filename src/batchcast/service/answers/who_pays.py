@@ -160,8 +160,7 @@ def _by_size(
             row |= {f"{who}_mean_wait_s": _mean(wait[arm]), f"{who}_mean_bounded_slowdown": _mean(slowdown[arm])}
         for key, values in (("mean_wait_s", wait), ("mean_bounded_slowdown", slowdown)):
             one = arm_difference(values[mask], drawn[mask], group[mask], np.random.default_rng(seed))
-            row |= {f"{key}_difference": one.difference, f"{key}_difference_low": one.low}
-            row |= {f"{key}_difference_high": one.high, f"{key}_word": one.word()}
+            row["differences"] = {**row.get("differences", {}), key: one.stated()}
             row |= {"groups": one.groups, "why_no_interval": one.why_not}
         results.append(rounded(row, least))
     return results

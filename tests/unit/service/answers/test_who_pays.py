@@ -49,7 +49,7 @@ def test_short_jobs_gain_and_long_ones_pay(tmp_path: Path) -> None:
     short, long = rows["user", "short"], rows["user", "long"]
     assert short["then_s"] < short["now_s"]
     assert long["then_s"] >= long["now_s"]
-    assert short["wait_s_difference"] == pytest.approx(short["then_s"] - short["now_s"])
+    assert short["differences"]["wait_s"].value == pytest.approx(short["then_s"] - short["now_s"])
     assert short["recorded_s"] == 60.0
     assert short["jobs"] == 120
 

@@ -114,14 +114,14 @@ def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp
     own, planned = (row for row in rows if row["part"] == "simulated" and row["size"] == "all")
     assert (own["policy"], planned["policy"], planned["planned"]) == ("own limits", "planned limits", 34)
     assert planned["mean_wait_s"] < own["mean_wait_s"]
-    assert planned["mean_wait_s_difference"] == pytest.approx(planned["mean_wait_s"] - own["mean_wait_s"])
+    assert planned["differences"]["mean_wait_s"].value == pytest.approx(planned["mean_wait_s"] - own["mean_wait_s"])
     assert {row["size"] for row in rows if row["part"] == "simulated"} == {"all", "2-4", "5-16"}
     assert validity.verdict
     users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
     assert users == []  # eight jobs each, where one job's luck would decide
     sizes = {row["group"]: row for row in rows if row["part"] == "group" and row["by"] == "size class"}
     assert sizes["2-4"]["bursts"] == 5  # five users, each every 50 minutes, so there is no interval
-    assert math.isnan(sizes["2-4"]["wait_s_difference_low"])
+    assert math.isnan(sizes["2-4"]["differences"]["wait_s"].low)
 
 
 def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: Path) -> None:
@@ -134,9 +134,10 @@ def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: P
     users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
     assert {(row["jobs"], row["bursts"]) for row in users} == {(48, 48)}
     for row in users:
-        assert row["wait_s_difference"] == pytest.approx(row["then_s"] - row["now_s"])
-        assert row["wait_s_difference_low"] <= row["wait_s_difference"] <= row["wait_s_difference_high"]
-    assert {row["wait_s_verdict"] for row in users} & {"ahead", "behind"}
+        assert row["differences"]["wait_s"].value == pytest.approx(row["then_s"] - row["now_s"])
+        change = row["differences"]["wait_s"]
+        assert change.low <= change.value <= change.high
+    assert {row["differences"]["wait_s"].verdict for row in users} & {"ahead", "behind"}
 
 
 def test_the_order_of_a_past_week_is_by_the_forecasts_of_then(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a measure is declared, once: its key, unit and direction, how it is computed, and its words in tables and pages.
+
+`metrics.schedule`, `metrics.accuracy` and `metrics.wait` declare the measures. Rows of results, tables, comparisons,
+pictures and studies take them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Unit = Literal["seconds", "memory", "share", "number", "ratio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure.
+
+    Attributes
+    ----------
+    name
+        The key in rows, such as `mean_wait_s`.
+    unit
+        The unit, which decides how a value is shown.
+    title
+        The name in sentences, pictures and pages.
+    of
+        Computes the measure from an object such as `metrics.schedule.Waits`; the values of all jobs if `is_mean`.
+    is_mean
+        Whether the measure is the mean of one value per job. Only such measures have intervals.
+    more_is_better
+        Whether a larger value is better.
+    heading
+        The heading in tables of the terminal. Default: `title`.
+    meaning
+        What the measure says, for the reader of a page.
+    table
+        Whether tables of schedules or forecasts show the measure: always, only with all columns (`more`), or never.
+    """
+
+    name: str
+    unit: Unit
+    title: str
+    of: Callable[[Any], Any] = float
+    is_mean: bool = False
+    more_is_better: bool = False
+    heading: str = ""
+    meaning: str = ""
+    table: Literal["always", "more", ""] = "always"
+
+
+def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
+    """Compute measures; all are NaN if the sample has no jobs.
+
+    Parameters
+    ----------
+    measures
+        The measures, such as `metrics.accuracy.FORECAST`.
+    sample
+        What the functions of these measures take, such as `metrics.accuracy.Errors`.
+
+    Returns
+    -------
+    dict
+        The number of jobs as `jobs`, and each measure by name.
+
+    Examples
+    --------
+    >>> from batchcast.metrics.accuracy import FORECAST, Errors
+    >>> measured(FORECAST[:1], Errors(np.array([10.0, 30.0]), np.array([20.0, 30.0])))
+    {'jobs': 2, 'mae_s': 5.0}
+    """
+    if not sample.jobs:
+        return {"jobs": 0, **{each.name: float("nan") for each in measures}}
+    values = ((each.name, each.of(sample)) for each in measures)
+    return {"jobs": sample.jobs, **{name: float(np.mean(value)) for name, value in values}}
