@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..metrics.bursts import WEEK_S
+from ..metrics.measure import OverReplicates
 from ..processes import in_processes
 from ..simulation import Schedule
 from ..table import Nominal, Trace, Values
@@ -21,41 +20,6 @@ from .differences import COMPARED_SCHEDULES
 DROPPED = 0.01
 METRICS = tuple(measure.name for measure in COMPARED_SCHEDULES)
 Simulate = Callable[[Trace, str], Schedule]
-
-
-@dataclass(frozen=True, slots=True)
-class OverReplicates:
-    """A figure over replicates of a log.
-
-    Attributes
-    ----------
-    value
-        The mean over the replicates.
-    low, high
-        The 5th and the 95th percentile, NaN with fewer than two replicates.
-    ahead
-        The share of the replicates below the level at which nothing changes, NaN with fewer than two replicates.
-    """
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    ahead: float = math.nan
-
-    @classmethod
-    def of(cls, values: np.ndarray, level: float) -> OverReplicates:
-        """Summarize one value per replicate; NaN is ignored.
-
-        Examples
-        --------
-        >>> OverReplicates.of(np.array([-1.0, 3.0]), 0.0).ahead
-        0.5
-        """
-        values = values[~np.isnan(values)]
-        if len(values) < 2:
-            return cls(float(values[0]) if len(values) else math.nan)
-        low, high = np.percentile(values, [5, 95]).tolist()
-        return cls(float(values.mean()), low, high, float((values < level).mean()))
 
 
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:

@@ -2,11 +2,12 @@
 """How a measure is declared, once: its key, unit and direction, how it is computed, and its words in tables and pages.
 
 `metrics.schedule`, `metrics.accuracy` and `metrics.wait` declare the measures. Rows of results, tables, comparisons,
-pictures and studies take them from there.
+pictures and studies take them from there. `OverReplicates` is a figure over replicates of a log.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -78,3 +79,38 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
         return {"jobs": 0, **{each.name: float("nan") for each in measures}}
     values = ((each.name, each.of(sample)) for each in measures)
     return {"jobs": sample.jobs, **{name: float(np.mean(value)) for name, value in values}}
+
+
+@dataclass(frozen=True, slots=True)
+class OverReplicates:
+    """A figure over replicates of a log.
+
+    Attributes
+    ----------
+    value
+        The mean over the replicates.
+    low, high
+        The 5th and the 95th percentile, NaN with fewer than two replicates.
+    ahead
+        The share of the replicates below the level at which nothing changes, NaN with fewer than two replicates.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    ahead: float = math.nan
+
+    @classmethod
+    def of(cls, values: np.ndarray, level: float) -> OverReplicates:
+        """Summarize one value per replicate; NaN is ignored.
+
+        Examples
+        --------
+        >>> OverReplicates.of(np.array([-1.0, 3.0]), 0.0).ahead
+        0.5
+        """
+        values = values[~np.isnan(values)]
+        if len(values) < 2:
+            return cls(float(values[0]) if len(values) else math.nan)
+        low, high = np.percentile(values, [5, 95]).tolist()
+        return cls(float(values.mean()), low, high, float((values < level).mean()))

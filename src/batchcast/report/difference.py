@@ -15,9 +15,8 @@ import numpy as np
 
 from ..evaluation.accuracy import measures_of
 from ..evaluation.differences import COMPARED_SCHEDULES
-from ..evaluation.resampling import OverReplicates
 from ..metrics.curves import cdf_gap
-from ..metrics.measure import Measure
+from ..metrics.measure import Measure, OverReplicates
 from ..metrics.paired import LEAST_GROUPS, Difference
 from ..metrics.wait import COMPARED
 from ..predict.protocol import named

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ..evaluation.resampling import OverReplicates
+from ..metrics.measure import OverReplicates
 from ..metrics.paired import DECIDES, Difference
 from ..units import counted
 from .blocks import Block, Table, TableColumn

@@ -18,7 +18,7 @@ import numpy as np
 from .. import plots
 from ..errors import UsageError
 from ..evaluation.differences import COMPARED_SCHEDULES
-from ..evaluation.resampling import OverReplicates
+from ..metrics.measure import OverReplicates
 from ..metrics.paired import paired_differences
 from ..predict.registry import parse_spec
 from ..simulation.policies import AGES, policy_of

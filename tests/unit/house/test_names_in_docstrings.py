@@ -17,7 +17,7 @@ REFERENCE = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 EXAMPLES = {
     *("C2H6", "CD", "Fe", "_pv", "grp_", "min_X", "swf_N", "wing_012", "wing_013"),
-    *("Mine.predict", "NAME_difference", "NAME_ratio", "NAME_speedup"),
+    *("Mine.predict", "NAME_speedup"),
     *("_in_time", "busy_kwh", "idle_kwh", "off_kwh", "over_180_min", "told_1h_80", "unfinished_runs"),
     *("difflib", "np.convolve", "np.correlate"),
 }

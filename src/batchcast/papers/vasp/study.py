@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ...evaluation.differences import Keys, burst_groups, compared
 from ...events.recorded import events
 from ...events.state import SystemState
-from ...metrics.accuracy import accuracy, best_relative_error, precision_recall, relative_accuracy
+from ...metrics.accuracy import APA, MAE, accuracy, best_relative_error, precision_recall, relative_accuracy
 from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
 from ...report.blocks import Table, TableColumn
@@ -183,7 +183,7 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
     }
     scored = np.zeros(len(runs.trace), dtype=bool)
     scored[test] = True
-    keys = compared(runs.trace, scored, group, values, AGAINST, ("apa", "mae_s"), seed)
+    keys = compared(runs.trace, scored, group, values, AGAINST, (APA, MAE), seed)
     words = {"groups_of": "one system's runs"} if by_system else {}
     for row in keys.values():
         row["differences"] = {name: replace(one, decided_by="") for name, one in row.get("differences", {}).items()}
