@@ -406,9 +406,9 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
     minutes.
 
     `beyond` counts 90 % times later than limits imply, `beyond_margin` those later by more than the product's margin;
-    `furthest_min` is the largest excess in minutes (negative: all are earlier). `started_later` counts jobs that started
-    later than limits imply, and `started_later_margin` those later by more than the margin: `Queue.latest` does not know
-    drained nodes, reservations, whole nodes and later jobs of higher priority.
+    `furthest_min` is the largest excess in minutes (negative: all are earlier). `started_later` counts jobs that
+    started later than limits imply, and `started_later_margin` those later by more than the margin: `Queue.latest`
+    does not know drained nodes, reservations, whole nodes and later jobs of higher priority.
     """
     errors, worst = [], (0.0, "")
     held: list[bool] = []

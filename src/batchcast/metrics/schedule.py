@@ -141,7 +141,7 @@ class Waits:
     @cached_property
     def percentiles(self) -> list[float]:
         """The median, the 95th and the 99th percentile of the waits, with linear interpolation."""
-        return np.percentile(self.wait, [50, 95, 99]).tolist()
+        return [float(wait) for wait in np.percentile(self.wait, [50, 95, 99])]
 
     @cached_property
     def slowdown(self) -> np.ndarray:

@@ -76,7 +76,9 @@ def gpu_switches(ways: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     asked = next((way for way in ways if way["what"] == AS_REQUESTED), None)
     lines: dict[str, str] = {}
-    for way in ways if asked is not None else ():
+    if asked is None:
+        return []
+    for way in ways:
         if (way["gpus"], way["gpu_type"]) != (asked["gpus"], asked["gpu_type"]) and way["what"] not in lines:
             start, end = (_moved(way[key] - asked[key]) for key in ("by_90_start_s", "likely_end_s"))
             hours = way["gpu_hours"] - asked["gpu_hours"]

@@ -130,7 +130,7 @@ class _Nodes:
         try:
             names = expand(job["node_list"] or "")
         except UsageError:
-            names = []
+            names = ()
         here = np.array([self.place[name] for name in names if name in self.place], int)
         if names:
             self._hold(here, np.full(len(here), _procs(job) / len(names)), _end(job, self.at))
