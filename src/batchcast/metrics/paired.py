@@ -270,8 +270,10 @@ class Difference:
         if stated is None or isinstance(stated, cls):
             return stated
         # A row of a report's JSON, which has null for NaN.
-        parts: dict[str, Any] = {**stated}
-        return cls(**{name: math.nan if part is None and name != "groups" else part for name, part in parts.items()})
+        parts: dict[str, Any] = {
+            name: math.nan if part is None and name != "groups" else part for name, part in stated.items()
+        }
+        return cls(**parts)
 
     @property
     def is_known(self) -> bool:
