@@ -181,17 +181,17 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chos
     first = max(0, cut - MOST_PAST)
     past = trace.take(np.arange(first, cut))
     submit, wait, run = outcome(past)
-    known = submit + wait + run <= float(trace.submit_time[cut])
-    if int(known.sum()) < LEAST_PAST:
+    has_ended = submit + wait + run <= float(trace.submit_time[cut])
+    if int(has_ended.sum()) < LEAST_PAST:
         return _Chosen((), cut, 0)
 
     def errors(sets: Sequence[tuple[str, ...]]) -> list[float]:
-        forecasts = _replayed(past, {"+".join(names): names for names in sets}, known, procs)
-        return [float(np.nanmean(np.abs(forecasts["+".join(names)] - run)[known])) for names in sets]
+        forecasts = _replayed(past, {"+".join(names): names for names in sets}, has_ended, procs)
+        return [float(np.nanmean(np.abs(forecasts["+".join(names)] - run)[has_ended])) for names in sets]
 
     size = tuple(name for name in SIZE if name == "procs" or name in columns)
     rest = [name for name in columns if name not in size]
-    usual = min([*errors([FIELDS]), _limits(past, known)])
+    usual = min([*errors([FIELDS]), _limits(past, has_ended)])
     chosen, best = size, errors([size])[0]
     while rest and len(chosen) < len(size) + MOST_ADDED:
         tried = errors([(name, *chosen) for name in rest])
@@ -199,7 +199,7 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chos
         if not tried[least] < best * (1 - LEAST_GAIN / 5):
             break
         best, chosen = tried[least], (rest.pop(least), *chosen)
-    return _Chosen(chosen if best <= (1 - LEAST_GAIN) * usual else (), cut, int(known.sum()))
+    return _Chosen(chosen if best <= (1 - LEAST_GAIN) * usual else (), cut, int(has_ended.sum()))
 
 
 def _limits(past: Trace, known: np.ndarray) -> float:

@@ -222,21 +222,22 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     """Return a sentence on what the limits would have saved and cost, and on the rule of thumb if it is better."""
     by_rule = {row["limits"]: row for row in rows}
     advice, own = by_rule["advice"], by_rule["own"]
-    asked, left = own["over_request_core_h"], advice["over_request_core_h"]
-    saved = 1.0 - left / asked if asked > 0 else 0.0
+    own_unused, advice_unused = own["over_request_core_h"], advice["over_request_core_h"]
+    saved = 1.0 - advice_unused / own_unused if own_unused > 0 else 0.0
     extra = advice[KILLED]
-    kept = f"{'within' if extra <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}"
+    risk_words = f"{'within' if extra <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}"
     plain = ""
     if recommended_rule(rows, risk) == "rule_of_thumb":
         thumb = by_rule["rule_of_thumb"]
         plain = (
             f" Recommended on this log: the plain rule, 1.25 times the longest of the last ten jobs. It leaves "
-            f"{left - thumb['over_request_core_h']:,.0f} core-hours less unused than the advice, and ends "
+            f"{advice_unused - thumb['over_request_core_h']:,.0f} core-hours less unused than the advice, and ends "
             f"{thumb[KILLED]:.1f} of 1,000 jobs early, also within the accepted {1000.0 * risk:g}."
         )
     return (
-        f"Suggested limits request {asked - left:,.0f} core-hours less than the users' limits ({saved:.0%} of the "
-        f"unused ones{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, {kept}.{plain}"
+        f"Suggested limits request {own_unused - advice_unused:,.0f} core-hours less than the users' limits "
+        f"({saved:.0%} of the unused ones{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, "
+        f"{risk_words}.{plain}"
     )
 
 

@@ -113,37 +113,37 @@ def with_new_jobs(trace: Trace, jobs: Sequence[Mapping[str, Any]], at: float) ->
     >>> rows.tolist(), both.nominal("user_id").decode()[-1], both.procs().tolist()[-1]
     ([2], 'eve', 4.0)
     """
-    known = trace.take(np.flatnonzero(trace.submit_time <= at))
-    if not len(known):
+    earlier = trace.take(np.flatnonzero(trace.submit_time <= at))
+    if not len(earlier):
         raise UsageError(f"--new: at={at:g} is before the log's first submission")
     columns: dict[str, Any] = {}
     given = [{"submit_time": at, **job} for job in jobs]
-    if "req_procs" not in known.names:
-        columns["req_procs"] = np.append(known.procs(), [job.get("req_procs", math.nan) for job in given])
-    for name in dict.fromkeys([*known.names, *(name for job in given for name in job)]):
+    if "req_procs" not in earlier.names:
+        columns["req_procs"] = np.append(earlier.procs(), [job.get("req_procs", math.nan) for job in given])
+    for name in dict.fromkeys([*earlier.names, *(name for job in given for name in job)]):
         values = [job.get(name) for job in given]
         if name == "job_id":
-            before = known.job_id
+            before = earlier.job_id
             is_text = before.dtype.kind in "UO"
             new: Any = [f"new {k}" for k in range(len(jobs))] if is_text else before.max() + 1 + np.arange(len(jobs))
             columns[name] = np.append(before, new)
         elif name not in columns:
-            columns[name] = _longer(known, name, values)
-    return Trace(columns, known.info, is_sorted=True), np.arange(len(known), len(known) + len(jobs))
+            columns[name] = _longer(earlier, name, values)
+    return Trace(columns, earlier.info, is_sorted=True), np.arange(len(earlier), len(earlier) + len(jobs))
 
 
-def _longer(known: Trace, name: str, values: list[Any]) -> Any:
+def _longer(earlier: Trace, name: str, values: list[Any]) -> Any:
     """Return a column of the log with the values of new jobs behind it; None is unknown."""
-    before = known.column(name) if name in known.names else None
+    before = earlier.column(name) if name in earlier.names else None
     if before is not None:
         is_text = isinstance(before, Nominal)
     else:
         is_text = DECLARED[name].kind == "nominal" if name in DECLARED else any(isinstance(v, str) for v in values)
     if not is_text:
-        numbers = np.full(len(known), math.nan) if before is None else before
+        numbers = np.full(len(earlier), math.nan) if before is None else before
         return np.append(numbers, [_number(name, value) for value in values])  # type: ignore[arg-type]
     if not isinstance(before, Nominal):
-        before = Nominal(np.full(len(known), -1, np.int32), ())
+        before = Nominal(np.full(len(earlier), -1, np.int32), ())
     categories = list(before.categories)
     places = {str(value): k for k, value in enumerate(categories)}
     codes = []

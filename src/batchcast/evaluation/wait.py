@@ -73,14 +73,14 @@ def chance_figures(
     if chances is not None:
         at = transforms(chances, wait)
         figures["good_likeliest"] = float(good(likeliest_point(chances), wait, run).mean())
-        kept = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
+        is_inside = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
     else:
         figures["good_likeliest"] = nothing
-        kept = {}
+        is_inside = {}
     for level in (80, 90):
-        shares = kept_by_window(kept[level], WINDOW) if level in kept else np.array([nothing])
+        shares = kept_by_window(is_inside[level], WINDOW) if level in is_inside else np.array([nothing])
         figures |= {
-            f"interval_{level}": float(kept[level].mean()) if level in kept else nothing,
+            f"interval_{level}": float(is_inside[level].mean()) if level in is_inside else nothing,
             f"interval_{level}_low": float(shares.min()),
             f"interval_{level}_high": float(shares.max()),
         }
@@ -88,8 +88,8 @@ def chance_figures(
         so_long = forecasts.points >= least
         figures[f"told_{name}_jobs"] = int(so_long.sum())
         for level in (80, 90):
-            held = level in kept and so_long.any()
-            figures[f"told_{name}_{level}"] = float(kept[level][so_long].mean()) if held else nothing
+            held = level in is_inside and so_long.any()
+            figures[f"told_{name}_{level}"] = float(is_inside[level][so_long].mean()) if held else nothing
     return figures
 
 

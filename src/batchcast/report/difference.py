@@ -317,25 +317,25 @@ def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kin
     unit, size = _unit(ordered.values()) if kind == "seconds" else ("", 1.0)
     data = []
     for verdict, (symbol, slot) in _SYMBOLS.items():
-        mine = {name: one for name, one in ordered.items() if one.verdict == verdict}
+        mine = {name: stated for name, stated in ordered.items() if stated.verdict == verdict}
         if not mine:
             continue
-        halves = [one.high - one.value for one in mine.values()]
+        halves = [stated.high - stated.value for stated in mine.values()]
         data.append(
             {
                 "type": "scatter",
                 "name": VERDICTS[verdict],
                 "meta": {"slot": slot},
                 "mode": "markers",
-                "x": [one.value / size for one in mine.values()],
+                "x": [stated.value / size for stated in mine.values()],
                 "y": list(mine),
                 "error_x": {"type": "data", "array": [half / size if half == half else 0.0 for half in halves]},
                 "marker": {"symbol": symbol, "size": 10},
-                "customdata": [difference_words(one, kind) for one in mine.values()],
+                "customdata": [difference_words(stated, kind) for stated in mine.values()],
                 "hovertemplate": "%{y}: %{customdata}",
             }
         )
-    words = [f"{name}: {difference_words(one, kind)}" for name, one in ordered.items()]
+    words = [f"{name}: {difference_words(stated, kind)}" for name, stated in ordered.items()]
     axis = f"{title} minus that of {against}{f', {unit}' if unit else ''}"
     layout = {
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero", "zeroline": True, "zerolinewidth": 2},

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
-class Asked(NamedTuple):
+class Wording(NamedTuple):
     """How tables and sentences describe what jobs request: rules by name, columns, and what is compared."""
 
     heading: str
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
         return [{**row, **{key: self.rules[row[key]] for key in known}} for row, known in zip(rows, keys)]
 
 
-TIME = Asked(
+TIME = Wording(
     "Limits",
     {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' limits"},
     TIME_MEASURES,
@@ -69,7 +69,7 @@ TIME = Asked(
     ),
     TableColumn("latest_limit_s", "of the latest job", "seconds"),
 )
-MEMORY = Asked(
+MEMORY = Wording(
     "Memory requests",
     {
         "advice": "advice at the risk",
@@ -101,29 +101,29 @@ MEMORY = Asked(
 )
 
 
-def advice_table(asked: Asked, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
+def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
     """Return rows of `evaluation.limits` or `.memory_limits` as a table; `by` adds the group and its latest request."""
-    columns = [c for c in asked.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
+    columns = [c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
     if by is not None:
         columns = [replace(column, more=column.more or column.key == "spent_over_used") for column in columns]
-        columns = [TableColumn("group", by), *columns, asked.latest]
+        columns = [TableColumn("group", by), *columns, wording.latest]
     per = rows[0].get("per", "job")
     each = f" a {per}" if per != "job" else ""
-    heading = f"{asked.heading}{each} at a risk of {risk:.0%}{f' by {by}' if by else ''} · known at submission"
-    table = Table(heading, columns, asked.named(rows))
-    return table if by is not None else beside(table, table.rows, asked.measures)
+    heading = f"{wording.heading}{each} at a risk of {risk:.0%}{f' by {by}' if by else ''} · known at submission"
+    table = Table(heading, columns, wording.named(rows))
+    return table if by is not None else beside(table, table.rows, wording.measures)
 
 
-def advice_differences(asked: Asked, rows: Sequence[Row]) -> list[Block]:
+def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
     """Return how the rules differ from the users' own requests, and advice from the usual rule, with intervals."""
-    blocks = difference_blocks(asked.named(rows), asked.measures, [asked.rule])
+    blocks = difference_blocks(wording.named(rows), wording.measures, [wording.rule])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     words = [
         f"{measure.title} {said}"
-        for measure in asked.measures
+        for measure in wording.measures
         if (said := difference_words(Difference.of(advice, measure.name, "rule_differences"), measure.unit)) is not None
     ]
-    return [*blocks, *([f"Advice against {asked.rules['rule_of_thumb']}: {'; '.join(words)}."] if words else [])]
+    return [*blocks, *([f"Advice against {wording.rules['rule_of_thumb']}: {'; '.join(words)}."] if words else [])]
 
 
 def limit_blocks(evaluation: Evaluation) -> list[Block]:
@@ -131,11 +131,11 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
     rows = evaluation.limit_rows()
     if not rows:
         return []
-    asked = {row["limits"]: span(row["median_limit_s"]) for row in rows}
+    medians = {row["limits"]: span(row["median_limit_s"]) for row in rows}
     words = (
         "Limits to advise: the time that 19 of 20 such jobs keep, learned from each user's own jobs as they end. "
-        f"Half of the jobs would then ask for {asked['advice']} or less; today half ask for {asked['own']} or less. "
-        f"{advice_words(rows, RISK)} The usual rule, 1.25 times the longest of the last ten, stands beside it; "
+        f"Half of the jobs would then ask for {medians['advice']} or less; today half ask for {medians['own']} or less"
+        f". {advice_words(rows, RISK)} The usual rule, 1.25 times the longest of the last ten, stands beside it; "
         "`batchcast limits LOG --by user` lists the limits by user, account, queue or application."
     )
     return [words, advice_table(TIME, rows, RISK), *advice_differences(TIME, rows)]

@@ -17,7 +17,7 @@ Cells = Sequence[Mapping[str, Any]]
 
 def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block], list[Block]]:
     """Return the tables of an outage that was simulated on a log: the asked start first, then the best starts."""
-    asked, best = rows[0], next(row for row in rows if row["verdict"] == "best")
+    requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
     shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
     columns = [
@@ -38,26 +38,26 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
         TableColumn("now_s", "mean wait without", "seconds"),
         TableColumn("then_s", "with the outage", "seconds"),
     ]
-    blocks: list[Block] = [_advice(asked, best, len(rows) == 1), table]
+    blocks: list[Block] = [_advice(requested, best, len(rows) == 1), table]
     return blocks + ([Table("Whose jobs wait longer at the asked start", whose, some)] if some else []), (
         [] if len(shown) == len(rows) or details else [Callout("--details shows every start.")]
     )
 
 
-def _advice(asked: Mapping[str, Any], best: Mapping[str, Any], alone: bool) -> Callout:
+def _advice(requested: Mapping[str, Any], best: Mapping[str, Any], alone: bool) -> Callout:
     """Return the sentence that says which start delays the least work, and how surely."""
     text = (
-        f"Starting at {asked['start']}, the outage delays {counted(asked['delayed_jobs'])} of "
-        f"{counted(asked['delayed_users'], 'user')}, by {_hours(asked, 'delayed_hours')} processor-hours. "
+        f"Starting at {requested['start']}, the outage delays {counted(requested['delayed_jobs'])} of "
+        f"{counted(requested['delayed_users'], 'user')}, by {_hours(requested, 'delayed_hours')} processor-hours. "
     )
     if alone:
         return Callout(f"{text}No other start was simulated.", "note")
-    if asked is best:
+    if requested is best:
         return Callout(f"{text}No start of that week delays less work.", "good")
     text += f"Of that week, {best['start']} delays the least work"
-    if asked["verdict"] == "behind":
-        return Callout(f"{text}: {_hours(asked, 'more_than_best_hours')} processor-hours less.", "note")
-    return Callout(f"{text}, but the difference is not certain: {_hours(asked, 'more_than_best_hours')}.", "note")
+    if requested["verdict"] == "behind":
+        return Callout(f"{text}: {_hours(requested, 'more_than_best_hours')} processor-hours less.", "note")
+    return Callout(f"{text}, but the difference is not certain: {_hours(requested, 'more_than_best_hours')}.", "note")
 
 
 def _against(row: Mapping[str, Any]) -> str:
@@ -85,7 +85,7 @@ def _more(rows: Cells, shown: Cells) -> str:
 
 def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Block], list[Block]]:
     """Return the tables of an outage on a live machine: what it holds at the asked start and the best others."""
-    asked, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
+    requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
     shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [
         {**row, "start": _when(row["start_s"]), "waiting": _range(row, "held_waiting"),
@@ -103,15 +103,17 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Bl
     ]
     table = Table("What the outage holds, the asked start first", columns, cells, _more(rows, shown))
     text = (
-        f"Starting at {_when(asked['start_s'])}, the outage holds {_range(asked, 'held_waiting')} waiting jobs; "
-        f"{asked['running_past']:.0f} running jobs will not be over, {asked['running_past_by_limit']} at most. "
+        f"Starting at {_when(requested['start_s'])}, the outage holds "
+        f"{_range(requested, 'held_waiting')} waiting jobs; "
+        f"{requested['running_past']:.0f} running jobs will not be over, "
+        f"{requested['running_past_by_limit']} at most. "
     )
-    sure = asked["cost_hours_low"] > best["cost_hours_high"]
-    if asked is best or asked["cost_hours"] <= best["cost_hours"]:
+    sure = requested["cost_hours_low"] > best["cost_hours_high"]
+    if requested is best or requested["cost_hours"] <= best["cost_hours"]:
         text += "No later start of that week costs less."
     else:
         text += f"{_when(best['start_s'])} costs less ({_hours(best, 'cost_hours')} processor-hours instead of "
-        text += f"{_hours(asked, 'cost_hours')}{'' if sure else '; the intervals overlap'})."
+        text += f"{_hours(requested, 'cost_hours')}{'' if sure else '; the intervals overlap'})."
     blocks: list[Block] = [Callout(text, "note"), table]
     if held:
         whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs held", "count"),

@@ -82,8 +82,8 @@ def carry_state(
     `risk_budget`. O(jobs present + new).
     """
     s, old = state.record[0], state.arrays
-    place = np.full(len(state.jobs), -1, np.int64)
-    place[present] = np.arange(len(present))
+    new_index = np.full(len(state.jobs), -1, np.int64)
+    new_index[present] = np.arange(len(present))
     jobs = np.concatenate([state.jobs[present], new])
     moved = make_state(jobs, total, memory=memory, log_size=len(state.log), **_rules(state))
     arrays = moved.arrays
@@ -93,23 +93,23 @@ def carry_state(
     queue = _queued(state)
     waiting = len(queue)
     arrays["slots"][:waiting] = queue
-    arrays["slots"]["job"][:waiting] = place[queue["job"]]
+    arrays["slots"]["job"][:waiting] = new_index[queue["job"]]
     arrays["blocks"][: -(-waiting // BLOCK)] = _minima(queue)
     arrays["plan"][: s["running"]] = old["plan"][: s["running"]]
-    arrays["plan"]["job"][: s["running"]] = place[old["plan"]["job"][: s["running"]]]
+    arrays["plan"]["job"][: s["running"]] = new_index[old["plan"]["job"][: s["running"]]]
     endings = old["endings"][: s["ending"]].copy()
-    endings["item"] = place[endings["item"]]
+    endings["item"] = new_index[endings["item"]]
     if state.rules["event_order"][0] != PYSS:
         endings["tie"] = endings["item"]
     arrays["endings"][: len(endings)] = endings
     instant = old["instant"][s["instant_first"] : s["instant_end"]]
-    arrays["instant"][: len(instant)] = place[instant]
+    arrays["instant"][: len(instant)] = new_index[instant]
     steps = old["profile"][s["first_step"] : s["steps"]]
     arrays["profile"][: len(steps)] = steps
     newest = np.flatnonzero(queue["job"] == old["slots"]["job"][s["newest"]]) if waiting else np.zeros(0, np.int64)
     moved.record["newest"] = newest[0] if len(newest) else 0
     moved.record["tail"], moved.record["instant_end"], moved.record["steps"] = waiting, len(instant), len(steps)
-    moved.record["job"] = place[s["job"]] if s["phase"] == PREDICTED else 0
+    moved.record["job"] = new_index[s["job"]] if s["phase"] == PREDICTED else 0
     moved.record["next_submit"] = np.searchsorted(present, s["next_submit"])
     return moved
 

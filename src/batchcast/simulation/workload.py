@@ -89,23 +89,25 @@ def make_workload(
         raise InputError(
             f"{trace.info.source}: the machine's size is unknown", hint="--procs-total N or --procs-total peak"
         )
-    run, width, asked = trace.run_time, trace.procs(procs), trace.req_time
+    run, width, req_time = trace.run_time, trace.procs(procs), trace.req_time
     no_run, no_procs = np.isnan(run), np.isnan(width)
     too_wide = width > np.floor(size)
-    kept = ~no_run & ~no_procs
+    is_included = ~no_run & ~no_procs
     left_out = {"no run time": int(no_run.sum()), "no processors": int((no_procs & ~no_run).sum())}
     notes: list[str] = []
-    count = int((too_wide & kept).sum())
+    count = int((too_wide & is_included).sum())
     if wide == "drop":
-        kept &= ~too_wide
+        is_included &= ~too_wide
         left_out["wider than the machine"] = count
     elif wide == "widen" and count:
-        size = float(width[kept].max())
+        size = float(width[is_included].max())
         notes.append(f"machine widened to its widest job, {size:.0f} processors")
     elif count:
         notes.append(f"{count} jobs cut to the machine's {size:.0f} processors")
-    rows = np.flatnonzero(kept)
-    run, request, request_notes = _requests(run[rows], asked[rows], asked, kill, default_request, trace.info.source)
+    rows = np.flatnonzero(is_included)
+    run, request, request_notes = _requests(
+        run[rows], req_time[rows], req_time, kill, default_request, trace.info.source
+    )
     cores = np.minimum(np.ceil(width[rows]), np.floor(size)).astype(np.int64)
     return Workload(rows, trace.submit_time[rows], cores, run, request, int(size), left_out, (*notes, *request_notes))
 

@@ -164,17 +164,17 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
     """
     import polars as pl
 
-    place = Path(folder)
-    if not (place / "tasks.parquet").is_file() or not any(place.glob("results/log=*/*.parquet")):
-        raise NoAnswer(f"{place}: no results of a study", hint="batchcast sweep STUDY.toml -o FOLDER")
+    root = Path(folder)
+    if not (root / "tasks.parquet").is_file() or not any(root.glob("results/log=*/*.parquet")):
+        raise NoAnswer(f"{root}: no results of a study", hint="batchcast sweep STUDY.toml -o FOLDER")
     columns = ["log", *TEXT, *WHOLE, *MEASURES, "task_s", *(LISTS if lists else ())]
-    declared = pl.scan_parquet(place / "tasks.parquet").select("key", "place")
-    found = pl.scan_parquet(
-        place / "results" / "*" / "*.parquet", hive_partitioning=True, hive_schema={"log": pl.String}
+    declared = pl.scan_parquet(root / "tasks.parquet").select("key", "place")
+    stored = pl.scan_parquet(
+        root / "results" / "*" / "*.parquet", hive_partitioning=True, hive_schema={"log": pl.String}
     )
-    table = found.select(columns).unique("key").join(declared, on="key").sort("place").drop("place").collect()
+    table = stored.select(columns).unique("key").join(declared, on="key").sort("place").drop("place").collect()
     if not table.height:
-        raise NoAnswer(f"{place}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")
+        raise NoAnswer(f"{root}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")
     return table
 
 

@@ -213,7 +213,7 @@ def run(
     waiting, suspects = deque(tasks), deque[Task]()
     flight = _Flight(pool, perform)
     failed: list[Failed] = []
-    kept = 0
+    stored = 0
     while waiting or suspects or flight.tasks:
         if suspects:
             if not flight.tasks and flight.takes(suspects[0]):
@@ -235,9 +235,9 @@ def run(
                 tell(outcome)
             else:
                 keep(outcome)
-                kept += 1
-        tick(kept + len(failed))
-    return Ran(kept, failed)
+                stored += 1
+        tick(stored + len(failed))
+    return Ran(stored, failed)
 
 
 class _Flight:

@@ -245,8 +245,8 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
     wait = schedule.wait_time
     slowdown = bounded_slowdown(wait, schedule.run_time)
     user = trace.nominal("user_id").codes[schedule.rows]
-    known = user[user >= 0]
-    count = np.bincount(known)
+    known_users = user[user >= 0]
+    count = np.bincount(known_users)
     there = np.flatnonzero(count)
     jobs: dict[str, Any] = {"job_wait_s": None, "job_bounded_slowdown": None, "job_group": None}
     if with_jobs:
@@ -256,7 +256,7 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
         "geometric_mean_bounded_slowdown": geometric_mean(slowdown),
         "user": there,
         "user_jobs": count[there],
-        "user_wait_s": np.bincount(known, wait[user >= 0])[there],
+        "user_wait_s": np.bincount(known_users, wait[user >= 0])[there],
         **jobs,
     }
 

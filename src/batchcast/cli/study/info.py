@@ -155,31 +155,31 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    each = "" if found["per"] == "job" else f" a {found['per']}"
-    share = _percent(found["copied"], "of the jobs that have both")
+def _memory(facts: Mapping[str, Any]) -> list[dict[str, str]]:
+    each = "" if facts["per"] == "job" else f" a {facts['per']}"
+    share = _percent(facts["copied"], "of the jobs that have both")
     copy = f"not measured: it equals the request in {share}, so predictors ignore it"
-    middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
-    use = f"{counted(found['measured'])}, median {middle}{each}, largest {largest}"
-    asked = f"{counted(found['asked'])}, median {format_memory(found['median_asked_kib'])}{each}"
+    middle, largest = (format_memory(facts[f"{which}_used_kib"]) for which in ("median", "largest"))
+    use = f"{counted(facts['measured'])}, median {middle}{each}, largest {largest}"
+    asked = f"{counted(facts['asked'])}, median {format_memory(facts['median_asked_kib'])}{each}"
     rows = {
-        "asked": asked if found["asked"] else "no job has a memory request",
+        "asked": asked if facts["asked"] else "no job has a memory request",
         "used at the peak": copy
-        if found["copied"] >= 0.9
+        if facts["copied"] >= 0.9
         else use
-        if found["measured"]
+        if facts["measured"]
         else "no job has a measurement",
     }
-    if found["both"]:
-        both = f"of the request, over {found['both']:,} jobs that have both"
+    if facts["both"]:
+        both = f"of the request, over {facts['both']:,} jobs that have both"
         rows |= {
-            "used, in all": _percent(found["used_total"], both),
-            "used > 100 %": _percent(found["above"], "of them"),
+            "used, in all": _percent(facts["used_total"], both),
+            "used > 100 %": _percent(facts["above"], "of them"),
         }
-    if found["zeros"]:
-        rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0, which counts as unknown"
-    if found["out_of_memory"]:
-        rows["out of memory"] = f"{found['out_of_memory']:,} jobs, which needed more than they got"
+    if facts["zeros"]:
+        rows["not measured"] = f"{facts['zeros']:,} jobs have a use of 0, which counts as unknown"
+    if facts["out_of_memory"]:
+        rows["out of memory"] = f"{facts['out_of_memory']:,} jobs, which needed more than they got"
     return [{"what": what, "value": value} for what, value in rows.items()]
 
 

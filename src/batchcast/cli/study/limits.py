@@ -66,20 +66,20 @@ def command(
         settings |= {"memory": True, "floor_mib": least, "step_mib": multiple, "node_mib": node}
     else:
         settings |= {"floor_s": least, "step_s": multiple}
-    asked = MEMORY if memory else TIME
-    with progress(f"Computing {asked.heading.lower()}", len(log.trace)) as tick:
+    wording = MEMORY if memory else TIME
+    with progress(f"Computing {wording.heading.lower()}", len(log.trace)) as tick:
         given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
-        found = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
+        result = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
     if as_json:
-        emit(document("limits", describe_log(log.trace), settings, log.warnings, found.rows))
+        emit(document("limits", describe_log(log.trace), settings, log.warnings, result.rows))
         return
-    rows, groups = ([row for row in found.rows if ("by" in row) == grouped] for grouped in (False, True))
-    tables = [advice_table(asked, rows, risk), *([advice_table(asked, groups, risk, by)] if groups else [])]
+    rows, groups = ([row for row in result.rows if ("by" in row) == grouped] for grouped in (False, True))
+    tables = [advice_table(wording, rows, risk), *([advice_table(wording, groups, risk, by)] if groups else [])]
     name = log_as_typed()
     next_step = f"batchcast evaluate {name} -o report/  (what another order would gain)"
     if by is None:
         next_step = f"batchcast limits {name}{' --memory' * memory} --by user  (who could save most)"
-    show_tables(tables, details, advice_differences(asked, rows), headline=found.words, next_step=next_step)
+    show_tables(tables, details, advice_differences(wording, rows), headline=result.words, next_step=next_step)
 
 
 def _time(name: str, text: str | None) -> float:

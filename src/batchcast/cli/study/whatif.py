@@ -150,17 +150,17 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     workers = workers_for(given["workers"], len(log.trace))
     options = {"procs": log.procs, "replicates": replicates, "seed": given["seed"], "workers": workers}
     with progress("Simulating grown logs", None) as tick:
-        found = growth(log.trace, plan, share, **options, tick=tick)
+        grown = growth(log.trace, plan, share, **options, tick=tick)
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plan.machines), "demand": share, "replicates": replicates}
-        settings |= {"target_s": target, "smallest": smallest(found.rows, target)} if target == target else {}
-        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *found.notes], found.rows))
+        settings |= {"target_s": target, "smallest": smallest(grown.rows, target)} if target == target else {}
+        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
         return
-    columns, rows, note = growth_columns(found.rows)
-    table = Table("Waits with grown work", columns, rows, f"{note} {found.notes[0]}.")
+    columns, rows, note = growth_columns(grown.rows)
+    table = Table("Waits with grown work", columns, rows, f"{note} {grown.notes[0]}.")
     show_tables([table], given["details"])
     if target == target:
-        for word, name in smallest(found.rows, target).items():
+        for word, name in smallest(grown.rows, target).items():
             which = "the present machine" if name == NOW else name or "no variant"
             echo(f"users react {word}: {which} keeps 90 % of waits below {span(target)}")
 
@@ -183,17 +183,17 @@ def _reserve(given: dict[str, Any]) -> None:
     planned.names(machine)
     workers = workers_for(given["workers"], len(log.trace))
     with progress("Simulating the starts", len(planned.starts()) + 1) as tick:
-        found = outage(log.trace, machine, planned, procs=log.procs, workers=workers, tick=tick)
+        result = outage(log.trace, machine, planned, procs=log.procs, workers=workers, tick=tick)
     if given["as_json"]:
         settings = {**log.settings, "reserve": given["reserve"]}
-        results = [*found.rows, *({"part": "group", **row} for row in found.groups)]
-        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *found.notes], results))
+        results = [*result.rows, *({"part": "group", **row} for row in result.groups)]
+        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *result.notes], results))
         return
-    for line in found.notes:
+    for line in result.notes:
         say(f"note: {line}")
     from ...report.outage import outage_blocks
 
-    blocks, more = outage_blocks(found.rows, found.groups, given["details"])
+    blocks, more = outage_blocks(result.rows, result.groups, given["details"])
     show_tables(blocks, given["details"], more)
 
 

@@ -45,11 +45,11 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
         The colouring, the user with most processor time first (ties: the lower name), None where no user is known;
         and the places.
     """
-    known = users.is_known()
-    if not known.any():
+    is_named = users.is_known()
+    if not is_named.any():
         return None, []
-    time = np.bincount(users.codes[known], held[known], len(users.categories))
-    here = np.bincount(users.codes[known], minlength=len(users.categories)) > 0
+    time = np.bincount(users.codes[is_named], held[is_named], len(users.categories))
+    here = np.bincount(users.codes[is_named], minlength=len(users.categories)) > 0
     ranked = sorted(np.flatnonzero(here).tolist(), key=lambda code: -time[code])
     first = ranked[:MOST_USERS]
     series: list[Mapping[str, Any]] = [
@@ -57,7 +57,7 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
         for place, code in enumerate(first)
     ]
     rest = len(ranked) - len(first)
-    if rest or not known.all():
+    if rest or not is_named.all():
         series.append({"name": f"others ({rest} users)" if rest else "others", **OTHERS})
     place_of = {code: place for place, code in enumerate(first)}
     return Colouring("whose it is", "whose", series), [place_of.get(code, len(first)) for code in users.codes.tolist()]

@@ -105,7 +105,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
     -----
     `tests/naive/implied.py` is a slow version. O(n log n) and some microseconds per refusal.
     """
-    found: list[Cap] = []
+    caps: list[Cap] = []
     explained = held.copy()
     most = {
         (of, what): peaks_of(queue, codes, size) for of, codes in groups.items() for what, size in queue.counted.items()
@@ -124,10 +124,10 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
                 if cap.name or of == widest_of(queue, groups, of, what, cap.value):
                     best = cap, level if not cap.name else np.where(codes == int(cap.name), level, np.nan)
         if best is None:
-            return found
-        found.append(best[0])
+            return caps
+        caps.append(best[0])
         explained |= best[1] > best[0].value
-    return found
+    return caps
 
 
 def limits_of(caps: Sequence[Cap]) -> Limits:
@@ -170,13 +170,13 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     """Return the examined instant (n,) at which a job of a known group was refused; NaN for none."""
     at = np.full(len(codes), np.nan)
     wait = queue.start - queue.submit
-    asked = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
+    candidates = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
     rooms = [_Room.of(queue, size, there) for size, there in queue.held]
     spare = rooms if queue.nodes is None else [*rooms, _Room.of(queue, queue.nodes, queue.nodes_there)]
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     for share in (np.arange(LOOKS) + 0.5) / LOOKS if queue.alone else ():
-        left = asked[np.isnan(at[asked])]
+        left = candidates[np.isnan(at[candidates])]
         instant = queue.submit[left] + share * (wait[left] - PATIENCE_S)
         last = np.searchsorted(starts, instant, side="right") - 1  # the job itself starts after it
         quiet = (last < 0) | (starts[last + 1] - starts[last] >= OUTAGE_S)
@@ -185,14 +185,14 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
         left, instant = left[room], instant[room]
         room = np.logical_and.reduce([each.has_beside_others(codes, left, instant) for each in spare])
         at[left[room]] = instant[room]
-    left = asked[np.isnan(at[asked])]
+    left = candidates[np.isnan(at[candidates])]
     first, last = np.searchsorted(starts, queue.submit[left]), np.searchsorted(starts, queue.start[left] - PATIENCE_S)
     for row, begin, end in zip(left.tolist(), first.tolist(), last.tolist(), strict=True):
         others = order[begin : min(end, begin + PASSERS)]
         instant = queue.start[others[passes(queue, codes, others, row)]]
         if len(instant):
-            one = np.full(len(instant), row)
-            instant = instant[np.logical_and.reduce([each.has(one, instant) for each in rooms])]
+            repeated = np.full(len(instant), row)
+            instant = instant[np.logical_and.reduce([each.has(repeated, instant) for each in rooms])]
             at[row] = instant[0] if len(instant) else np.nan
     return at
 

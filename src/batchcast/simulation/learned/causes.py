@@ -64,57 +64,57 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     simulated = np.full(len(trace), np.nan)
     simulated[schedule.rows] = schedule.start_time
     start = submit + wait
-    known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
+    is_known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
     names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
     codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    place = np.array([codes[name] for name in names])
-    found = np.zeros((len(trace), len(KINDS)))
+    partition = np.array([codes[name] for name in names])
+    seconds = np.zeros((len(trace), len(KINDS)))
     for pool, capacity in pools_of(machine, codes):
-        rows = np.flatnonzero(known & np.isin(place, pool))
+        rows = np.flatnonzero(is_known & np.isin(partition, pool))
         queue = Queue(
             np.minimum(eligible, start)[rows], start[rows], (start + run)[rows], size[rows], trace.req_time[rows],
             capacity,
         )  # fmt: skip
-        found[rows] = by_cause(queue, place[rows], simulated[rows], rest[rows])
-        found[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
-    hours, cores = found / 3600.0, found * np.nan_to_num(size)[:, None] / 3600.0
+        seconds[rows] = by_cause(queue, partition[rows], simulated[rows], rest[rows])
+        seconds[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
+    hours, cores = seconds / 3600.0, seconds * np.nan_to_num(size)[:, None] / 3600.0
     whole, whole_cores = (part[:, : len(SHORTER)].sum() or np.nan for part in (hours, cores))
     return [
         Cause(
             kind, says, float(hours[:, k].sum()), float(cores[:, k].sum()), float(hours[:, k].sum() / whole),
-            float(cores[:, k].sum() / whole_cores), int((found[:, k] > 0).sum()),
+            float(cores[:, k].sum() / whole_cores), int((seconds[:, k] > 0).sum()),
         )
         for k, (kind, says) in enumerate({**SHORTER, **LONGER}.items())
     ]  # fmt: skip
 
 
-def by_cause(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
+def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
     """Return seconds (n, kinds) of each judged job's waiting time, in the order of `KINDS`."""
-    n = len(place)
-    found = np.zeros((n, len(KINDS)))
+    n = len(partition)
+    seconds = np.zeros((n, len(KINDS)))
     begun, left = np.maximum(simulated, queue.submit), np.isnan(simulated)
-    found[~left, 0] = (np.minimum(begun, queue.start) - queue.submit)[~left]
-    found[left, KINDS.index("left out")] = (queue.start - queue.submit)[left]
+    seconds[~left, 0] = (np.minimum(begun, queue.start) - queue.submit)[~left]
+    seconds[left, KINDS.index("left out")] = (queue.start - queue.submit)[left]
     state = _State.of(queue)
     late, early = (np.flatnonzero(mask) for mask in (judged & (begun < queue.start), judged & (begun > queue.start)))
-    first = _first_passed(queue, place, late, begun)
+    first = _first_passed(queue, partition, late, begun)
     room = state.running + state.waiting <= queue.capacity
     idle = ~room & (state.running + state.head <= queue.capacity)
     a, b = begun[late], queue.start[late]
-    found[late, 1] = state.between(room, a, b)
-    found[late, 2] = (b - first) - state.between(room, first, b)
-    found[late, 3] = state.between(idle, a, first)
+    seconds[late, 1] = state.between(room, a, b)
+    seconds[late, 2] = (b - first) - state.between(room, first, b)
+    seconds[late, 3] = state.between(idle, a, first)
     for size in np.unique(queue.size[late]).tolist():
         some = queue.size[late] == size
         fits = ~room & ~idle & (state.running + size <= queue.capacity)
-        found[late[some], 4] = state.between(fits, a[some], first[some])
-    found[late, 5] = np.maximum((b - a) - found[late, 1:5].sum(axis=1), 0.0)
+        seconds[late[some], 4] = state.between(fits, a[some], first[some])
+    seconds[late, 5] = np.maximum((b - a) - seconds[late, 1:5].sum(axis=1), 0.0)
     over = state.at(state.running, queue.start[early]) > queue.capacity
-    turn = ~over & _before_turn(queue, place, early)
+    turn = ~over & _before_turn(queue, partition, early)
     for kind, some in (("more", over), ("turn", turn), ("later", ~over & ~turn)):
-        found[early[some], KINDS.index(kind)] = (begun - queue.start)[early[some]]
-    found[~judged] = 0.0
-    return found
+        seconds[early[some], KINDS.index(kind)] = (begun - queue.start)[early[some]]
+    seconds[~judged] = 0.0
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
