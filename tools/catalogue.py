@@ -12,7 +12,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from batchcast.formats.slurm.reasons import WORDS
+from batchcast.formats.slurm.reasons import A_LIMIT, NODES_DOWN, PARTS, WORDS
 from batchcast.service.answers.answer import STALE
 from batchcast.service.answers.fair_share import SENTENCES as PASSES
 from batchcast.service.answers.questions import NOT_YET
@@ -31,9 +31,9 @@ ALSO = (
     *("an administrator's action", "never: it cannot start as it is", "the end of what holds it back"),
     *("as requested", "with the suggested limit", "with the suggested limit and memory"),
     *("half the size", "twice the size"),
-    *("the limit's own queue", "the end of what is reserved"),
+    *("the end of jobs under the same limit", "the end of what is reserved"),
 )
-SENTENCES = (*STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED, *PASSES)
+SENTENCES = (A_LIMIT, NODES_DOWN, *PARTS, *STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED, *PASSES)
 
 
 def wanted() -> Catalog:

@@ -83,6 +83,28 @@ def test_what_to_change_is_seen_on_a_telephone(tab: Any, site: Server) -> None:
     assert max(tall) < 200, "no row stands empty"
 
 
+CUT = """[...document.querySelectorAll('main *')].filter(e => !e.closest('svg, thead, .unseen, .u-wrap') &&
+    !e.closest('[aria-labelledby=hour]') && e.offsetWidth && (e.getBoundingClientRect().right > innerWidth + 1 ||
+    e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1)).map(e => e.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("name", PAGES)
+def test_on_a_phone_nothing_is_cut(tab: Any, site: Server, waiting: str, name: str, language: str) -> None:
+    """Only the heat map of weekdays scrolls: its eight columns do not fit, and its row names stay in view."""
+    target = PAGES[name].replace("JOB", waiting)
+    tab.open(f"{site.shown}/{target}{'&' if '?' in target else '?'}lang={language}", width=390)
+    assert tab.run(CUT) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_name_of_an_uploaded_script_has_room(tab: Any, site: Server, width: int) -> None:
+    tab.open(f"{site.shown}/script", width=width)
+    assert tab.run("document.querySelector('[type=file]').offsetWidth") >= 250
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_bars_of_running_jobs_can_be_read(tab: Any, site: Server, width: int) -> None:

@@ -210,6 +210,8 @@ def limit_of(name: str) -> str:
     return "account" if "PerAccount" in name or "PerAcct" in name else "user"
 
 
+A_LIMIT = "a limit of %(whose)s on %(what)s%(per)s is reached"
+NODES_DOWN = "nodes that it needs are drained or down: %(nodes)s"
 _LIMIT_OF = {"Assoc": "the account or association", "QOS": "the QOS", "Job": "one job"}
 _LIMIT_ON = {
     "Cpu": "processors",
@@ -223,6 +225,28 @@ _LIMIT_ON = {
     "Submit": "submitted jobs",
     "BB": "burst buffer",
 }
+_PER = ("User", "Account", "Job", "Node")
+PARTS = (*_LIMIT_OF.values(), *_LIMIT_ON.values(), "resources", *(f" per {word.lower()}" for word in _PER))
+"""The parts of a sentence about a limit, for the catalogue of translations."""
+
+
+def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
+    """Return the sentence that explains a reason and the values to fill in; None for a reason with fixed words.
+
+    Examples
+    --------
+    >>> reason_parts("QOSMaxCpuPerUserLimit")[1]
+    {'whose': 'the QOS', 'what': 'processors', 'per': ' per user'}
+    """
+    name = word(reason)
+    if name == "ReqNodeNotAvail" and rule(reason) is Rule.ADMIN:
+        return NODES_DOWN, {"nodes": _unavailable(reason)}
+    whose = next((words for key, words in _LIMIT_OF.items() if name.startswith(key)), "")
+    if name in WORDS or not whose or not ("Limit" in name or "Grp" in name or "Max" in name):
+        return None
+    what = next((words for key, words in _LIMIT_ON.items() if key in name.removeprefix("Job")), "resources")
+    per = next((f" per {one.lower()}" for one in _PER if f"Per{one}" in name), "")
+    return A_LIMIT, {"whose": whose, "what": what, "per": per}
 
 
 def plain_reason(reason: str) -> str:
@@ -236,13 +260,8 @@ def plain_reason(reason: str) -> str:
     name = word(reason)
     if not name:
         return "the scheduler has not considered it yet"
-    if name == "ReqNodeNotAvail" and rule(reason) is Rule.ADMIN:
-        return f"nodes that it needs are drained or down: {_unavailable(reason)}"
+    if parts := reason_parts(reason):
+        return parts[0] % parts[1]
     if name in WORDS:
         return WORDS[name]
-    whose = next((words for key, words in _LIMIT_OF.items() if name.startswith(key)), "")
-    if whose and ("Limit" in name or "Grp" in name or "Max" in name):
-        on = next((words for key, words in _LIMIT_ON.items() if key in name.removeprefix("Job")), "resources")
-        per = next((f" per {word.lower()}" for word in ("User", "Account", "Job", "Node") if f"Per{word}" in name), "")
-        return f"a limit of {whose} on {on}{per} is reached"
     return f"{name} (Slurm's word)"

@@ -29,24 +29,24 @@ SOONER, LATER = "sooner", "later"
 ONE = {
     "early": "a job of %(procs)s processors ended %(time)s early: %(by)s sooner",
     "left": "a job ahead of it left the queue: %(by)s sooner",
-    "late": "a job of %(procs)s processors runs %(time)s longer than forecast: %(by)s later",
+    "late": "a job of %(procs)s processors runs %(time)s longer than predicted: %(by)s later",
     "came": "a job of higher priority came: %(by)s later",
 }
 SOME = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
-    "late": "%(jobs)s jobs run longer than forecast, the largest with %(procs)s processors by %(time)s: %(by)s later",
+    "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
     "came": "%(jobs)s jobs of higher priority came: %(by)s later",
 }
 HIDDEN = {
     "early": "jobs ended early: %(by)s sooner",
     "left": "jobs ahead of it left the queue: %(by)s sooner",
-    "late": "jobs run longer than forecast: %(by)s later",
+    "late": "jobs run longer than predicted: %(by)s later",
     "came": "jobs of higher priority came: %(by)s later",
 }
 UNEXPLAINED = {
-    SOONER: "%(by)s sooner; nothing seen in the queue explains it",
-    LATER: "%(by)s later; nothing seen in the queue explains it",
+    SOONER: "%(by)s sooner; no event in the queue explains it",
+    LATER: "%(by)s later; no event in the queue explains it",
 }
 NODE = {
     "nodes": "node %(nodes)s is drained or down: %(by)s later",
@@ -80,7 +80,7 @@ def moved(why: str | None) -> dict[str, Any]:
     {'why_it_moved': 'a job of 512 processors ended 3 h early: 40 min sooner', 'moved_by_s': -2400, 'moved_since_s': 5}
     >>> late = '{"by_s": 300, "since": 5, "cause": "late", "jobs": 1, "procs": 1, "seconds": 90}'
     >>> disclosed(moved(late), hidden=False)["why_it_moved"]
-    'a job of one processor runs 1 min 30 s longer than forecast: 5 min later'
+    'a job of one processor runs 1 min 30 s longer than predicted: 5 min later'
     >>> disclosed(moved('{"by_s": 1500, "since": 5, "cause": "came", "jobs": 5}'), hidden=True)["why_it_moved"]
     'jobs of higher priority came: 25 min later'
     """
@@ -222,7 +222,7 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
     holders = [job for job in jobs if job["start_time"] is not None]
     ahead = [job for job in jobs if job["start_time"] is None and word(job["reason"] or "") == name]
     ahead = ahead[: next((k for k, job in enumerate(ahead) if job["row"] == row["row"]), len(ahead))]
-    until = "the limit's own queue"
+    until = "the end of jobs under the same limit"
     if not holders:
         return Release(math.nan, math.nan, until, f"no running job {whose} is known that holds this limit")
     unit = _unit(name)

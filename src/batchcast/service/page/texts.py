@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import units
+from ...formats.slurm.reasons import reason_parts
 from ..answers.answer import Sentence
 
 if TYPE_CHECKING:
@@ -82,6 +83,17 @@ class Language(NamedTuple):
         }
         said = escape(capitalized(self.say(text.template)))
         return said % values if values else said
+
+    def reason(self, reason: str, words: str) -> str:
+        """Return why a job waits: Slurm's reason in this language; `words` explain it in English.
+
+        >>> language_of("de").reason("QOSMaxCpuPerUserLimit", "")
+        'Ein Limit der QOS für Prozessoren je Nutzer ist erreicht'
+        """
+        parts = reason_parts(reason)
+        if parts is None:
+            return capitalized(self.say(words))
+        return capitalized(self.say(parts[0]) % {k: self.say(v) if v else "" for k, v in parts[1].items()})
 
     def share(self, value: float | None) -> str:
         """A share in per cent."""

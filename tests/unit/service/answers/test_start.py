@@ -146,7 +146,7 @@ def test_tasks_of_a_throttled_array_come_one_after_the_other(ask: Ask) -> None:
     answer = ask(job("7_1", started=NOW - 100), *tasks)
     assert answer["likely_start_s"] == NOW + 500 + 600 + 600
     assert answer["by_90_start_s"] == NOW + 900 + 1000 + 1000
-    assert answer["counts_from"] == "the limit's own queue"
+    assert answer["counts_from"] == "the end of jobs under the same limit"
 
 
 def test_other_peoples_jobs_do_not_hold_a_users_limit(ask: Ask) -> None:

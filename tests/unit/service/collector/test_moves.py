@@ -89,7 +89,7 @@ def test_a_minute_is_no_reason_for_a_move_of_an_hour(site: Site) -> None:
     a half later."""
     site.take(700.0, seen("2", -35300.0, "COMPLETED", procs=512.0, start_time=-35300.0, end_time=600.0))
     answer = site.tell(3600.0, 700.0)
-    assert answer["why_it_moved"].endswith("sooner; nothing seen in the queue explains it")
+    assert answer["why_it_moved"].endswith("sooner; no event in the queue explains it")
     assert answer["moved_by_s"] < -2000.0
 
 
@@ -102,7 +102,7 @@ def test_only_jobs_of_higher_priority_that_came_since_are_why_it_starts_later(si
 def test_a_job_that_outlives_its_forecast_and_nodes_that_are_drained_are_named(site: Site) -> None:
     site.take(1.0, seen("2", -35500.0, "RUNNING", procs=64.0, start_time=-35500.0))
     assert site.tell(10800.0, 900.0)["why_it_moved"].startswith(
-        "a job of 64 processors runs 6 min 40 s longer than forecast"
+        "a job of 64 processors runs 6 min 40 s longer than predicted"
     )
     site.away(1400.0, "t9")
     assert site.tell(18000.0, 1500.0)["why_it_moved"].startswith("node t9 is drained or down: ")
@@ -115,7 +115,7 @@ def test_a_job_that_outlives_its_forecast_and_nodes_that_are_drained_are_named(s
 def test_nodes_of_another_partition_and_those_down_before_the_job_came_explain_nothing(site: Site) -> None:
     site.away(-50.0, "t1")
     site.away(700.0, "t1", "g1", partition="gpu")
-    assert "nothing seen" in site.tell(18000.0, 900.0)["why_it_moved"]
+    assert "no event in the queue" in site.tell(18000.0, 900.0)["why_it_moved"]
 
 
 def test_a_small_node_does_not_hide_much_work_that_came(site: Site) -> None:
@@ -125,7 +125,7 @@ def test_a_small_node_does_not_hide_much_work_that_came(site: Site) -> None:
 
 
 def test_what_no_job_explains_is_said_to_be_unexplained(site: Site) -> None:
-    assert site.tell(18000.0, 900.0)["why_it_moved"].endswith("later; nothing seen in the queue explains it")
+    assert site.tell(18000.0, 900.0)["why_it_moved"].endswith("later; no event in the queue explains it")
 
 
 def test_a_likely_time_that_went_by_is_itself_the_reason(site: Site) -> None:

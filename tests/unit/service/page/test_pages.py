@@ -118,11 +118,11 @@ def test_a_script_is_answered_with_what_would_start_sooner(ask: object) -> None:
     assert "Submitted now, it would start about" in text
     for change in ("--time=12:00:00", "--ntasks=256", "--partition=long"):
         assert change in text
-    assert "As it is" in text
+    assert "Unchanged" in text
     assert "Where to submit it" in text
     assert "half the size" in text
-    assert "sbatch --partition=" in text
-    assert "Wohin damit" in ask("ada", "/script?lang=de", "POST", urlencode({"script": script}))[1]
+    assert 'sbatch <span class="flag">--partition=' in text
+    assert "Wohin abschicken?" in ask("ada", "/script?lang=de", "POST", urlencode({"script": script}))[1]
     assert "no partition" in ask("ada", "/script", "POST", urlencode({"partition": "nowhere"}))[1]
     assert "Traceback" not in ask("ada", "/script", "POST", urlencode({"time": "soon"}))[1]
 
@@ -158,7 +158,7 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
     connection.sock.connect(str(server.address))
     connection.request("GET", "/operators")
     text = connection.getresponse().read().decode()
-    assert "What the suggestions achieved" in text
+    assert "How the suggestions would have done" in text
     for method in ("calibrated", "kernel", "largest_recent"):
         assert f">{method}</td>" in text
     read = outcomes(settings.replaced(private="no"))

@@ -28,13 +28,15 @@ def test_a_late_collector_is_told_of_in_the_readers_language() -> None:
     assert said == "the collector last looked 1 h ago: is batchcast collect running?"
     there = language_of("en").sentence(said)
     assert there == "The collector last looked 1\u00a0h ago: is batchcast collect running?"
-    assert "vor 1\u00a0h" in language_of("de").sentence(said)
+    assert "ist 1\u00a0h her" in language_of("de").sentence(said)
 
 
 def test_options_are_code_and_what_a_daemon_said_is_no_markup() -> None:
     advice = Sentence(ADVICE[1], asked="2 h", ran="2 s", flag="--time=00:05:00")
     assert str(advice).endswith("--time=00:05:00 would have been enough for 95 %")
-    assert '<code class="flag">--time=00:05:00</code> hätte für 95 % gereicht' in language_of("de").sentence(advice)
+    assert '<code class="flag">--time=00:05:00</code> hätte für 95 % der Jobs gereicht' in language_of("de").sentence(
+        advice
+    )
     away = Sentence(STALE[3], daemon="slurmctld", ago="00:01:00", error="<b>90 %(no)s</b>")
     assert "(&lt;b&gt;90 %(no)s&lt;/b&gt;)" in language_of("de").sentence(away)
     assert language_of("en").sentence("plain <text>") == "Plain &lt;text&gt;"

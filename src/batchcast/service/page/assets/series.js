@@ -17,7 +17,7 @@ addEventListener("DOMContentLoaded", () => {
     plot = new uPlot({
       width: place.clientWidth, height: 260, scales: { y: { range: (_, low, high) => [0, Math.max(100, high)] } },
       axes: [{ ...axis, values: (_, ticks) => ticks.map(day).map((d, k, all) => d === all[k - 1] ? "" : d) }, { ...axis, values: (_, ticks) => ticks.map(t => t + " %"), size: 72 }],
-      series: [{ value: (_, t) => t == null ? "–" : new Date(1000 * t).toLocaleString(document.documentElement.lang) }, { label: place.dataset.usedName, stroke: ink("--near"), fill: ink("--far") + "66", width: 1.5, value },
+      series: [{ label: place.dataset.atName, value: (_, t) => t == null ? "–" : new Date(1000 * t).toLocaleString(document.documentElement.lang) }, { label: place.dataset.usedName, stroke: ink("--near"), fill: ink("--far") + "66", width: 1.5, value },
                { label: place.dataset.queuedName, stroke: ink("--end-near"), width: 2, dash: [6, 4], value }],
     }, data, place);
     plot.root.querySelector("canvas").setAttribute("aria-hidden", "true");
