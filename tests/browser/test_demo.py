@@ -64,7 +64,7 @@ def test_it_is_read_to_its_end(tab: Any, report: Path) -> None:
     next_step = "document.querySelector('section .next').getBoundingClientRect().bottom"
     assert tab.run(next_step) <= 800, "headline, bars, tiles and next step are the first screen"
     assert tab.run("[...document.querySelectorAll('h2')].map(h => h.innerText)")[:2] == [
-        "In short", "How much sooner would jobs start",
+        "In short", "How much sooner would jobs start?",
     ]  # fmt: skip
     columns = tab.run("[...document.querySelectorAll('section > .scroll > table')].map(t => t.rows[0].cells.length)")
     assert max(columns) <= 8

@@ -66,7 +66,7 @@ def test_an_answer_has_a_headline_narrow_tables_and_a_next_step(verb: str, tmp_p
     for line in (line for table in found for line in table):
         assert len(line) <= 100, line
         assert len(re.split(r"\s{2,}", line.strip())) <= 8, line
-    assert "What is real" not in text
+    assert "Differences with 90 % intervals" not in text
     first, *_, following, last = text.rstrip().splitlines()
     assert re.search(r"\d", first), "the headline has a figure"
     assert len(first) <= 100
@@ -77,7 +77,7 @@ def test_an_answer_has_a_headline_narrow_tables_and_a_next_step(verb: str, tmp_p
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_rest_is_printed_when_it_is_asked_for(verb: str, tmp_path: Path) -> None:
     short, long = said(verb, tmp_path), said(verb, tmp_path, "--details")
-    assert "What is real" in long
+    assert "Differences with 90 % intervals" in long
     assert max(map(len, tables(long)[0])) > max(map(len, tables(short)[0]))
     assert "for everything else" not in long
 

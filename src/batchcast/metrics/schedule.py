@@ -173,7 +173,7 @@ SCHEDULE = (
             meaning="processor time used / (machine x first submit to last end)", table="more"),
     Measure("makespan_s", "seconds", "makespan", lambda s: s.makespan, table=""),
     Measure("backfilled_share", "share", "backfilled", lambda s: np.nan if s.backfilled is None else s.backfilled,
-            True, meaning="jobs started past a waiting head job", table="more"),
+            True, meaning="jobs that started before a job ahead of them in the queue", table="more"),
 )  # fmt: skip
 """The measures of a schedule, from `Waits`."""
 

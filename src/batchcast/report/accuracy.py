@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     TableColumn("predictor", "predictor"),
-    TableColumn("jobs", "jobs", "count", "jobs scored: they ran, and the selection scores them"),
+    TableColumn("jobs", "jobs", "count", "selected jobs that ran"),
     *(TableColumn(m.name, m.heading or m.title, m.unit, m.meaning, more=m.table == "more") for m in FORECAST),
-    TableColumn("coverage_90", "90 % bound held", "share", "jobs that ended within the forecast's own 90 % bound"),
-    TableColumn("seconds", "took, s", "number", "time spent inside the predictor, without the replay's own", more=True),
+    TableColumn(
+        "coverage_90", "within 90 % bound", "share", "jobs that ended within the 90 % bound of their prediction"
+    ),
+    TableColumn("seconds", "took, s", "number", "time spent in the predictor, without the replay", more=True),
 )
 GROUPS_SHOWN = 20
 PROTOCOLS = {
     "honest": "honest protocol",
-    "paper": "paper protocol (each end is told right after its submission: no production sees that)",
+    "paper": "paper protocol (each run time is known right after submission, which no cluster can offer)",
 }
 
 
@@ -61,7 +63,7 @@ def accuracy_table(
             stated = [interval_words(Difference.of(row, error.name), error.unit) for row in rows]
             rows = [{**row, f"{error.name}_words": words} for row, words in zip(rows, stated)]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows), trainings(rows))))
-    what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
+    what = f"Predictions of peak memory per {per}" if per else "Run-time predictions"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
 
@@ -77,7 +79,7 @@ def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
             column,
             key=column.key.removesuffix("_s") + "_mib",
             kind="memory",
-            meaning=column.meaning.replace("ran longer", "held more"),
+            meaning=column.meaning.replace("ran longer", "used more"),
         )
         if column.kind == "seconds"
         else replace(column, meaning=MEANINGS.get(column.key, column.meaning))
@@ -87,8 +89,8 @@ def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
 
 MEANINGS = {
     "jobs": "jobs scored: their peak was measured and they did not run out of memory",
-    "underestimate_rate": "jobs that held more than predicted",
-    "coverage_90": "jobs that held no more than the forecast's own 90 % bound",
+    "underestimate_rate": "jobs that used more memory than predicted",
+    "coverage_90": "jobs that used no more memory than the 90 % bound of their prediction",
 }
 WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
@@ -100,7 +102,7 @@ def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]],
     by_fields: dict[str, list[str]] = {}
     for predictor, fields in lacking.items():
         by_fields.setdefault(fields.replace(" ", ", "), []).append(predictor)
-    return marked, " ".join(f"* {', '.join(who)}: nothing known of {fields}." for fields, who in by_fields.items())
+    return marked, " ".join(f"* {', '.join(who)}: the log has no {fields}." for fields, who in by_fields.items())
 
 
 def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -172,7 +174,7 @@ def _words(settings: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 DEFAULT = "kernel"
 PLANNED_COLUMNS = (
-    TableColumn("level", "planned with", "text", "the quantile of the forecast that the schedule would take"),
+    TableColumn("level", "planned with", "text", "the quantile of the prediction that the scheduler would use"),
     TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
     TableColumn("underestimate_rate", "too low", "share", "jobs that ran longer than planned"),
 )
@@ -189,7 +191,7 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
     if not name:
         return []
     rows = [{**found._asdict(), "level": f"{100 * found.level:g} %"} for found in planned[name]]
-    title = f"Fewer underestimates: what planning with a quantile of {named(name)} comes to (--plan-level)"
+    title = f"Fewer underestimates: errors of the quantiles of {named(name)} (--plan-level)"
     return [Table(title, PLANNED_COLUMNS, rows)]
 
 
@@ -220,9 +222,9 @@ def planned_figure(
         kind="seconds",
         markers=True,
         slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
-        caption="The share of jobs that run longer than planned is a choice: from right to left, plans with the "
-        f"quantiles at {levels} %; the forecast itself stands beside the line's point at 50. "
-        f"A point below the curve would be a smaller error at the same share of underestimates.{left_out}",
+        caption="Planning with a higher quantile gives fewer underestimates and a larger mean error. Points of the curve, from right "
+        f"to left: the quantiles at {levels} %. A point below the curve has a smaller error at the same share of "
+        f"underestimates.{left_out}",
     )
     alt = "; ".join(
         f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
@@ -257,13 +259,13 @@ def bound_figures(limits: Limits) -> list[Figure]:
     levels = list(bounds)
     words = "; ".join(f"{name(level)}: {np.mean(np.abs(held[name(level)][1] - level) <= 0.02):.1%}" for level in levels)
     coverage = figures.lines(
-        f"How the bounds held, in windows of {window:,} jobs",
+        f"Coverage of the bounds, in windows of {window:,} jobs",
         held,
         x="jobs so far",
         y="share of jobs within their bound",
         kind="share",
-        caption="The promise is a flat line at each bound's own height (dotted). Learned as jobs end, so that a burst "
-        f"forecast before its first job ended shows as a dent. Windows within two points of the promise: {words}.",
+        caption="Dotted: the target of each bound. The bounds are learned as jobs end, so coverage drops when many jobs are submitted "
+        f"before the first of them ends. Windows within two points of the target: {words}.",
     )
     lowest = min(float(np.min(share)) for _, share in held.values())
     layout = dict(coverage.layout)

@@ -52,19 +52,25 @@ def difference_blocks(
             for each in measures
         ),
         TableColumn(
-            "over_user_weeks", f"{title} over user-weeks", measures[0].unit, "every user's week counts once", more=True
+            "over_user_weeks",
+            f"{title} over user-weeks",
+            measures[0].unit,
+            "each week of each user has the same weight",
+            more=True,
         ),
     ]
     if any("geometric_mean_bounded_slowdown" in row for row in rows):
         columns.append(TableColumn("geometric_mean_bounded_slowdown", "geometric mean slowdown", "number", more=True))
     columns += [
         TableColumn("users_better", "users better off", "share", f"users whose {title} is below the reference's"),
-        TableColumn("users_worse", "users worse off", "share", "and above it", more=True),
+        TableColumn(
+            "users_worse", "users worse off", "share", f"users whose {title} is above the reference's", more=True
+        ),
         TableColumn(
             "top_ten_share",
-            "ten groups own",
+            "ten largest groups",
             "share",
-            f"part of all {title} that the ten largest groups own",
+            f"share of the total {title} in the ten largest groups",
             more=True,
         ),
     ]
@@ -78,7 +84,7 @@ def difference_blocks(
         }
         for row in rows
     ]
-    heading = f"What is real: differences with 90 % intervals over groups of {groups_in(rows)}"
+    heading = f"Differences with 90 % intervals over groups of {groups_in(rows)}"
     names = [column.key for column in naming]
     return [Table(heading, columns, cells, _no_interval(rows, measures[0])), *deciding(rows, measures, names)]
 
@@ -120,7 +126,7 @@ def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
     """Return why a difference has no interval; empty if each has one."""
     stated = (Difference.of(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
-    return f"No interval: {counted(few, 'group')}, {LEAST_GROUPS} are needed." if few is not None else ""
+    return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
 
 
 def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -128,14 +134,16 @@ def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
     return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
 
-_INTERVAL = "the difference of means with its 90 % interval; where that holds zero this log cannot tell the two apart"
+_INTERVAL = (
+    "difference of the means with its 90 % interval; if the interval contains zero, the log does not show a difference"
+)
 _MEANING = (
-    "the difference of means with its 90 % interval: ahead or behind where it holds no zero, else level, which is to "
-    "say that this log cannot tell the two apart"
+    "difference of the means with its 90 % interval: ahead or behind if the interval excludes zero, else level (the log "
+    "does not show a difference)"
 )
 
 
-_REPLICATES = "5th to 95th percentile of the difference over logs made of this one's weeks, and how often it is below 0"
+_REPLICATES = "5th to 95th percentile of the difference over logs resampled by week, and how often it is below 0"
 
 
 def _of_replicates(row: Mapping[str, Any], measure: Measure) -> str | None:
@@ -348,8 +356,8 @@ def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kin
         "hovermode": "closest",
     }
     caption = (
-        f"Left of the line a smaller {title}. Bars are 90 % intervals over groups of {groups}; a bar that "
-        "crosses the line says that this log cannot tell the two apart."
+        f"Left of the line, the {title} is smaller. Bars are 90 % intervals over groups of {groups}. If a bar "
+        "crosses the line, the log does not show a difference."
     )
     height = 160 + 34 * len(ordered)
     return Figure(f"Differences in {title}", data, layout, f"{axis}. {'; '.join(words)}.", caption, height)

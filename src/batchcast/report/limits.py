@@ -53,7 +53,7 @@ TIME = Wording(
     (
         TableColumn("limits", "limits"),
         TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
-        TableColumn(KILLED, "killed of 1,000", "number", "ended by themselves under their own limit"),
+        TableColumn(KILLED, "killed of 1,000", "number", "of the jobs that ended within their own limit"),
         TableColumn(
             "killed_per_thousand",
             "with those cut by their own",
@@ -64,7 +64,7 @@ TIME = Wording(
         TableColumn(
             "undecided_per_thousand", "undecided", "number", "cut by their own limit, shorter than this one", more=True
         ),
-        TableColumn("over_request_core_h", "unused, core-h", "count", "processors times limit minus run time"),
+        TableColumn("over_request_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
         TableColumn("median_limit_s", "median limit", "seconds"),
     ),
     TableColumn("latest_limit_s", "of the latest job", "seconds"),
@@ -81,7 +81,7 @@ MEMORY = Wording(
     (
         TableColumn("limits", "requests"),
         TableColumn("jobs", "jobs", "count", "jobs with a measured peak, or that ran out of memory"),
-        TableColumn(RAN_OUT, "out of memory of 1,000", "number", "needed more than the request"),
+        TableColumn(RAN_OUT, "out of memory of 1,000", "number", "jobs that needed more than the request"),
         TableColumn(
             "undecided_per_thousand",
             "undecided",
@@ -133,27 +133,27 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
         return []
     medians = {row["limits"]: span(row["median_limit_s"]) for row in rows}
     words = (
-        "Limits to advise: the time that 19 of 20 such jobs keep, learned from each user's own jobs as they end. "
-        f"Half of the jobs would then ask for {medians['advice']} or less; today half ask for {medians['own']} or less"
-        f". {advice_words(rows, RISK)} The usual rule, 1.25 times the longest of the last ten, stands beside it; "
-        "`batchcast limits LOG --by user` lists the limits by user, account, queue or application."
+        "Suggested time limits: 95 % of similar jobs of the same user finish within this time. "
+        f"The median time limit would be {medians['advice']} instead of {medians['own']}. "
+        f"{advice_words(rows, RISK)} The table also has the usual rule: 1.25 times the longest of the last ten jobs. "
+        "`batchcast limits LOG --by user` lists limits by user, account, queue or application."
     )
     return [words, advice_table(TIME, rows, RISK), *advice_differences(TIME, rows)]
 
 
 WASTE_COLUMNS = (
     TableColumn("jobs", "jobs", "count", "jobs that ran"),
-    TableColumn("unused_core_h", "unused, core-h", "count", "processors times limit minus run time"),
-    TableColumn("unused_share", "of all unused", "share", "of what the whole log left unused"),
-    TableColumn("asked_core_h", "asked, core-h", "count", "processors times limit, of jobs with a limit"),
-    TableColumn("used_core_h", "used, core-h", "count", "processors times run time"),
-    TableColumn("failed_core_h", "failed, core-h", "count", "used by runs that failed or were cancelled, by status"),
-    TableColumn(
-        "at_limit_core_h", "cut, core-h", "count", "used by runs that their limit ended: they may have to run again"
-    ),
+    TableColumn("unused_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
+    TableColumn("unused_share", "of all unused", "share", "of the unused core-hours of the whole log"),
+    TableColumn("asked_core_h", "requested, core-h", "count", "processors x time limit, of jobs with a limit"),
+    TableColumn("used_core_h", "used, core-h", "count", "processors x run time"),
+    TableColumn("failed_core_h", "failed, core-h", "count", "used by jobs that failed or were cancelled"),
+    TableColumn("at_limit_core_h", "timed out, core-h", "count", "used by jobs that their time limit ended"),
 )
-WITHOUT = TableColumn("jobs_without_limit", "without limit", "count", "jobs that asked for no time: asked 0, unused 0")
-PARTS = (("completed", 1), ("failed or cancelled", 2), ("cut at the limit", 5), ("asked and unused", 0))
+WITHOUT = TableColumn(
+    "jobs_without_limit", "without limit", "count", "jobs without a time limit: they count as requested 0 and unused 0"
+)
+PARTS = (("completed", 1), ("failed or cancelled", 2), ("ended by the limit", 5), ("requested and unused", 0))
 PATTERNS = {0: "", 1: "", 2: "/", 5: "x"}
 
 
@@ -174,20 +174,20 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
     lost = [
         f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) {words}"
         for key, words in (
-            ("failed_core_h", "went into runs that failed or were cancelled"),
-            ("at_limit_core_h", "went into runs that their limit ended"),
+            ("failed_core_h", "by jobs that failed or were cancelled"),
+            ("at_limit_core_h", "by jobs that their time limit ended"),
         )
         if whole[key] and used > 0
     ]
     text = (
-        f"Limits asked for {_hours(whole['asked_core_h'])}, of which {_hours(unused)} "
+        f"Time limits requested {_hours(whole['asked_core_h'])}, of which {_hours(unused)} "
         f"({shown(unused / whole['asked_core_h'], 'share')}) went unused."
-        + (f" Of the {_hours(used)} used, {', '.join(lost)}." if lost else "")
+        + (f" Jobs used {_hours(used)}: {', '.join(lost)}." if lost else "")
     )
     if unused > 0:
-        text += f" Of what went unused {', '.join(_most(name, rows) for name, rows in by.items())}."
+        text += f" Of the unused core-hours, {', '.join(_most(name, rows) for name, rows in by.items())}."
     if whole["jobs_without_limit"]:
-        text += f" Jobs without a limit, {whole['jobs_without_limit']:,}, count as used and not as asked."
+        text += f" {whole['jobs_without_limit']:,} jobs without a time limit count as used and not as requested."
     return text
 
 
@@ -215,7 +215,7 @@ def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
     columns = [c for c in WASTE_COLUMNS if c.key != "failed_core_h" or whole[c.key] is not None]
     columns += [WITHOUT] if whole["jobs_without_limit"] else []
     return Table(
-        f"Core-hours by {by}, those that leave most unused first",
+        f"Core-hours by {by}, most unused first",
         [TableColumn("name", by), *columns],
         [{**row, "name": _name(row)} for row in rows],
         folded=folded,
@@ -246,7 +246,7 @@ def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
         "hovermode": "closest",
     }
     height = 130 + 26 * max(len(rows) for rows in largest.values())
-    title, pick = "Core-hours used, lost and left unused, largest groups", tuple(f"by {name}" for name in by)
+    title, pick = "Core-hours used, lost and unused, largest groups", tuple(f"by {name}" for name in by)
     return Figure(title, data, layout, f"{'. '.join(words)}.", height=height, pick=pick, pick_label="Groups")
 
 

@@ -52,7 +52,7 @@ _SINGLE = (
     ("serial_share", "on one processor", 3),
     ("power_of_two_share", "on a power of two", 3),
     ("mean_run_s", "mean run time, s", 0),
-    ("apa", "users' accuracy (apa)", 3),
+    ("apa", "accuracy of the limits", 3),
     ("at_request_share", "ran to 99 % of the request", 3),
     ("request_values", "different requests", 0),
     ("popular_requests_share", "share of the 20 most popular", 3),
@@ -88,7 +88,9 @@ def _shown(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
-NOTE = "Medians, percentiles and intervals need every job at once: each job's answer is in the folder."
+NOTE = (
+    "Medians, percentiles and intervals need all jobs at once: compute them from the results of each job in the folder."
+)
 
 
 def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
@@ -106,17 +108,22 @@ WAIT_COLUMNS = (
     TableColumn("predictor", "predictor"),
     TableColumn("jobs", "jobs", "count", "jobs scored"),
     TableColumn("median_abs_error_s", "median error", "seconds"),
-    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the point"),
-    TableColumn("interval_80", "80 % kept", "share", "waits between the 10 and 90 % quantiles"),
-    TableColumn("interval_90", "90 % kept", "share", "waits between the 5 and 95 % quantiles"),
-    TableColumn("crps_log", "CRPS", "number", "of log(1 + wait); of a point the absolute error"),
+    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the likely wait"),
+    TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
+    TableColumn("interval_90", "90 % coverage", "share", "waits between the 5 % and 95 % quantiles"),
+    TableColumn("crps_log", "CRPS", "number", "continuous ranked probability score of log(1 + wait); lower is better"),
     *(
         replace(column, more=True)
         for column in (
             TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
             TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
-            TableColumn("quick_identified", "identified", "share", "quick starters the method marks as such"),
-            TableColumn("quick_bounded", "bounded", "share", "quick starters answered at most so, by any branch"),
+            TableColumn("quick_identified", "identified", "share", "quick starters that the method marks as quick"),
+            TableColumn(
+                "quick_bounded",
+                "bounded",
+                "share",
+                "quick starters with a predicted wait of at most this, by any branch",
+            ),
             TableColumn("misguided_share", "misguided", "share", "jobs marked quick that waited longer, of all"),
             TableColumn("identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by the chance"),
             TableColumn("identified_at_4", "identified at 4 % misguided", "share", "else ranked by the point"),
@@ -126,18 +133,18 @@ WAIT_COLUMNS = (
             TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
             TableColumn("interval_90_high", "most", "share"),
             *(
-                TableColumn(f"told_{key}_{level}", f"{level} % kept, told {words} or more", "share")
+                TableColumn(f"told_{key}_{level}", f"{level} % coverage, predicted {words} or more", "share")
                 for key, words in (("10min", "10 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "a day"))
                 for level in (80, 90)
             ),
             TableColumn("rms_error_s", "RMS error", "seconds"),
-            TableColumn("normalised_rms", "normalised RMS", "number", "each error over the wait, floor 1 s"),
+            TableColumn("normalised_rms", "normalised RMS", "number", "error divided by the wait (at least 1 s)"),
             TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),
             TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
             TableColumn("good_likeliest", "good, likeliest range", "share", "the point in the likeliest range"),
-            TableColumn("within_x2", "within x2", "share", "forecast and wait at most a factor 2 apart"),
+            TableColumn("within_x2", "within x2", "share", "predicted and actual wait differ by at most a factor of 2"),
             TableColumn("within_x3", "within x3", "share"),
-            TableColumn("bound_coverage", "95 % bound held", "share", "waits at most the method's own bound"),
+            TableColumn("bound_coverage", "within 95 % bound", "share", "waits within the method's own 95 % bound"),
             TableColumn("near_share", "near", "share", "quick starters marked by the near history"),
             TableColumn("near_jobs", "near jobs", "number", "mean length of the near history"),
             TableColumn("seconds", "took, s", "number"),
@@ -147,7 +154,7 @@ WAIT_COLUMNS = (
 CLOCKS = {
     "honest": "honest clock",
     "starts_first": "clock of the paper: starts up to an instant come before its submissions",
-    "paper": "paper protocol (each end is told right after its submission: no production sees that)",
+    "paper": "paper protocol (each end is known right after submission, which no cluster can offer)",
 }
 
 

@@ -16,22 +16,19 @@ if TYPE_CHECKING:
 
 LABEL = "Validity."
 HAS = {
-    "easy": "The model counts processors only",
-    "slurm": "The model has what the machine's description has",
-    "slurm_by_log": "The model has nodes and partitions, as far as the log tells them, and no limits or priorities,",
-    "slurm_learned": "The model has what the log's first part implies of its machine",
+    "easy": "The model has only processors",
+    "slurm": "The model follows the machine's description",
+    "slurm_by_log": "The model has the nodes and partitions of the log, without limits or priorities,",
+    "slurm_learned": "The model was learned from the first part of the log",
 }
 RULES = {
     "easy": "under EASY",
     "slurm": "under Slurm's two loops on the described machine",
-    "slurm_by_log": "under Slurm's two loops on a machine made from the log: sizes from its header, else the most "
-    "processors held at once",
+    "slurm_by_log": "under Slurm's two loops on a machine made from the log (its size is that of the header, else the "
+    "most processors in use at once)",
     "slurm_learned": "under Slurm's two loops on the machine learned from the log's first part",
 }
-NOTHING = (
-    "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
-    "be trusted."
-)
+NOTHING = "No schedule was simulated, so this report cannot say how much sooner jobs would start."
 VERDICTS: dict[Verdict, tuple[Tone, str]] = {
     Verdict.CLOSE: ("good", "The simulation is close to the record."),
     Verdict.ROUGH: ("note", "The simulation is rough: treat its gains as a hint."),
@@ -39,11 +36,11 @@ VERDICTS: dict[Verdict, tuple[Tone, str]] = {
     Verdict.UNCHECKED: ("warning", "The log has no waits to check the simulation by: do not trust its gains."),
 }
 GAPS = {
-    "memory": "asked for memory, which the model does not place",
-    "GPUs": "asked for GPUs",
-    "partitions": "were in another partition than the largest, while the model has one pool",
-    "priorities": "had another QOS than the usual, while the model has no priorities",
-    "holds": "were held back by a dependency, a hold or a begin time, which the model does not know",
+    "memory": "requested memory, which the model ignores",
+    "GPUs": "requested GPUs",
+    "partitions": "were in another partition than the largest; the model has one pool",
+    "priorities": "had another QOS than most jobs; the model has no priorities",
+    "holds": "had a dependency, a hold or a begin time, which the model ignores",
 }
 
 
@@ -55,8 +52,8 @@ def validity_line(evaluation: Evaluation) -> Callout:
         if tried is None:
             return Callout(f"{reason}{NOTHING}", "warning", LABEL)
         text = (
-            f"{reason}On a machine of as many processors as jobs ever held they would have waited "
-            f"{span(tried.simulated_mean_wait_s)} on average; recorded are {span(tried.recorded_mean_wait_s)}. "
+            f"{reason}On a machine with the most processors in use at once, the simulated mean wait is "
+            f"{span(tried.simulated_mean_wait_s)}; the recorded mean wait is {span(tried.recorded_mean_wait_s)}. "
             "So this report does not say how much sooner jobs would start."
         )
         return Callout(text, "warning", LABEL)
@@ -98,11 +95,11 @@ def _waits(validity: Validity) -> str:
     these = f"these {validity.jobs:,} jobs" if validity.jobs > 1 else "this job"
     distance = f"; their distributions differ by {validity.wait_distance:.2f} at most"
     return (
-        f"Recorded, {these} waited {span(validity.recorded_mean_wait_s)} on average (median "
-        f"{span(validity.recorded_median_wait_s)}); simulated {RULES[validity.policy]} with the users' limits, "
-        f"{span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
+        f"In the record, {these} waited {span(validity.recorded_mean_wait_s)} on average (median "
+        f"{span(validity.recorded_median_wait_s)}). Simulated {RULES[validity.policy]} with the users' limits, the mean "
+        f"is {span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
         f"{_factor(validity)}{distance if validity.wait_distance else ''}."
-        + (" Time on hold, as long in both, is not counted." if validity.from_eligible else "")
+        + (" Time on hold is not counted, because it is equal in both." if validity.from_eligible else "")
     )
 
 
@@ -111,11 +108,11 @@ def _factor(validity: Validity) -> str:
     if math.isnan(ratio):
         return "they cannot be compared"
     if math.isinf(ratio):
-        return "the simulation lets nobody wait"
+        return "no simulated job waits"
     if not ratio:
-        return "recorded, nobody waited"
+        return "no recorded job waited"
     if ratio == 1 and validity.recorded_mean_wait_s != validity.simulated_mean_wait_s:
-        return "on average nobody waits a minute in either"
+        return "both means are below one minute"
     times = max(ratio, 1 / ratio)
     longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
     return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"
@@ -126,8 +123,8 @@ def _what_if(validity: Validity, asked: float) -> str:
     if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
         return ""
     return (
-        f"Judged is the recorded machine, {validity.procs:,.0f} processors by {validity.procs_source}; the tables are "
-        f"of {asked:,.0f}, a machine that never was."
+        f"This is checked on the recorded machine, {validity.procs:,.0f} processors by {validity.procs_source}; the tables "
+        f"simulate {asked:,.0f} processors, which no record can confirm."
     )
 
 
@@ -142,18 +139,18 @@ def _cut(validity: Validity) -> str:
         else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
     )
     switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such option
-    return f"{who} cut there, which loses {lost} of all core-hours{switch}."
+    return f"{who} ended at the limit, which loses {lost} of all core-hours{switch}."
 
 
 def _doubts(validity: Validity) -> list[str]:
     """Return the other reasons against the simulation."""
     words = {
-        Doubt.RANK: f"Other jobs wait than in the record (rank correlation {validity.rank_correlation:.2f}).",
+        Doubt.RANK: f"The jobs that wait long are not the same as in the record (rank correlation {validity.rank_correlation:.2f}).",
         Doubt.FEW_WAITED: f"Only {validity.waited_jobs:,} of the jobs waited for a minute or more in the record.",
         Doubt.DISTRIBUTION: "The distribution of simulated waits differs from the recorded one.",
-        Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated at all.",
-        Doubt.UTILIZATION: f"The machine was {shown(validity.recorded_utilization, 'share')} busy as recorded, "
-        f"{shown(validity.simulated_utilization, 'share')} as simulated.",
+        Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated.",
+        Doubt.UTILIZATION: f"The machine was {shown(validity.recorded_utilization, 'share')} busy in the record, "
+        f"{shown(validity.simulated_utilization, 'share')} in the simulation.",
         Doubt.MACHINE: f"Recorded jobs held up to {validity.peak:,.0f} processors at once, "
         f"{shown(validity.over_share, 'share')} of their core-hours beyond the {validity.procs:,.0f} that the machine "
         "has: its size is wrong.",
@@ -164,19 +161,19 @@ def _doubts(validity: Validity) -> list[str]:
 def coverage(validity: Validity) -> str:
     """Return the number of jobs that need what the model leaves out."""
     if validity.policy == "slurm" and not validity.uncovered_jobs:
-        return "Memory, GPUs, partitions and priorities are as the machine's description has them."
+        return "Memory, GPUs, partitions and priorities are simulated as in the machine's description."
     if validity.policy == "slurm_learned" and not validity.uncovered_jobs:
-        return "Nodes, GPUs, partitions, caps and the order of the queue are as far as the log's first part tells them."
+        return "Nodes, GPUs, partitions, limits and the queue order were learned from the first part of the log."
     if not validity.uncovered_jobs and validity.policy == "slurm_by_log":
-        return "It has the partitions of the log; memory, GPUs, limits and priorities hold nobody back there."
+        return "The simulation has the partitions of the log. It ignores memory, GPUs, limits and priorities."
     if not validity.uncovered_jobs:
-        return "The log names no requests for memory or GPUs, no second partition and no priorities."
+        return "The log has no memory or GPU requests, no second partition and no priorities, so the model leaves nothing out."
     share = _part(validity.uncovered_jobs, validity.all_jobs)
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
     text = f"{HAS[validity.policy]} and does not cover {share} of the jobs ({'; '.join(parts)})."
     if validity.trusted and validity.uncovered_jobs > 0.05 * validity.all_jobs:
         likeness = f"rank correlation {validity.rank_correlation:.2f}"
-        text += f" Leaving that out hardly mattered here: the same jobs wait ({likeness})."
+        text += f" That hardly matters here: the same jobs wait ({likeness})."
     return text
 
 

@@ -49,7 +49,7 @@ def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, thr
     tables = [by_group(methods, wait, name, of) for name, of in groups.items()]
     return [
         Section("Scores", short_and_whole(table)),
-        Section("Can they be believed?", pictures),
+        Section("Calibration and errors", pictures),
         Section("By group", [one for one in tables if one.rows]),
     ]
 
@@ -66,7 +66,7 @@ def short_and_whole(table: Table) -> list[Block]:
 
 def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of quantiles: the share of jobs that had started by each level."""
-    series: dict[str, tuple[Any, Any]] = {"as promised": ([0.0, 1.0], [0.0, 1.0])}
+    series: dict[str, tuple[Any, Any]] = {"ideal": ([0.0, 1.0], [0.0, 1.0])}
     for one in methods:
         kept = []
         for column, level in enumerate(one.forecasts.levels):
@@ -79,21 +79,21 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     if len(series) == 1:
         return None
     return figures.lines(
-        "Promised and kept",
+        "Reliability of the quantiles",
         series,
-        x="level promised",
-        y="share started by then",
+        x="level of the quantile",
+        y="share of jobs started by this quantile",
         kind="share",
         slots=_slots(methods),
         markers=True,
-        caption="On the diagonal a promise is kept; below it jobs started later than was said for that level. A job "
-        "that starts at once keeps every level, so where many do the low levels lie above it.",
+        caption="On the diagonal, coverage equals the level. Below it, jobs started later than predicted. Jobs that start at once are "
+        "within every quantile, so many of them raise the low levels above the diagonal.",
     )
 
 
 def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of probabilities: the share of jobs that started within a span."""
-    series: dict[str, tuple[Any, Any]] = {"as said": ([0.0, 1.0], [0.0, 1.0])}
+    series: dict[str, tuple[Any, Any]] = {"ideal": ([0.0, 1.0], [0.0, 1.0])}
     for one in methods:
         if one.chances is None:
             continue
@@ -104,14 +104,14 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     if len(series) == 1:
         return None
     return figures.lines(
-        "Chance to start within a span: said and happened",
+        "Predicted probability of a start within a time, and what happened",
         series,
-        x="mean chance said",
-        y="share that did",
+        x="mean predicted probability",
+        y="share of jobs that started",
         kind="share",
-        slots={"as said": 0},
+        slots={"ideal": 0},
         markers=True,
-        caption=f"Jobs in ten classes of the chance they were given; classes of fewer than {LEAST} are left out.",
+        caption=f"Jobs in ten classes of predicted probability; classes with fewer than {LEAST} jobs are left out.",
     )
 
 
@@ -126,11 +126,11 @@ def sharpness(methods: Sequence[Scored]) -> Figure | None:
     if not widths:
         return None
     return figures.cdf(
-        "How wide the 80 % intervals are",
+        "Width of the 80 % intervals",
         widths,
         x="from the 10 % to the 90 % quantile",
         slots=_slots(methods),
-        caption="Narrow is worth something only where the promise is kept.",
+        caption="A narrow interval is better only if its coverage is right (first figure).",
     )
 
 
@@ -143,7 +143,7 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
         value="mean absolute error",
         kind="seconds",
         slots=_slots(methods),
-        caption="In brackets how many jobs waited so long.",
+        caption="In brackets: the number of jobs.",
     )
 
 
@@ -155,14 +155,14 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
         picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
         series[one.predictor] = (late[picked], found[picked])
     figure = figures.lines(
-        f"Quick starters (at most {span(threshold)}): identified against misguided",
+        f"Finding jobs that start within {span(threshold)}",
         series,
-        x="misguided, share of all jobs",
-        y="identified, share of the quick",
+        x="slower jobs marked as quick, share of all jobs",
+        y="quick jobs found, share of the quick jobs",
         kind="share",
         slots=_slots(methods),
-        caption="Jobs are marked quick from the likeliest down (by the chance, else by the point): further up and left "
-        "is better.",
+        caption="Jobs are marked as quick in order of their predicted probability, else of their predicted wait. Further up and to "
+        "the left is better.",
     )
     xaxis = {**figure.layout["xaxis"], "tickformat": ".0%"}
     return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})
@@ -194,8 +194,10 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
         *(TableColumn(name, name), TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count")),
         *(TableColumn("median_wait_s", "median wait", "seconds"), TableColumn("mae_s", "mean error", "seconds")),
         TableColumn("median_ae_s", "median error", "seconds"),
-        TableColumn("crps_log", "CRPS", "number", "of log(1 + wait); of a point the absolute error"),
-        TableColumn("interval_80", "80 % kept", "share", "waits between the 10 and 90 % quantiles"),
+        TableColumn(
+            "crps_log", "CRPS", "number", "continuous ranked probability score of log(1 + wait); lower is better"
+        ),
+        TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
     )
     left_out = len(names) - len(largest)
     note = f"{left_out} smaller group{'s' if left_out != 1 else ''} left out." if left_out else ""
@@ -210,7 +212,7 @@ def _of(one: Scored, rows: np.ndarray) -> Scored:
 
 
 def _slots(methods: Sequence[Scored]) -> dict[str, int]:
-    return {**{one.predictor: place + 1 for place, one in enumerate(methods)}, "as promised": 0}
+    return {**{one.predictor: place + 1 for place, one in enumerate(methods)}, "ideal": 0}
 
 
 def _counts(wait: np.ndarray) -> list[int]:

@@ -99,8 +99,8 @@ def test_details_on_a_terminal_begin_with_the_record_before_anything_is_computed
     given = ["--color", "always", "evaluate", str(log), "-o", str(tmp_path / "r"), "--policy", "fcfs", "--details"]
     piped = run(log, tmp_path / "piped", "--policy", "fcfs", "--details").stdout
     shown = unstyle(CliRunner().invoke(cli, given).stdout)
-    assert shown.startswith("What the log holds")
-    assert not piped.startswith("What the log holds")
+    assert shown.startswith("Contents of the log")
+    assert not piped.startswith("Contents of the log")
     told = [[line.strip() for line in text.splitlines() if line.strip()][:-1] for text in (shown, piped)]
     assert sorted(told[0]) == sorted(told[1])  # each line appears once; the last line names the folder
 
@@ -110,8 +110,8 @@ def test_details_on_a_terminal_begin_with_the_record_before_anything_is_computed
     monkeypatch.setattr("batchcast.evaluation.evaluation.evaluate", nothing_more)
     early = unstyle(CliRunner().invoke(cli, given).stdout)
     assert shown.startswith(early)
-    assert all(words in early for words in ("119 jobs", "of their limit"))
-    assert "What the log holds" not in CliRunner().invoke(cli, given[2:]).stdout
+    assert all(words in early for words in ("119 jobs", "of their time limit"))
+    assert "Contents of the log" not in CliRunner().invoke(cli, given[2:]).stdout
 
 
 def test_a_log_of_one_job_is_a_report_too(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
     assert advice["rule_differences"]["mean_unused_core_h"]["value"] == pytest.approx(saved)
     short = CliRunner().invoke(cli, arguments).stdout
     assert f"{advice['differences']['mean_unused_core_h']['value']:.1f} (" in short, "beside the figures themselves"
-    assert "What is real" not in short
+    assert "Differences with 90 % intervals" not in short
     text = " ".join(CliRunner().invoke(cli, [*arguments, "--details"]).stdout.split())
     assert "against users' limits" in text
     assert "Advice against 1.25 x longest of 10: unused core-hours a job" in text

@@ -139,6 +139,11 @@ def test_a_page_shows_whether_forecasts_can_be_believed(log, tmp_path):
     done = run(log, "--predictor", "recent_wait,qbets", "--places", "51:", "-o", page)
     assert done.returncode == 0, done.stderr
     html = page.read_text()
-    for words in ("Promised and kept", "identified against misguided", "Mean error by range", "By processors"):
+    for words in (
+        "Reliability of the quantiles",
+        "Finding jobs that start within",
+        "Mean error by range",
+        "By processors",
+    ):
         assert words in html
     assert f"page: {page}" in done.stderr

@@ -226,7 +226,7 @@ def test_the_command_line_prints_it_as_json_and_as_words(verb, metric) -> None:
         stated = row["differences"][metric]
         assert stated["low"] <= stated["value"] <= stated["high"]
     table = CliRunner().invoke(cli, [*verb, log, "--first", "1500", "--details"], catch_exceptions=False)
-    assert "What is real: differences with 90 % intervals" in table.stdout
+    assert "Differences with 90 % intervals" in table.stdout
     assert any(word in table.stdout for word in ("ahead", "level", "behind"))
 
 

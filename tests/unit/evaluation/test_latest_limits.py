@@ -26,7 +26,7 @@ def steady(jobs: int) -> Trace:
 def test_the_page_says_which_limits_to_advise_and_what_they_save():
     found = evaluate(steady(500), predictor=["recent_mean"], policy=["easy"])
     words, table, real, *rest = limit_blocks(found)
-    assert "20 min or less; today half ask for 10 h" in words
+    assert "20 min instead of 10 h" in words
     assert "core-hours less" in words
     assert [row["limits"] for row in table.rows] == ["advice", "1.25 x longest of 10", "users' limits"]
     assert real.rows[0]["mean_unused_core_h_words"].startswith(("ahead", "-"))

@@ -126,7 +126,7 @@ def test_the_density_counts_the_jobs_that_the_validity_line_judges(found: Evalua
     assert f"The same {checked.jobs:,} jobs" in words
     drawn = [trace for trace in curves.data if trace["meta"]["variant"] == "the curves"]
     assert [trace["name"] for trace in drawn] == ["recorded", "simulated"]
-    assert f"distance of the curves is {checked.wait_distance:.2f}" in curves.caption
+    assert f"distance between the curves is {checked.wait_distance:.2f}" in curves.caption
     for trace, waits in zip(drawn, (recorded, simulated)):
         assert trace["y"][0] == pytest.approx((waits <= 60).mean(), rel=1e-4)
 
@@ -137,7 +137,7 @@ def test_what_was_recorded_exactly_so_is_all_framed() -> None:
     exact = log.with_columns({"wait_time": found.outcomes[0].schedule.wait_time})
     density = recorded_wait_blocks(evaluate(exact, predictor=["requested"], policy=["easy"]))[2]
     assert isinstance(density, Figure)
-    assert "100.0 % of the jobs are in a framed cell" in density.caption
+    assert "the same class in both (100.0 % of the jobs)" in density.caption
     assert all(row == column for row, column in cells(density))
 
 
@@ -154,7 +154,7 @@ def test_waste_is_a_table_for_each_grouping_and_bars_of_the_largest(found: Evalu
     assert drawn["by user"] == [row["name"] for row in by_user.rows[:-1]]
     assert "failed" not in {column.key.split("_")[0] for column in by_user.columns}, "the log has no status"
     series = [trace["name"] for trace in bars.data if trace["meta"]["variant"] == "by user"]
-    assert series == ["used", "cut at the limit", "asked and unused"]
+    assert series == ["used", "ended by the limit", "requested and unused"]
     whole = found.waste_rows()[0]
     assert f"{whole['asked_core_h']:,.0f} core-hours" in str(words)
 
@@ -163,7 +163,7 @@ def test_a_job_without_a_limit_is_said() -> None:
     log = trace()
     some = np.where(np.arange(len(log)) < 7, np.nan, log.req_time)
     words, table, *_ = waste_blocks(evaluate(log.with_columns({"req_time": some}), predictor=["last_2"]))
-    assert "Jobs without a limit, 7, count as used and not as asked" in str(words)
+    assert "7 jobs without a time limit count as used and not as requested" in str(words)
     assert isinstance(table, Table)
     assert sum(row["jobs_without_limit"] for row in table.rows) == 7
 
@@ -173,8 +173,8 @@ def test_without_limits_users_or_waits_there_are_no_empty_pictures() -> None:
     found = evaluate(bare, predictor=["last_2"])
     assert waste_blocks(found) == recorded_wait_blocks(found) == recorded_heats(found) == change_heat(found) == []
     titles = [section.title for section in sections(found, {})]
-    assert "Core-hours unused" not in titles
-    assert "Is the simulation right" not in titles
+    assert "Unused core-hours" not in titles
+    assert "Validity of the simulation" not in titles
 
 
 def test_folded_tables_are_for_the_page_alone(found: Evaluation) -> None:
@@ -204,7 +204,7 @@ def test_the_sizes_that_make_most_of_the_difference_are_named() -> None:
     schedule = evaluate(log, predictor=["requested"], policy=["easy"]).outcomes[0].schedule
     later = schedule.wait_time + np.where(schedule.procs > 16, 86400.0, 0.0)
     words = recorded_wait_blocks(evaluate(log.with_columns({"wait_time": later}), predictor=["requested"]))[0]
-    assert "Jobs of 17-64 processors, 10.0 % of them, make 100.0 % of all difference in waiting." in str(words)
+    assert "Jobs of 17-64 processors are 10.0 % of the jobs and 100.0 % of the difference in waits." in str(words)
     alike = recorded_wait_blocks(
         evaluate(log.with_columns({"wait_time": schedule.wait_time}), predictor=["requested"])
     )[0]

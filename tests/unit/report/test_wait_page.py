@@ -91,7 +91,7 @@ def test_a_page_leaves_out_jobs_without_a_wait() -> None:
     honest, wait = drawn(5)
     wait[::2] = np.nan
     sections = wait_sections(Table("t", (), []), [honest], Outcome(wait, {"size": ["1"] * N}), 3600.0)
-    assert [section.title for section in sections] == ["Scores", "Can they be believed?", "By group"]
+    assert [section.title for section in sections] == ["Scores", "Calibration and errors", "By group"]
     assert len(sections[1].blocks) == 5
     assert sections[2].blocks[0].rows[0]["jobs"] == N / 2
 

@@ -71,7 +71,7 @@ def table_5(rows: Rows, every: int) -> Table:
     columns = columns_of(
         "log", "jobs_of|jobs of", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
         "printed_mae_s|printed|number", "apa|APA|ratio", "printed_apa|printed|ratio", "underestimate_rate|UR|ratio",
-        "printed_ur|printed|ratio", "coverage_90|90 % bound held|share", "seconds|took, s|number",
+        "printed_ur|printed|ratio", "coverage_90|within 90 % bound|share", "seconds|took, s|number",
     )  # fmt: skip
     scored = "Every job is scored." if every == 1 else f"Every {every}th job is scored, the same for all methods."
     note = f"{scored} The printed figures are of a log that is not public: order and relative gains compare."

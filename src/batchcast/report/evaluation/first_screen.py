@@ -137,15 +137,14 @@ def order_words(policy: str, predictor: str) -> str:
     """Return the words for a schedule in a sentence.
 
     >>> order_words("slurm-least-work", "requested"), order_words("easy", "last_2")
-    ("ordering the queue by the work of users' time limits", 'EASY planned with predictions')
+    ('starting jobs with the least requested core-hours first', 'EASY planned with predictions')
     """
-    by = "users' time limits" if predictor == YARDSTICK else "predictions"
+    is_limits = predictor == YARDSTICK
+    by = "users' time limits" if is_limits else "predictions"
     if policy == LEAST_WORK:
-        return (
-            f"ordering the queue by the work of {by}"
-            if predictor == YARDSTICK
-            else "ordering the queue by predicted work"
-        )
+        return f"starting jobs with the least {'requested' if is_limits else 'predicted'} core-hours first"
+    if policy == "forecast":
+        return f"starting jobs with the shortest {'time limits' if is_limits else 'predicted run times'} first"
     if policy == SLURM:
         return "giving Slurm predicted run times as time limits" if predictor != YARDSTICK else "Slurm's own order"
     return f"{policy_words(policy)} planned with {by}"
@@ -253,8 +252,8 @@ def _unused_tile(evaluation: Evaluation) -> Tile:
         return Tile("Unused core-hours", "unknown", "the log has no time limits")
     medians = {row["limits"]: float(row["median_limit_s"]) for row in evaluation.limit_rows()}
     own, advice = medians.get("own", math.nan), medians.get("advice", math.nan)
-    shorter = f"; suggested median limit: {span(advice)}, today {span(own)}" if advice < 0.95 * own else ""
-    note = f"of {shown(requested, 'count')} requested by time limits{shorter}"
+    shorter = f"; median time limit: {span(own)} today, {span(advice)} suggested" if advice < 0.95 * own else ""
+    note = f"of the {shown(requested, 'count')} requested{shorter}"
     return Tile("Unused core-hours", shown(unused / requested, "share"), note)
 
 
@@ -263,10 +262,14 @@ def _prediction_tile(evaluation: Evaluation) -> Tile:
     rows = {row["predictor"]: row for row in evaluation.accuracy_rows() if row["jobs"] and row["mae_s"] == row["mae_s"]}
     limits = rows.pop(YARDSTICK, None)
     if not rows:
-        return Tile("Prediction error", "unknown", "no job could be scored")
+        return Tile("Run-time prediction error", "unknown", "no job could be scored")
     least = min(rows.values(), key=lambda row: row["mae_s"])
-    beside = f"; of time limits: {span(limits['mae_s'])}" if limits else ""
-    return Tile("Prediction error", span(least["mae_s"]), f"on average, {method_words(least['predictor'])}{beside}")
+    beside = f"; users' time limits: {span(limits['mae_s'])}" if limits else ""
+    return Tile(
+        "Run-time prediction error",
+        span(least["mae_s"]),
+        f"mean error of the {method_words(least['predictor'])}{beside}",
+    )
 
 
 def _wait_tile(evaluation: Evaluation) -> Tile:
@@ -276,8 +279,8 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
         return Tile(title, "not judged", f"({evaluation.why_no_waits})")
     return Tile(
         title, shown(waits.coverage, "share"),
-        f"of the latest {waits.jobs:,} jobs started by their 90 % time; median error {span(waits.median_error_s)} "
-        f"(simplest method: {span(waits.simplest_median_error_s)})",
+        f"of the latest {waits.jobs:,} jobs started by their 90 % time (target: 90 %); median error "
+        f"{span(waits.median_error_s)}, baseline {span(waits.simplest_median_error_s)}",
     )  # fmt: skip
 
 

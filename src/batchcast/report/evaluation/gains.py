@@ -31,20 +31,18 @@ _POLICIES = {
     "slurm-least-work": "least work first",
 }
 _NOTES = {
-    "fcfs": "FCFS: first come first served, nobody passes.",
-    "easy": "EASY: first come first served; the first waiting job has a reservation and later ones may start early "
-    "when they do not delay it.",
-    "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
-    "slurm": "Slurm's two loops: by priority and with backfill, under the limits and settings of the machine's "
+    "fcfs": "FCFS: first come, first served, without backfill.",
+    "easy": "EASY: first come, first served. The first waiting job has a reservation; later jobs may start before it if they "
+    "do not delay it.",
+    "easy-sjbf": "EASY-SJBF: EASY, but backfill tries the jobs with the shortest planned run time first.",
+    "slurm": "Slurm's order: Slurm's main loop by priority and its backfill loop, with the limits and settings of the machine's "
     "description.",
-    "slurm-least-work": "Least work first (under Slurm): waiting jobs get levels of priority by SiteFactor, the higher "
-    "the less work they are planned to be; who has waited long goes by arrival, and backfill plans with limits, as "
-    "`batchcast plan` does with plan = order.",
-    "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
-    "only when it delays none of them.",
-    "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first; who has waited two days "
-    "goes before all, by arrival, "
-    "with a reservation by limits.",
+    "slurm-least-work": "Least work first (in Slurm): jobs with less planned work get a higher SiteFactor. Jobs that have waited long "
+    "start in order of arrival. Backfill plans with time limits. `batchcast plan` does this with plan = order.",
+    "conservative": "Conservative backfilling: every waiting job has a reservation; a later job may start early only if it delays none "
+    "of them.",
+    "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first. Jobs that have waited two days come "
+    "before all others, in order of arrival, with a reservation by time limits.",
 }
 
 
@@ -52,8 +50,8 @@ def policy_notes(policies: Sequence[str]) -> list[str]:
     """Return one paragraph on the policies of a table and their predictors."""
     notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
     plans = (
-        "Planned with: users' limits; perfect knowledge, the true run times, which nobody has; or forecasts made at "
-        "submission from what had ended by then."
+        "Planned with: the run times that the scheduler assumes. They are users' time limits, predictions made at "
+        "submission from the jobs that had ended by then, or perfect knowledge (the true run times, as an upper limit)."
     )
     return [" ".join([*notes, plans])]
 
@@ -114,7 +112,7 @@ def harm_words(evaluation: Evaluation) -> list[str]:
     ]  # fmt: skip
     if not worse:
         return []
-    return [f"Forecasts can also do harm: {' and '.join(worse)} would make jobs wait longer than today."]
+    return [f"Not every prediction helps: under {' and '.join(worse)}, jobs would wait longer than today."]
 
 
 PLAIN = {

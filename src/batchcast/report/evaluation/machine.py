@@ -66,8 +66,8 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
 
 SHORT = "The log is too short to show anything over time."
 CAPTION = (
-    "All jobs, also jobs that are not scored. If the recorded line and the line of the users' limits differ, the real "
-    "scheduler did something the model does not know: other rules, broken nodes, reserved time."
+    "All jobs, including jobs that are not scored. If the recorded line and the line of the users' limits differ, the real "
+    "scheduler did something that the model does not have: other rules, failed nodes, reservations."
 )
 QUEUE = ("jobs waiting, mean of the {unit}", False)
 BUSY = ("share of the processors busy", True)
@@ -148,22 +148,22 @@ def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
     if share[most] < MUCH or share[most] < 2 * jobs[most]:
         return ""
     return (
-        f" Jobs of {SIZE_CLASSES[most]} processors, {shown(float(jobs[most]), 'share')} of them, make "
-        f"{shown(float(share[most]), 'share')} of all difference in waiting."
+        f" Jobs of {SIZE_CLASSES[most]} processors are {shown(float(jobs[most]), 'share')} of the jobs and "
+        f"{shown(float(share[most]), 'share')} of the difference in waits."
     )
 
 
 def _distributions(waits: ComparedWaits, distance: float, how: str) -> Figure:
     series = {RECORDED_WAITS: np.maximum(waits.recorded, MINUTE), SIMULATED: np.maximum(waits.simulated, MINUTE)}
     figure = figures.cdf(
-        "Waits as recorded and as simulated",
+        "Recorded and simulated waits",
         series,
         x="wait",
         slots={RECORDED_WAITS: FIXED[RECORDED_WAITS], SIMULATED: 0},
-        caption=f"The same jobs, {how}; waits below a minute, which count as none, are drawn at a minute. The largest "
-        f"distance of the curves is {distance:.2f}; above {MOST_DISTANCE} the validity line is in doubt.",
+        caption=f"The same jobs, {how}. Waits below one minute are drawn at one minute. The largest distance between the "
+        f"curves is {distance:.2f}; above {MOST_DISTANCE}, the simulation is not called close.",
     )
-    return cdf_minus(figure, series, RECORDED_WAITS, "above zero more jobs wait at most so long as simulated.")
+    return cdf_minus(figure, series, RECORDED_WAITS, "above zero, more jobs wait up to this time in the simulation.")
 
 
 def density(waits: ComparedWaits, how: str) -> Figure:
@@ -189,9 +189,8 @@ def density(waits: ComparedWaits, how: str) -> Figure:
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
         f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
         f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
-        caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: the "
-        "same class in both. Below the frames the record waited longer, above them the simulation. "
-        f"{same} of the jobs are in a framed cell. Empty cells hold no job.",
+        caption=f"Jobs by recorded wait and by wait {how}. Framed cells: the same class in both ({same} of the jobs). Below the "
+        "frames, jobs waited longer in the record; above them, in the simulation. Empty cells have no job.",
         high=NARROW,
     )
 

@@ -27,12 +27,12 @@ from .first_screen import FirstScreen, choice_words, first_screen, price
 from .gains import choices, harm_words, mark_choices, policy_notes, policy_words, row_marks, slots_of
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
-from .record import LEAST_PERIODS, advised_columns, glance_table, limits_sentence, limits_used
+from .record import LEAST_PERIODS, advised_columns, glance_table, limits_used
 
 LIMITS = named(YARDSTICK)
 NAMING = (
-    TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
-    TableColumn("predictor", "planned with", "text", "what the schedule takes a job's run time to be"),
+    TableColumn("policy", "policy", "text", "order of the queue and rule of backfill; explained below the table"),
+    TableColumn("predictor", "planned with", "text", "the run time that the scheduler assumes for each job"),
 )
 
 
@@ -51,46 +51,44 @@ SCHEDULE_COLUMNS = (
 MORE_COLUMNS = (
     *NAMING,
     *_columns("median_wait_s", "p95_wait_s", "median_bounded_slowdown", "utilization", "backfilled_share"),
-    TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them"),
+    TableColumn("corrections", "corrections", "count", "predictions replaced because the job ran longer"),
 )
 
 
 def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
-    """The page's sections: in short (after a `preface`), schedules, limits and what they leave unused, forecasts, how
-    the simulation meets the record, the machine, and the log at a glance; most figures are folded.
+    """Return the sections of the page, in order; most figures are folded. The first one begins with `preface`.
 
-    Where the simulation is not believed, schedules stand after the forecasts, folded.
+    If the simulation does not reproduce the recorded waits, the schedules come after the predictions, folded.
     """
     slots = slots_of(evaluation)
     found = evaluation.findings()
     believed = found is not None and found.believed
     short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation), preface), choices(evaluation)])
-    schedules = Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots, believed))
+    schedules = Section("How much sooner would jobs start?", _schedule_blocks(evaluation, slots, believed))
     wrong = Section(
-        "How wrong are the limits",
+        "Time limits",
         [
             limits_used(evaluation.trace, evaluation.scores.scored, evaluation.procs),
-            limits_sentence(evaluation.trace, evaluation.scores.scored),
             *_limit_blocks(evaluation),
-            *folded("Limits and run times, and how the advised limits held", [
+            *folded("Time limits against run times, and coverage of the suggested limits", [
                 _limits_figure(evaluation, slots), *_bounds(evaluation),
             ]),
         ],
     )  # fmt: skip
-    unused = _section("Core-hours unused", waste_blocks(evaluation))
+    unused = _section("Unused core-hours", waste_blocks(evaluation))
     good = Section(
-        "How good are the forecasts",
+        "Run-time predictions",
         [
             _accuracy(evaluation, settings),
             *[text for text in (advised_columns(evaluation),) if text],
             *_error_figures(evaluation, slots),
-            *folded("Which differences are real, and planning with another quantile", [
+            *folded("Differences with intervals, and planning with another quantile", [
                 *_forecast_differences(evaluation),
                 *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
             ]),
         ],
     )  # fmt: skip
-    record = _section("Is the simulation right", _record_blocks(evaluation))
+    record = _section("Validity of the simulation", _record_blocks(evaluation))
     machine = _section("The machine", _machine_blocks(evaluation, slots))
     log = Section(
         "The log",
@@ -150,20 +148,24 @@ def _limit_blocks(evaluation: Evaluation) -> list[Block]:
     words, *rest = limit_blocks(evaluation) or [""]
     if not words:
         return []
-    return [words, rest[0], *folded("Which differences between limits are real", rest[1:])]
+    return [words, rest[0], *folded("Differences between the limits, with intervals", rest[1:])]
 
 
 def _record_blocks(evaluation: Evaluation) -> list[Block]:
     if not evaluation.outcomes:
         return []
     words, *drawn = recorded_wait_blocks(evaluation) or [""]
-    return [validity_line(evaluation), *([words] if words else []), *folded("In pictures", drawn)]
+    return [
+        validity_line(evaluation),
+        *([words] if words else []),
+        *folded("Recorded against simulated waits, as figures", drawn),
+    ]
 
 
 def _machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
     """Return the queue, utilization, and the Gantt excerpt, all folded."""
     blocks = machine_blocks(evaluation, slots) if evaluation.outcomes else []
-    return folded("The queue and utilization under each policy, and which job ran where", blocks)
+    return folded("Queue length and utilization under each policy, and a Gantt excerpt", blocks)
 
 
 def _section(title: str, blocks: list[Block]) -> list[Section]:
@@ -203,8 +205,8 @@ def _against(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OF_ONE_RUN = (
-    "The intervals of schedules are of pairs of waits and slowdowns of one run each: how the rest of a schedule moves "
-    "when a few jobs change is left out (`batchcast simulate --replicates N` runs the log again with jobs left out)."
+    "The intervals compare the waits of each job in two simulations. They do not include how a schedule reacts when a few "
+    "jobs are missing; `batchcast simulate --replicates N` simulates logs with jobs left out."
 )
 
 
@@ -262,12 +264,12 @@ def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
     times = {"limit": evaluation.trace.req_time[scored], "run time": evaluation.trace.run_time[scored]}
     slots = {"limit": slots[YARDSTICK], "run time": slots[ORACLE]}
     return figures.cdf(
-        "Limits and run times",
+        "Time limits and run times",
         times,
         x="time",
         slots=slots,
-        caption="Share of jobs whose limit or run time is at most so long. The farther apart the "
-        "curves, the more the limits exaggerate. Times below a second are drawn at 1 s.",
+        caption="Share of jobs with a time limit, or a run time, up to each time. The wider the gap between the curves, the "
+        "more time users request without using it. Times below 1 s are drawn at 1 s.",
     )
 
 
@@ -276,17 +278,23 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
     run = evaluation.trace.run_time[scores.scored]
     errors = {named(name): np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
     drawn = figures.cdf(
-        "Absolute error of the forecasts",
+        "Absolute error of the predictions",
         errors,
         x="absolute error",
         slots=slots,
-        caption="Share of jobs whose forecast is off by at most so much; higher is better. Errors below a second "
-        "are drawn at 1 s.",
+        caption="Share of jobs with an error up to each value; higher is better. Errors below 1 s are drawn at 1 s.",
     )
     figure = mark_choices(drawn, list(scores.points))
     if LIMITS not in errors:
         return [figure]
-    return [cdf_minus(figure, errors, LIMITS, "above zero more forecasts come so near than limits do.")]
+    return [
+        cdf_minus(
+            figure,
+            errors,
+            LIMITS,
+            "above zero, the predictor has more jobs with an error up to this value than the time limits.",
+        )
+    ]
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
@@ -302,7 +310,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     curves = _wait_curves(evaluation, slots)
     more = folded(
-        "Which differences are real, who gains and who pays, the other policies",
+        "Every schedule, differences with intervals, and which jobs gain or lose",
         [
             Table("Every schedule", SCHEDULE_COLUMNS, marked),
             Table("More of each schedule", MORE_COLUMNS, marked),
@@ -312,7 +320,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     if believed:
         return [table, *harm_words(evaluation), *policy_notes(policies), *curves[:1], *more]
     kept: list[Block] = [table, *policy_notes(policies), *change_heat(evaluation), *curves]
-    return [NOT_BELIEVED, *folded("The simulated schedules all the same", kept)]
+    return [NOT_BELIEVED, *folded("The simulated schedules", kept)]
 
 
 def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -327,8 +335,8 @@ def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 NOT_BELIEVED = (
-    "Nothing is concluded from the simulation of this log (see Validity). The schedules are kept for whoever wants to "
-    "find out why."
+    "The simulation does not reproduce the recorded waits (see Validity), so the report draws no conclusions from these "
+    "schedules."
 )
 
 
@@ -356,9 +364,9 @@ def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figur
             waits,
             x="wait",
             slots=slots,
-            caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
+            caption="Share of jobs with a wait up to each time; higher is better. Waits below 1 s are drawn at 1 s.",
         )
-        reads = "above zero more jobs wait at most so long than under users' limits."
+        reads = "above zero, more jobs wait up to this time than with users' limits."
         specs = [o.predictor for o in evaluation.outcomes if o.policy == policy]
         drawn.append(cdf_minus(mark_choices(figure, specs, policy=policy), waits, LIMITS, reads))
     return drawn

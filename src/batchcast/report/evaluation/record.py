@@ -26,7 +26,6 @@ def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
     return [
         glance_table(trace, scored, procs),
         limits_used(trace, scored, procs),
-        limits_sentence(trace, scored),
     ]
 
 
@@ -35,33 +34,28 @@ def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
     run, limit = trace.run_time[scored], trace.req_time[scored]
     known = ~np.isnan(limit) & np.isfinite(limit)
     if not known.any():
-        return "The log does not say what users asked for, so the accuracy of their limits is unknown."
+        return "The log has no time limits."
     run, limit = run[known], limit[known]
     used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
     over = float((run > limit).mean())
     half = max(100 * float(np.median(used)), 1.0)
     text = (
-        f"Half of the jobs use less than {half:.0f} % of their limit"
+        f"Half of the jobs use less than {half:.0f} % of their time limit"
         if np.median(used) < 0.5
-        else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
+        else f"Half of the jobs use at least {half:.0f} % of their time limit"
     )
-    past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
+    past = f", and {100 * over:.1f} % ran longer than it" if over >= 0.0005 else ""
     whole = waste_rows(trace, scored, procs=procs)[0]
     asked, unused = whole["asked_core_h"], whole["unused_core_h"]
-    share = f"; {shown(unused / asked, 'share')} of the core-hours asked for went unused" if asked > 0 else ""
-    return f"{text}{past}{share}."
+    share = f"; {shown(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
+    return f"{text}{past}{share}. {_medians(trace, scored)}"
 
 
-def limits_sentence(trace: Trace, scored: np.ndarray) -> str:
+def _medians(trace: Trace, scored: np.ndarray) -> str:
     """Return the median limit and the median run time as a sentence."""
     limit, run = trace.req_time[scored], trace.run_time[scored]
     limit = limit[np.isfinite(limit)]
-    if not len(limit) or not len(run):
-        return "The log does not say what users asked for."
-    return (
-        f"Half of the jobs ask for {span(float(np.median(limit)))} or more; half of them run for "
-        f"{span(float(np.median(run)))} or less."
-    )
+    return f"The median time limit is {span(float(np.median(limit)))}; the median run time is {span(float(np.median(run)))}."
 
 
 def advised_columns(evaluation: Evaluation) -> str:
@@ -105,15 +99,15 @@ def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
         ("users", f"{users:,}" if users else "unknown"),
         ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
         ("machine", _machine(trace.info)),
-        ("utilization, as recorded", _utilization(submit + wait, run, procs, trace.info.max_procs)),
-        ("wait, as recorded", _quantiles(np.maximum(trace.wait_time[ran], 0))),
+        ("recorded utilization", _utilization(submit + wait, run, procs, trace.info.max_procs)),
+        ("recorded wait", _quantiles(np.maximum(trace.wait_time[ran], 0))),
         ("run time", _quantiles(run)),
-        ("limit", _quantiles(trace.req_time)),
+        ("time limit", _quantiles(trace.req_time)),
         ("processors", _sizes(procs)),
-        ("users' accuracy", _users_accuracy(run, trace.req_time)),
+        ("accuracy of the time limits", _users_accuracy(run, trace.req_time)),
     ]
     return Table(
-        "What the log holds",
+        "Contents of the log",
         [TableColumn("what", ""), TableColumn("value", "")],
         [{"what": w, "value": v} for w, v in rows],
     )
@@ -154,4 +148,4 @@ def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
     known = np.isfinite(run) & np.isfinite(limit)
     if not known.any():
         return "unknown"
-    return f"{relative_accuracy(limit[known], run[known]).mean():.3f} (mean of min/max of limit and run; 1 is perfect)"
+    return f"{relative_accuracy(limit[known], run[known]).mean():.3f} (mean of run time / time limit, inverted above 1; 1 is perfect)"
