@@ -222,9 +222,9 @@ def planned_figure(
         kind="seconds",
         markers=True,
         slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
-        caption="Planning with a higher quantile gives fewer underestimates and a larger mean error. Points of the curve, from right "
-        f"to left: the quantiles at {levels} %. A point below the curve has a smaller error at the same share of "
-        f"underestimates.{left_out}",
+        caption="Planning with a higher quantile gives fewer underestimates and a larger mean error. Points of the "
+        f"curve, from right to left: the quantiles at {levels} %. A point below the curve has a smaller error at "
+        f"the same share of underestimates.{left_out}",
     )
     alt = "; ".join(
         f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
@@ -264,8 +264,8 @@ def bound_figures(limits: Limits) -> list[Figure]:
         x="jobs so far",
         y="share of jobs within their bound",
         kind="share",
-        caption="Dotted: the target of each bound. The bounds are learned as jobs end, so coverage drops when many jobs are submitted "
-        f"before the first of them ends. Windows within two points of the target: {words}.",
+        caption="Dotted: the target of each bound. The bounds are learned as jobs end, so coverage drops when many "
+        f"jobs are submitted before the first of them ends. Windows within two points of the target: {words}.",
     )
     lowest = min(float(np.min(share)) for _, share in held.values())
     layout = dict(coverage.layout)

@@ -138,8 +138,8 @@ _INTERVAL = (
     "difference of the means with its 90 % interval; if the interval contains zero, the log does not show a difference"
 )
 _MEANING = (
-    "difference of the means with its 90 % interval: ahead or behind if the interval excludes zero, else level (the log "
-    "does not show a difference)"
+    "difference of the means with its 90 % interval: ahead or behind if the interval excludes zero, else level (the "
+    "log does not show a difference)"
 )
 
 

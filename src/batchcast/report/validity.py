@@ -96,8 +96,8 @@ def _waits(validity: Validity) -> str:
     distance = f"; their distributions differ by {validity.wait_distance:.2f} at most"
     return (
         f"In the record, {these} waited {span(validity.recorded_mean_wait_s)} on average (median "
-        f"{span(validity.recorded_median_wait_s)}). Simulated {RULES[validity.policy]} with the users' limits, the mean "
-        f"is {span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
+        f"{span(validity.recorded_median_wait_s)}). Simulated {RULES[validity.policy]} with the users' limits, the "
+        f"mean is {span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
         f"{_factor(validity)}{distance if validity.wait_distance else ''}."
         + (" Time on hold is not counted, because it is equal in both." if validity.from_eligible else "")
     )
@@ -123,8 +123,8 @@ def _what_if(validity: Validity, asked: float) -> str:
     if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
         return ""
     return (
-        f"This is checked on the recorded machine, {validity.procs:,.0f} processors by {validity.procs_source}; the tables "
-        f"simulate {asked:,.0f} processors, which no record can confirm."
+        f"This is checked on the recorded machine, {validity.procs:,.0f} processors by {validity.procs_source}; the "
+        f"tables simulate {asked:,.0f} processors, which no record can confirm."
     )
 
 
@@ -145,7 +145,8 @@ def _cut(validity: Validity) -> str:
 def _doubts(validity: Validity) -> list[str]:
     """Return the other reasons against the simulation."""
     words = {
-        Doubt.RANK: f"The jobs that wait long are not the same as in the record (rank correlation {validity.rank_correlation:.2f}).",
+        Doubt.RANK: f"The jobs that wait long are not the same as in the record (rank correlation "
+        f"{validity.rank_correlation:.2f}).",
         Doubt.FEW_WAITED: f"Only {validity.waited_jobs:,} of the jobs waited for a minute or more in the record.",
         Doubt.DISTRIBUTION: "The distribution of simulated waits differs from the recorded one.",
         Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated.",
@@ -167,7 +168,8 @@ def coverage(validity: Validity) -> str:
     if not validity.uncovered_jobs and validity.policy == "slurm_by_log":
         return "The simulation has the partitions of the log. It ignores memory, GPUs, limits and priorities."
     if not validity.uncovered_jobs:
-        return "The log has no memory or GPU requests, no second partition and no priorities, so the model leaves nothing out."
+        return "The log has no memory or GPU requests, no second partition and no priorities, so the model leaves "
+        "nothing out."
     share = _part(validity.uncovered_jobs, validity.all_jobs)
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
     text = f"{HAS[validity.policy]} and does not cover {share} of the jobs ({'; '.join(parts)})."

@@ -86,8 +86,8 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
         kind="share",
         slots=_slots(methods),
         markers=True,
-        caption="On the diagonal, coverage equals the level. Below it, jobs started later than predicted. Jobs that start at once are "
-        "within every quantile, so many of them raise the low levels above the diagonal.",
+        caption="On the diagonal, coverage equals the level. Below it, jobs started later than predicted. Jobs that "
+        "start at once are within every quantile, so many of them raise the low levels above the diagonal.",
     )
 
 
@@ -161,8 +161,8 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
         y="quick jobs found, share of the quick jobs",
         kind="share",
         slots=_slots(methods),
-        caption="Jobs are marked as quick in order of their predicted probability, else of their predicted wait. Further up and to "
-        "the left is better.",
+        caption="Jobs are marked as quick in order of their predicted probability, else of their predicted wait. "
+        "Further up and to the left is better.",
     )
     xaxis = {**figure.layout["xaxis"], "tickformat": ".0%"}
     return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})

@@ -32,17 +32,18 @@ _POLICIES = {
 }
 _NOTES = {
     "fcfs": "FCFS: first come, first served, without backfill.",
-    "easy": "EASY: first come, first served. The first waiting job has a reservation; later jobs may start before it if they "
-    "do not delay it.",
+    "easy": "EASY: first come, first served. The first waiting job has a reservation; later jobs may start before "
+    "it if they do not delay it.",
     "easy-sjbf": "EASY-SJBF: EASY, but backfill tries the jobs with the shortest planned run time first.",
-    "slurm": "Slurm's order: Slurm's main loop by priority and its backfill loop, with the limits and settings of the machine's "
-    "description.",
-    "slurm-least-work": "Least work first (in Slurm): jobs with less planned work get a higher SiteFactor. Jobs that have waited long "
-    "start in order of arrival. Backfill plans with time limits. `batchcast plan` does this with plan = order.",
-    "conservative": "Conservative backfilling: every waiting job has a reservation; a later job may start early only if it delays none "
-    "of them.",
-    "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first. Jobs that have waited two days come "
-    "before all others, in order of arrival, with a reservation by time limits.",
+    "slurm": "Slurm's order: Slurm's main loop by priority and its backfill loop, with the limits and settings of "
+    "the machine's description.",
+    "slurm-least-work": "Least work first (in Slurm): jobs with less planned work get a higher SiteFactor. Jobs "
+    "that have waited long start in order of arrival. Backfill plans with time limits. `batchcast plan` does this "
+    "with plan = order.",
+    "conservative": "Conservative backfilling: every waiting job has a reservation; a later job may start early "
+    "only if it delays none of them.",
+    "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first. Jobs that have waited "
+    "two days come before all others, in order of arrival, with a reservation by time limits.",
 }
 
 

@@ -66,8 +66,8 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
 
 SHORT = "The log is too short to show anything over time."
 CAPTION = (
-    "All jobs, including jobs that are not scored. If the recorded line and the line of the users' limits differ, the real "
-    "scheduler did something that the model does not have: other rules, failed nodes, reservations."
+    "All jobs, including jobs that are not scored. If the recorded line and the line of the users' limits differ, "
+    "the real scheduler did something that the model does not have: other rules, failed nodes, reservations."
 )
 QUEUE = ("jobs waiting, mean of the {unit}", False)
 BUSY = ("share of the processors busy", True)
@@ -160,8 +160,8 @@ def _distributions(waits: ComparedWaits, distance: float, how: str) -> Figure:
         series,
         x="wait",
         slots={RECORDED_WAITS: FIXED[RECORDED_WAITS], SIMULATED: 0},
-        caption=f"The same jobs, {how}. Waits below one minute are drawn at one minute. The largest distance between the "
-        f"curves is {distance:.2f}; above {MOST_DISTANCE}, the simulation is not called close.",
+        caption=f"The same jobs, {how}. Waits below one minute are drawn at one minute. The largest distance "
+        f"between the curves is {distance:.2f}; above {MOST_DISTANCE}, the simulation is not called close.",
     )
     return cdf_minus(figure, series, RECORDED_WAITS, "above zero, more jobs wait up to this time in the simulation.")
 
@@ -189,8 +189,9 @@ def density(waits: ComparedWaits, how: str) -> Figure:
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
         f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
         f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
-        caption=f"Jobs by recorded wait and by wait {how}. Framed cells: the same class in both ({same} of the jobs). Below the "
-        "frames, jobs waited longer in the record; above them, in the simulation. Empty cells have no job.",
+        caption=f"Jobs by recorded wait and by wait {how}. Framed cells: the same class in both ({same} of the "
+        "jobs). Below the frames, jobs waited longer in the record; above them, in the simulation. Empty cells have "
+        "no job.",
         high=NARROW,
     )
 

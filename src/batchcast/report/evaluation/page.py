@@ -205,8 +205,8 @@ def _against(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OF_ONE_RUN = (
-    "The intervals compare the waits of each job in two simulations. They do not include how a schedule reacts when a few "
-    "jobs are missing; `batchcast simulate --replicates N` simulates logs with jobs left out."
+    "The intervals compare the waits of each job in two simulations. They do not include how the rest of a schedule "
+    "moves when a few jobs change; `batchcast simulate --replicates N` also simulates resampled logs."
 )
 
 
@@ -268,8 +268,8 @@ def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
         times,
         x="time",
         slots=slots,
-        caption="Share of jobs with a time limit, or a run time, up to each time. The wider the gap between the curves, the "
-        "more time users request without using it. Times below 1 s are drawn at 1 s.",
+        caption="Share of jobs with a time limit, or a run time, up to each time. The wider the gap between the "
+        "curves, the more time users request without using it. Times below 1 s are drawn at 1 s.",
     )
 
 
@@ -335,8 +335,8 @@ def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 NOT_BELIEVED = (
-    "The simulation does not reproduce the recorded waits (see Validity), so the report draws no conclusions from these "
-    "schedules."
+    "The simulation does not reproduce the recorded waits (see Validity), so the report draws no conclusions from "
+    "these schedules."
 )
 
 
