@@ -170,7 +170,7 @@ SCHEDULE = (
     Measure("mean_per_processor_bounded_slowdown", "number", "mean slowdown per processor",
             lambda s: per_processor_bounded_slowdown(s.wait, s.run, s.procs, s.tau), True, table=""),
     Measure("utilization", "share", "utilization", lambda s: s.utilization, more_is_better=True, heading="util.",
-            meaning="processor time used / (machine x first submit to last end)", table="more"),
+            meaning="processor time used / (processors x time from first submission to last end)", table="more"),
     Measure("makespan_s", "seconds", "makespan", lambda s: s.makespan, table=""),
     Measure("backfilled_share", "share", "backfilled", lambda s: np.nan if s.backfilled is None else s.backfilled,
             True, meaning="jobs that started before a job ahead of them in the queue", table="more"),

@@ -168,8 +168,7 @@ def coverage(validity: Validity) -> str:
     if not validity.uncovered_jobs and validity.policy == "slurm_by_log":
         return "The simulation has the partitions of the log. It ignores memory, GPUs, limits and priorities."
     if not validity.uncovered_jobs:
-        return "The log has no memory or GPU requests, no second partition and no priorities, so the model leaves "
-        "nothing out."
+        return "The log has no memory or GPU requests, no second partition and no priorities."
     share = _part(validity.uncovered_jobs, validity.all_jobs)
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
     text = f"{HAS[validity.policy]} and does not cover {share} of the jobs ({'; '.join(parts)})."
