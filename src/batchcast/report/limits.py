@@ -47,7 +47,7 @@ class Wording(NamedTuple):
 
 
 TIME = Wording(
-    "Limits",
+    "Time limits",
     {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' limits"},
     TIME_MEASURES,
     (
@@ -109,7 +109,7 @@ def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | N
         columns = [TableColumn("group", by), *columns, wording.latest]
     per = rows[0].get("per", "job")
     each = f" a {per}" if per != "job" else ""
-    heading = f"{wording.heading}{each} at a risk of {risk:.0%}{f' by {by}' if by else ''} · known at submission"
+    heading = f"{wording.heading}{each}{f' by {by}' if by else ''}, accepted risk {100 * risk:g} %, known at submission"
     table = Table(heading, columns, wording.named(rows))
     return table if by is not None else beside(table, table.rows, wording.measures)
 

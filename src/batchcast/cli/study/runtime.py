@@ -157,6 +157,7 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
     from ...predict.protocol import FOR_PEOPLE
     from ...report.blocks import Kind, shown
+    from ...report.evaluation.gains import method_words
 
     kind: Kind = "memory" if of_memory else "seconds"
     key = "mae_mib" if of_memory else "mae_s"
@@ -166,11 +167,10 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     best = min(rivals, key=lambda row: row[key])
     limits = next((row for row in rows if row["predictor"] == "requested" and row[key] == row[key]), None)
     users = "users' requests" if of_memory else FOR_PEOPLE["requested"]
-    control = f"; {users}: {shown(limits[key], kind)}" if limits else ""
-    headline = (
-        f"{best['predictor']} predicts {'peak memory' if of_memory else 'run times'} with the smallest mean error: "
-        f"{shown(best[key], kind)} over {best['jobs']:,} jobs{control}."
-    )
+    control = f" ({users}: {shown(limits[key], kind)})" if limits else ""
+    words = method_words(best["predictor"])
+    who = words if words == best["predictor"] else f"The {words}"
+    headline = f"{who} has the smallest mean error: {shown(best[key], kind)}{control}."
     log = log_as_typed()
     if of_memory:
         return headline, f"batchcast limits {log} --memory  (suggests memory requests)"

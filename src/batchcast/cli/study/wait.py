@@ -261,7 +261,7 @@ def _best(rows: Sequence[dict[str, Any]]) -> str:
     covered = best.get("interval_80", math.nan)
     intervals = f"; its 80 % intervals cover {shown(covered, 'share')} of the waits" if covered == covered else ""
     error = shown(best[key], "seconds")
-    return f"{best['predictor']} predicts waits with the smallest mean error: {error}{intervals}."
+    return f"{best['predictor']} has the smallest mean error of predicted waits: {error}{intervals}."
 
 
 def _next_step(jobs: int, specs: Sequence[str]) -> str:

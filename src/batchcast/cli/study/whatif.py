@@ -298,11 +298,11 @@ def _tables(
         TableColumn("group", "group"),
         TableColumn("jobs", "jobs", "count"),
         TableColumn("now_s", "mean wait now", "seconds"),
-        TableColumn("then_s", "then", "seconds"),
+        TableColumn("then_s", "mean wait then", "seconds"),
     ]
     chosen = _most_changed(groups, max(MOST_ROWS - len(results), 1)) if brief else list(groups)
     note = f"{len(chosen)} of {len(groups)} groups; --details shows all." if len(chosen) < len(groups) else ""
-    tables = [Table("Who gains most, and who pays most", columns, chosen, note)] if groups else []
+    tables = [Table("Groups whose waits change most", columns, chosen, note)] if groups else []
     table = simulation_table(results, len(now), now.total)
     same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
     named = [TableColumn("policy", "variant"), *(each for each in table.columns[1:] if each.key != same)]
