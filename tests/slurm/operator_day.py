@@ -85,16 +85,23 @@ class Queue:
             else:
                 rest = parse_duration(left) if left[0].isdigit() else 0.0
                 self.running.append((self.at + max(rest, 0.0), float(procs)))
+        self.away: dict[str, float] = defaultdict(float)
+        for row in lab.run("sinfo", "-h", "-N", "-t", "drain,down,maint", "-o", "%P %c").splitlines():
+            partition, cpus = row.split()
+            self.away[partition.rstrip("*")] += float(cpus)
 
     def latest(self, partition: str, procs: float, job: str | None = None) -> float:
-        """Return the latest start of a waiting job, or of a job submitted now, which waits behind all others.
+        """Return the latest start of a waiting job, or of a job submitted now, which waits behind all others. NaN if it
+        needs nodes that are drained.
 
         Partitions of other jobs are not distinguished: each job counts as if it needs processors of this partition.
         """
         before = sorted(self.waiting.values())
         if job is not None:
             before = [one for one in before if one < self.waiting[job]]
-        size = free = PROCS[partition]
+        size = free = PROCS[partition] - self.away[partition]
+        if procs > size:
+            return math.nan
         held = []
         for end, of in sorted(self.running, reverse=True):  # those that end last have the partition's processors
             held.append((end, min(of, free)))
@@ -344,7 +351,7 @@ class Day:
                 if job in queue.waiting:
                     latest = queue.latest(row["partition"], queue.waiting[job][2], job)
                 slurm = row["slurm_start_s"] or math.nan
-                latest = max(latest, slurm)  # NaN is never larger, and stays if `squeue` did not show the job
+                latest = max(latest, slurm)  # a NaN here stays: there is nothing to compare with
                 self.told.append(Told("renewed", job, queue.at, row["likely_start_s"], row["by_90_start_s"], latest))
                 if math.isfinite(slurm):
                     self.told.append(Told("squeue --start", job, queue.at, row["slurm_start_s"], math.nan))

@@ -12,16 +12,16 @@ NOW = 10_000.0
 
 
 class Shown:
-    """A lab whose `squeue` always shows the same text."""
+    """A lab whose `squeue` shows one text, and `sinfo` another: the nodes that are out of service."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, away: str = "") -> None:
+        self.text, self.away = text, away
 
     def now(self) -> float:
         return 0.0
 
-    def run(self, *_: str) -> str:
-        return self.text
+    def run(self, program: str, *_: str) -> str:
+        return self.text if program == "squeue" else self.away
 
 
 def job(start: float | None) -> dict[str, Any]:
@@ -45,6 +45,9 @@ def test_an_answer_is_compared_with_the_limits_of_what_runs_and_waits_before_it(
     assert queue.latest("main", 8.0, "2") == 1800.0
     assert queue.latest("main", 16.0, "3") == 1800.0 + 3600.0
     assert queue.latest("main", 1.0) == 1800.0 + 3600.0 + 600.0
+    drained = Queue(Shown("1 RUNNING 12 1:00:00 30:00 100\n2 PENDING 8 1:00:00 1:00:00 90\n", "main* 4\nshort 4\n"))
+    assert drained.latest("main", 8.0, "2") == 1800.0
+    assert math.isnan(drained.latest("main", 16.0)), "it waits for the drained node"
     latest = queue.latest("main", 16.0, "3")
     told = [
         Told("renewed", "3", 0.0, 0.0, by_90, latest) for by_90 in (5000.0, 6000.0, 5400.0 * 1.5 + 3601.0, math.nan)
