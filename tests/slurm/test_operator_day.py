@@ -50,8 +50,8 @@ def test_an_answer_is_compared_with_the_limits_of_what_runs_and_waits_before_it(
     assert math.isnan(drained.latest("main", 16.0)), "it waits for the drained node"
     latest = queue.latest("main", 16.0, "3")
     told = [
-        Told("renewed", "3", 0.0, 0.0, by_90, latest) for by_90 in (5000.0, 6000.0, 5400.0 * 1.5 + 3601.0, math.nan)
+        Told("renewed", "3", 0.0, 0.0, by_90, latest) for by_90 in (5000.0, 6000.0, 5400.0 * 1.5 + 3602.0, math.nan)
     ]
     row = judged("renewed", told, {"3": job(None)}, NOW)
     assert (row["compared"], row["beyond"], row["beyond_margin"]) == (3, 2, 1)
-    assert row["furthest_min"] == pytest.approx((2700.0 + 3601.0) / 60)
+    assert row["furthest_min"] == pytest.approx((2700.0 + 3602.0) / 60)
