@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the message of PBS accounting records: key-value pairs, requested and allocated sizes, and how the job ended.
 
-`pairs_of` parses one message; `columns_of` parses many messages faster.
+`pairs_of` parses one message, `columns_of` many.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
 _NCPUS = re.compile(r"\bncpus=(\d{1,9})")
@@ -198,79 +198,15 @@ def has_blank_in_quotes(message: str) -> bool:
     return False
 
 
-_FEW = 8
-
-
 def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[str]]:
-    """Return the value of each key in every message, as `pairs_of` does, but faster.
+    """Return the value of each key in every message, empty if a message does not have the key.
 
-    Parameters
-    ----------
-    messages
-        The messages.
-    keys
-        The keys.
-
-    Returns
-    -------
-    dict
-        For each key, its values, empty if a message does not have the key.
-
-    Notes
-    -----
-    Messages with the same number of words are split together. If all of them have the same key in a position, one split
-    of the joined column at newline + key returns all values of this key; a wrong number of parts shows that the keys
-    differ.
-
-    Examples
-    --------
     >>> columns_of(["a=1 b=2", "a=3 b=4", "b=5"], ["a", "b"])
     {'a': ['1', '3', ''], 'b': ['2', '4', '5']}
     """
     fields = {key: [""] * len(messages) for key in keys}
-    groups: dict[int, list[int]] = {}
     for row, message in enumerate(messages):
-        groups.setdefault(-1 if has_blank_in_quotes(message) else message.count(" "), []).append(row)
-    _one_by_one(fields, groups.pop(-1, []), messages)
-    for rows in groups.values():
-        _cut(fields, rows, messages)
-    return fields
-
-
-def _cut(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
-    """Fills in the fields of messages with the same number of words; splits them into groups if their keys
-    differ."""
-    if len(rows) < _FEW:
-        _one_by_one(fields, rows, messages)
-        return
-    width = messages[rows[0]].count(" ") + 1
-    words = " ".join([messages[row] for row in rows]).split(" ")
-    columns = {}
-    for k in range(width):
-        column = words[k::width]
-        key, equals, _ = column[0].partition("=")
-        values = "\n".join(column)[len(key) + 1 :].split(f"\n{key}=") if equals else []
-        if len(values) != len(rows):
-            parts: dict[str | None, list[int]] = {}
-            for row, word in zip(rows, column):
-                parts.setdefault(word.partition("=")[0] if "=" in word else None, []).append(row)
-            _one_by_one(fields, parts.pop(None, []), messages)
-            for part in parts.values():
-                _cut(fields, part, messages)
-            return
-        columns[key] = values
-    for key, target in fields.items():
-        if key in columns:
-            if len(rows) == len(messages):
-                target[:] = columns[key]
-            else:
-                for row, value in zip(rows, columns[key]):
-                    target[row] = value
-
-
-def _one_by_one(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
-    """Fills in the fields of some messages with `pairs_of`."""
-    for row in rows:
-        pairs = pairs_of(messages[row])
+        pairs = pairs_of(message)
         for key in fields.keys() & pairs.keys():
             fields[key][row] = pairs[key]
+    return fields
