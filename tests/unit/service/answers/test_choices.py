@@ -19,7 +19,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     def load(*_: Any) -> forecaster.Forecaster:
         at.now, at.loads = at.now + at.takes, at.loads + 1
-        return forecaster.Forecaster(SimpleNamespace(state=SimpleNamespace(now=0.0)), {})  # type: ignore[arg-type]
+        return forecaster.Forecaster(SimpleNamespace(state=SimpleNamespace(now=0.0)), {})
 
     def ask(told: float) -> None:
         memory = {"told_until": told}
