@@ -286,6 +286,7 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
 def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print one line per job; shares in color on a terminal."""
     gpus = any(row["gpus"] for row in rows)
+    energy = any(row["energy_kwh"] == row["energy_kwh"] for row in rows)
     clusters = len({row["cluster"] for row in rows}) > 1
     title = [
         *(["CLUSTER"] if clusters else []),
@@ -299,7 +300,7 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         "MEMORY",
         "MEM",
     ]
-    lines = [[*title, *(["GPUS", "GPU"] if gpus else []), "WAITED"]]
+    lines = [[*title, *(["GPUS", "GPU"] if gpus else []), *(["KWH"] if energy else []), "WAITED"]]
     for row in rows:
         held, asked = row["memory_kib"], row["memory_asked_kib"]
         memory = f"{format_memory(held) if held == held else '-'}/{format_memory(asked) if asked == asked else '-'}"
@@ -310,6 +311,7 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
             memory, _colored(row["memory_share"]),
         ]  # fmt: skip
         line += [f"{row['gpus']:g}", _colored(row["gpu_share"])] if gpus else []
+        line += [f"{row['energy_kwh']:.2f}" if row["energy_kwh"] == row["energy_kwh"] else "-"] if energy else []
         lines.append([*line, span(row["waited_s"], "-")])
     print_columns(lines, left=3 + clusters)
     echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
@@ -324,6 +326,9 @@ def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
     ends = {"killed at the limit": total["timeouts"], "out of memory": total["out_of_memory"]}
     said = [f"{counted(total['jobs'])}, {total['processor_hours']:,.1f} core-hours"]
     said += [f"used {', '.join(known)}"] if known else []
+    if total["energy_jobs"]:
+        of = "" if total["energy_jobs"] == total["jobs"] else f" ({counted(total['energy_jobs'])} measured)"
+        said.append(f"{total['energy_kwh']:,.2f} kWh{of}")
     said += [f"{count:,} {how}" for how, count in ends.items() if count]
     echo(f"total: {'; '.join(said)}")
 

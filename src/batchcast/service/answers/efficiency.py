@@ -69,6 +69,7 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
         memory_kib=max((t.memory_kib for t in tasks if t.memory_kib == t.memory_kib), default=math.nan),
         end_time=max(task.end_time for task in tasks),
         gpu_share=sum(shares) / len(shares) if shares else math.nan,
+        energy_kwh=_energy(tasks)[0],
         tasks=len(tasks),
     )
 
@@ -93,8 +94,11 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
 
 def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
     """Return what jobs used together: core-hours, shares over jobs with both parts known, and how many were killed."""
+    energy, measured = _energy(jobs)
     return {
         "jobs": len(jobs),
+        "energy_kwh": energy,
+        "energy_jobs": measured,
         "processor_hours": math.fsum(j.processors * j.elapsed_s for j in jobs) / 3600,
         "processor_share": _share([(j.processor_s, j.processors * j.elapsed_s) for j in jobs]),
         "time_share": _share([(j.elapsed_s * j.processors, j.limit_s * j.processors) for j in jobs]),
@@ -103,6 +107,12 @@ def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
         "out_of_memory": sum(job.state == "OUT_OF_MEMORY" for job in jobs),
         "median_wait_s": _middle(j.waited_s for j in jobs),
     }
+
+
+def _energy(jobs: Sequence[JobUse]) -> tuple[float, int]:
+    """Return the energy (kWh) of the jobs whose energy was measured, and their number; NaN if there is none."""
+    known = [job.energy_kwh for job in jobs if job.energy_kwh == job.energy_kwh]
+    return math.fsum(known) if known else math.nan, len(known)
 
 
 def _share(pairs: Sequence[tuple[float, float]]) -> float:

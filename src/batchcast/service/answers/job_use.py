@@ -27,7 +27,7 @@ FIELDS = tuple(
         (
             "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
             "TimelimitRaw", "ReqCPUS", "AllocCPUS", "TotalCPU", "ReqMem", "AllocTRES", *STEP_FIELDS, "NodeList",
-            "Cluster", "JobName",
+            "ConsumedEnergyRaw", "Cluster", "JobName",
         )
     )
 )  # fmt: skip
@@ -42,7 +42,7 @@ class JobUse:
 
     `tasks` is the number of array tasks in the row. Then amounts are sums and shares are shares of sums; memory is that
     of the largest task, and `elapsed_s`, `limit_s` and `waited_s` are medians. `gpu_memory_kib` is the memory of the
-    job's GPUs that its busiest step used, in all.
+    job's GPUs that its busiest step used, in all. `energy_kwh` is what Slurm measured on the job's nodes.
     """
 
     job_id: str
@@ -70,6 +70,7 @@ class JobUse:
     tasks: int = 1
     gpu_memory_kib: float = math.nan
     gpu_type: str = ""
+    energy_kwh: float = math.nan
 
     @property
     def time_share(self) -> float:
@@ -146,7 +147,7 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
         _wait(start - eligible), elapsed, _limit(job["TimelimitRaw"]),
         float(job["ReqCPUS"] or "nan"), processors, nodes, parse_duration(job["TotalCPU"] or "Unknown"),
         asked, peak(steps).node_kib * nodes, gpus if gpus > 0 else 0.0, _gpu_share(gpus, steps), job["Cluster"],
-        gpu_memory_kib=_gpu_memory(steps), gpu_type=gpu_type(job["AllocTRES"]),
+        gpu_memory_kib=_gpu_memory(steps), gpu_type=gpu_type(job["AllocTRES"]), energy_kwh=_energy(steps),
     )  # fmt: skip
 
 
@@ -165,6 +166,16 @@ def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
     gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
     percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
     return min(max(percent) / 100 / gpus, 1.0) if percent and gpus > 0 else math.nan
+
+
+def _energy(steps: Sequence[Mapping[str, str]]) -> float:
+    """Return kWh of the step that measured most; NaN if none did.
+
+    Slurm reads counters of whole nodes, so a job's batch step and the steps inside it count the same energy: a sum
+    would count it twice. Without a plug-in (`AcctGatherEnergyType`) every step has 0.
+    """
+    joules = [float(step["ConsumedEnergyRaw"]) for step in steps if step["ConsumedEnergyRaw"].isdigit()]
+    return max(joules) / 3.6e6 if any(joules) else math.nan
 
 
 def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:

@@ -17,7 +17,7 @@ from tests.forked import batchcast
 
 from batchcast.cli.main import cli
 from batchcast.errors import InputError
-from batchcast.service.answers.efficiency import advice, by_month, folded
+from batchcast.service.answers.efficiency import advice, by_month, folded, totals
 from batchcast.service.answers.job_use import FIELDS, JobUse, ask_slurm, of_logs
 from batchcast.slurm.transport import Answer
 
@@ -104,6 +104,19 @@ def test_gpus_are_shared_by_the_busiest_step(ask: Ask) -> None:
     (job, other), _ = ask(row("1", AllocTRES=held), step("1.0", TRESUsageInTot=used), row("2", AllocTRES=held))
     assert (job.gpus, job.gpu_share, job.gpu_memory_kib, job.gpu_type) == (2, 0.45, 4 * 1024**2, "a100")
     assert math.isnan(other.gpu_share)
+
+
+def test_energy_is_that_of_the_step_that_measured_most_and_unknown_where_nothing_measures() -> None:
+    """The batch step contains the others: their energies are parts of its own."""
+    steps = [row(f"1.{k}", ConsumedEnergyRaw=joules) for k, joules in (("batch", 7_200_000), ("0", 3_600_000))]
+    jobs, _ = of_sacct(row("1"), *steps, row("2"), row("2.batch", ConsumedEnergyRaw=0), row("3_1"),
+                       row("3_1.batch", ConsumedEnergyRaw=1_800_000), row("3_2"),
+                       row("3_2.batch", ConsumedEnergyRaw=1_800_000))  # fmt: skip
+    assert [job.energy_kwh for job in jobs[:1]] == [2.0]
+    assert math.isnan(jobs[1].energy_kwh)
+    assert folded(jobs)[-1].energy_kwh == 1.0, "the tasks of an array together"
+    total = totals(jobs)
+    assert (total["energy_kwh"], total["energy_jobs"]) == (3.0, 3)
 
 
 def of_gpus(
