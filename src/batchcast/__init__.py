@@ -74,7 +74,7 @@ _PLACES = {
     "testing": "batchcast.testing:",
 }
 
-if not TYPE_CHECKING:  # type checkers read the imports above and refuse what is not among them
+if not TYPE_CHECKING:  # type checkers read the imports above, and reject names that are not among them
 
     def __getattr__(name: str) -> object:
         if name not in _PLACES:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m batchcast`, and what the command `batchcast` calls."""
+"""`python -m batchcast`, and the function that the command `batchcast` calls."""
 
 import sys
 
 
 def entry() -> None:
-    """Run the command line; Ctrl-C while it is still being loaded ends it as quietly as later."""
+    """Run the command line; Ctrl-C during start-up ends it without a traceback, as it does later."""
     try:
         from .cli.main import entry as run
     except KeyboardInterrupt:

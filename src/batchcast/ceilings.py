@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file may cost: ceilings on unpacked size, ratio, line length and records, and regular files only.
+"""Limits on the cost of reading a file: unpacked size, ratio, line length, number of records, and regular files only.
 
 The environment sets them: BATCHCAST_MAX_UNPACKED and BATCHCAST_MAX_LINE (bytes, with K, M, G or T),
 BATCHCAST_MAX_RATIO and BATCHCAST_MAX_RECORDS.
@@ -19,7 +19,7 @@ from .errors import InputError, UsageError, input_error
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _UNCHECKED = 64 << 20
-"""Unpacked bytes below which the ratio is not checked: a smaller file does no harm."""
+"""Number of unpacked bytes below which the ratio is not checked, because a smaller file does no harm."""
 SMALL = 16 << 20
 """Maximum bytes of a file that is written by hand: TOML, a slurm.conf."""
 _MOST_DOTS = 100
@@ -32,7 +32,8 @@ _KINDS = (
 
 
 class Ceilings(NamedTuple):
-    """Maximum bytes of an unpacked file, their ratio to the packed ones, bytes of a line, and number of records."""
+    """Limits for one file: bytes unpacked, ratio of unpacked to packed bytes, bytes of a line, and number of
+    records."""
 
     unpacked: float = 64 << 30
     ratio: float = 300
@@ -45,7 +46,7 @@ class Ceilings(NamedTuple):
         return cls(*(_of_environment(name, default) for name, default in cls()._asdict().items()))
 
     def check_unpacked(self, name: str, unpacked: float, packed: float) -> None:
-        """Raise InputError where a file has unpacked to more than it may.
+        """Raise InputError if a file has unpacked to more bytes than allowed.
 
         >>> Ceilings(ratio=10).check_unpacked("a.gz", 1 << 30, 1000)
         Traceback (most recent call last):
@@ -74,7 +75,7 @@ class Ceilings(NamedTuple):
             yield block
 
     def check_records(self, name: str, records: float) -> None:
-        """Raise InputError for more records than a file may have."""
+        """Raise InputError if a file has more records than allowed."""
         if records > self.records:
             hint = f"BATCHCAST_MAX_RECORDS={10 * self.records:.0f} {_TRUST}"
             raise InputError(f"{name}: more than {self.records:.0f} records", hint=hint)
@@ -100,8 +101,9 @@ def _of_environment(name: str, default: float) -> float:
 def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
     """Open a regular file for reading; InputError for a pipe, a device or a socket, OSError as from `open`.
 
-    With `or_pipe` a pipe is opened too, and waited for until somebody writes to it: for a log that the user names, as
-    `<(zcat log.gz)` of a shell does. What a file names is never opened so: a pipe without a writer has no end.
+    With `or_pipe`, a pipe is opened too, and the call waits until somebody writes to it: for a log that the user names,
+    such as `<(zcat log.gz)` of a shell. A pipe that a file names is never opened, because a pipe without a writer has
+    no end.
 
     >>> open_regular("/dev/zero")
     Traceback (most recent call last):
@@ -120,7 +122,8 @@ def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
 
 
 def irregular(mode: int) -> str:
-    """Return what a file is that has no size and perhaps no end, by its mode; empty for files and directories.
+    """Return the kind of a file without a size or end (pipe, device, socket), by its mode; empty for files and
+    directories.
 
     >>> irregular(stat.S_IFIFO), irregular(stat.S_IFREG)
     ('a pipe', '')

@@ -94,7 +94,7 @@ _ALL = (
     Column("queue_id", "nominal", "", "submission", "Queue", 15),
     Column("partition_id", "nominal", "", "submission", "Partition", 16,
            sacct="Partition", squeue="Partition", pbs="queue"),
-    # SWF's two columns on dependencies are worked out from the finished log
+    # SWF's two columns about dependencies are computed from the finished log
     Column("prev_job_id", "number", "", "end", "Job that this job followed", 17),
     Column("think_time", "number", "s", "end", "Pause after the job that this job followed", 18),
     Column("eligible_time", "number", "s", "queue", "Time from which only the queue delays the job", sacct="Eligible"),

@@ -44,7 +44,7 @@ _ONE = re.compile(
 
 
 def in_number(text: str) -> str:
-    """Return a sentence with the singular after the number 1.
+    """Return a number with its noun, singular after the number 1.
 
     >>> in_number("1 jobs have no limit: 1 lines torn, 21 jobs are kept")
     '1 job has no limit: 1 line torn, 21 jobs are kept'

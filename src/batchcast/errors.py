@@ -115,7 +115,7 @@ class UsageError(BatchcastError):
 
 
 class WrongCluster(UsageError):
-    """Another cluster answers than the cluster whose jobs are to be stored. Exit code 2."""
+    """The cluster that answers is not the cluster whose jobs are to be stored. Exit code 2."""
 
 
 class Refused(InputError):

@@ -28,7 +28,7 @@ TWO_WEEKS = 14 * 86400.0
 
 @dataclass(slots=True)
 class Pbs:
-    """A PBS server behind a transport; `as_text` for relatives without -x and JSON (Torque, Slurm's wrappers).
+    """A PBS server behind a transport; `as_text` is for relatives without -x and JSON (Torque, Slurm's wrappers).
 
     `json_fails` is set when qstat has printed invalid JSON; from then on the text form is used. OpenPBS 22 and older
     print invalid JSON for a variable such as `N=005`, as long as that job is in the history.
@@ -52,7 +52,7 @@ class Pbs:
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids))
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Return an empty list: PBS gives no such reason."""
+        """Return an empty list, because PBS gives no such reason."""
         return []
 
     def nodes_away(self) -> tuple[NodeAway, ...]:

@@ -16,22 +16,23 @@ from .errors import UsageError, how_to_install
 
 MOST_BARS = 5000
 UNITS = {"_s": (60.0, "min"), "_core_h": (1.0, "core-hours"), "_gib_h": (1.0, "GiB-hours"), "_mib": (1.0, "MiB")}
-"""How a figure is drawn by the end of its name: what it is divided by, and what that is called."""
+"""For each ending of a figure's name, the divisor of the drawn value and the label of its unit."""
 
 NAMES = {"mae_s": "mean absolute error", "mae_mib": "mean absolute error", "mean_abs_error_s": "mean absolute error"}
 
 
 def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """How far off each method's run times are: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
+    """Draw the errors of each method's run times: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
 
-    `log` is a log, or what came true (n,) in seconds; `forecasts` have `points` (n,).
+    `log` is a log, or the actual values (n,) in seconds; `forecasts` have `points` (n,).
     """
     truth = getattr(log, "run_time", log)
     return shares({name: np.abs(said.points - truth) for name, said in forecasts.items()}, "absolute error (s)", ax)
 
 
 def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """How often outcomes (n,) lie within each method's quantiles, beside the levels: the diagonal is honest."""
+    """Draw the share of outcomes (n,) within each method's quantiles against the levels; the diagonal is exact
+    coverage."""
     held = {}
     for name, said in forecasts.items():
         known = ~np.isnan(said.quantiles) & ~np.isnan(outcome)[:, None]
@@ -41,17 +42,18 @@ def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) 
 
 
 def waits(schedules: Mapping[str, Any], log: Any = None, ax: Any = None) -> Any:
-    """Share of jobs (0 to 1) by their wait in seconds under each schedule, and as recorded where a log is given."""
+    """Draw the share of jobs (0 to 1) by their wait in seconds under each schedule, and as recorded if a log is
+    given."""
     each = {name: schedule.wait_time for name, schedule in schedules.items()}
     each |= {} if log is None else {"recorded": log.wait_time[log.wait_time >= 0]}
     return shares(each, "wait (s)", ax)
 
 
 def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = None) -> Any:
-    """Which processors each job held from `begin` to `end`, seconds on the log's clock; the axis is in hours.
+    """Draw which processors each job used from `begin` to `end`, seconds on the log's clock; the axis is in hours.
 
-    Backfilled jobs have a colour of their own. UsageError for more than 5,000 jobs: choose a shorter stretch.
-    Processors are numbered by `schedule.placed()`.
+    Backfilled jobs have a separate color. UsageError for more than 5,000 jobs: choose a shorter stretch. Processors are
+    numbered by `schedule.placed()`.
     """
     ax = axes(ax)
     rows = np.flatnonzero((schedule.start_time < end) & (schedule.end_time > begin))
@@ -59,7 +61,7 @@ def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = 
         raise UsageError(
             f"{len(rows):,} jobs are too many for one picture (accepted: {MOST_BARS:,}); set begin and end"
         )
-    from matplotlib.collections import PolyCollection  # one for all bars: 50,000 artists take minutes
+    from matplotlib.collections import PolyCollection  # one artist for all bars, because 50,000 artists take minutes
 
     held, starts, ends = schedule.placed(), schedule.start_time / 3600.0, schedule.end_time / 3600.0
     for passed, color, label in ((False, "C0", "in its turn"), (True, "C1", "backfilled")):
@@ -80,7 +82,8 @@ def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = 
 
 
 def frontier(schedules: Mapping[str, Any], ax: Any = None) -> Any:
-    """Each schedule by its mean and its longest wait in hours; joined are those that none beats in both."""
+    """Draw each schedule by its mean and longest wait in hours; a line joins the schedules that no other beats in
+    both."""
     points = {name: (s.wait_time.mean() / 3600.0, s.wait_time.max() / 3600.0) for name, s in schedules.items()}
     return tradeoff(points, "mean wait (h)", "longest wait (h)", ax)
 
@@ -91,8 +94,8 @@ def differences(
 ) -> Any:  # fmt: skip
     """Draw each row's difference from the reference row in one measure, with its 90 % interval.
 
-    `rows` are those of a result or of its JSON; `by` are the keys that name a row, `of` is the key of its
-    differences. Left of the line is less.
+    `rows` are those of a result or of its JSON; `by` are the keys that name a row, `of` is the key of its differences.
+    Values left of the line are smaller than the reference's.
 
     >>> stated = {"value": -60.0, "low": -90.0, "high": -30.0}
     >>> rows = [{"policy": "sjf", "against": "fcfs", "differences": {"mean_wait_s": stated}}]
@@ -120,7 +123,7 @@ def _part(stated: Any, name: str) -> Any:
 
 
 def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any:
-    """Share of values (0 to 1) up to each, on a log scale from 1; what is unknown is left out.
+    """Draw the share of values (0 to 1) up to each value, on a log scale from 1; unknown values are omitted.
 
     >>> shares({"wait": np.array([5.0, np.nan, 9.0])}, "wait (s)").get_lines()[0].get_ydata().tolist()
     [0.5, 1.0]
@@ -134,10 +137,10 @@ def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any
 
 
 def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
-    """The share held by each level, of every method; the diagonal is honest."""
+    """Draw the observed coverage of each level for every method; the diagonal is exact coverage."""
     ax = axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
-    drawn = {name: each for name, each in held.items() if each}  # who says one time alone has no level
+    drawn = {name: each for name, each in held.items() if each}  # a method that predicts only a point has no level
     for name, each in drawn.items():
         ax.plot(list(each), list(each.values()), marker="o", label=name, clip_on=False)
     ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))
@@ -145,9 +148,10 @@ def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
 
 
 def tradeoff(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str, ax: Any = None) -> Any:
-    """Named points of which less is better in both; joined are those that none beats in both.
+    """Draw named points with two coordinates of which less is better; a line joins the points that no other beats in
+    both.
 
-    Each has a colour and a shape in the legend, for names beside points that lie close together cover each other.
+    Each point has a color and a shape in the legend, because labels beside close points would overlap.
     """
     ax = axes(ax)
     for k, (name, (x, y)) in enumerate(points.items()):
@@ -161,7 +165,7 @@ def tradeoff(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str
 
 
 def intervals(each: Mapping[str, tuple[float, ...]], xlabel: str, ax: Any = None) -> Any:
-    """Named values with the interval from a lower to an upper end, one below the other; the line is zero."""
+    """Draw named values with their intervals, one below the other; the line is zero."""
     ax = axes(ax)
     ax.axvline(0.0, color="0.7", linestyle="--")
     for place, (middle, low, high) in enumerate(each.values()):

@@ -37,14 +37,14 @@ them.
 
 They work as flags too, so scripts may write `--seed 3` as well as `--set seed=3`.
 """
-_ALL = "batchcast.help.all"  # in a context's `meta`: the help lists rare options too
+_ALL = "batchcast.help.all"  # key in a context's `meta`: the help also lists rare options
 
 
 class Verb(click.Command):
     """A command of batchcast."""
 
     says_first: Callable[[Mapping[str, Any]], str] | None = None
-    """What a long command will do and how long that takes, said on stderr before it begins."""
+    """The sentence on stderr that says, before a long command begins, what it will do and how long that takes."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -91,7 +91,8 @@ class Verb(click.Command):
         return out
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
+        """Run the command as click does; with `--json`, an error also prints an empty document with the message as a
+        warning."""
         if self.says_first is not None:
             say(self.says_first(ctx.params))
         try:
@@ -130,7 +131,7 @@ def set_option(help: str, name: str | None = None) -> click.Option:
 
 
 class Verbs(click.Group):
-    """A group of such commands."""
+    """A group of batchcast's commands."""
 
     command_class = Verb
 
@@ -147,7 +148,7 @@ def _leave_document(ctx: click.Context, error: BatchcastError | click.UsageError
 
 
 def in_our_words(error: click.ClickException) -> str:
-    """A usage error of click as every other message of batchcast: what is wrong, then the next thing to try.
+    """A usage error of click, worded like every other message of batchcast: what is wrong, then the next step.
 
     >>> print(in_our_words(click.NoSuchOption("--polcy", possibilities=["--policy", "--loop"])))
     no option --polcy
@@ -180,7 +181,7 @@ def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
 
 
 def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
-    """A callback that reads an option's text, a time or a share, and says what is wrong with it."""
+    """A callback that reads an option's text (a time or a share) and reports what is wrong with it."""
 
     def callback(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
         if text is None:
@@ -194,7 +195,7 @@ def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
 
 
 def risk_option(jobs: str) -> Callable[..., Any]:
-    """`--risk` of advice on these jobs."""
+    """The option `--risk` of verbs that suggest limits or requests for these jobs."""
     return click.option(
         "--risk",
         default="5%",
@@ -205,24 +206,24 @@ def risk_option(jobs: str) -> Callable[..., Any]:
 
 
 def output_option(help: str, name: str = "output", **named: Any) -> Callable[..., Any]:
-    """`-o`: what a verb writes, its format by its ending; `-` is stdout where the verb writes text."""
+    """The option `-o`: the output file, whose ending sets the format; `-` is stdout if the verb writes text."""
     named = {"type": click.Path(), "metavar": "OUT", **named}
     return click.option("-o", "--output", name, help=help, **named)
 
 
 def formulas_option() -> Callable[..., Any]:
-    """`--mark-formulas` of verbs that write CSV."""
+    """The option `--mark-formulas` of verbs that write CSV."""
     help = "In CSV, put ' before texts that a spreadsheet would run as formulas (=, +, -, @)."
     return click.option("--mark-formulas", is_flag=True, help=help)
 
 
 def page_option(help: str) -> Callable[..., Any]:
-    """`-o FILE.html`: a page that is written beside what is printed."""
+    """The option `-o FILE.html`: a page in addition to the printed answer."""
     return output_option(help, "page", type=click.Path(path_type=Path), metavar="FILE.html")
 
 
 def _verb_of(ctx: click.Context) -> str:
-    """The verb's words as its documents say them: `token create`, not `batchcast site token create`."""
+    """Return the verb's name as its JSON documents give it: `token create`, not `batchcast site token create`."""
     return " ".join(word for word in ctx.command_path.split()[1:] if word != "site") or str(ctx.command.name)
 
 

@@ -169,7 +169,7 @@ def log_as_typed() -> str:
 
 
 class Cell(str):
-    """A cell with a colour."""
+    """A table cell with a color."""
 
     color: str | None
 
@@ -225,7 +225,7 @@ def console(stderr: bool = False) -> Any:
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # the reader has closed the pipe: exit code 0, as in every other verb
+            raise BrokenPipeError  # the reader has closed the pipe: end with exit code 0, as every other verb does
 
         def _render_buffer(self, buffer: Any) -> str:
             """Render segments as text without control characters in their content; rich's own codes stay."""

@@ -41,7 +41,7 @@ class Pieces:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the options, for a document."""
+        """Return the options for a JSON document."""
         return settings_of(self.opening)
 
 

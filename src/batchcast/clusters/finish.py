@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 INDEPENDENT, COMONOTONE = "independent", "comonotone"
 FEWEST_ENDED, LAST_ENDED = 5, 30
-"""A correction needs so many submissions that have ended, and is read from so many of the latest."""
+"""Number of ended submissions that a correction needs, and number of the latest ones that it uses."""
 
 
 class Finish(NamedTuple):

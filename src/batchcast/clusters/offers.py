@@ -35,7 +35,7 @@ ENOUGH_RUNS = 3
 TIES_WITHIN = 0.02
 """Probabilities to meet the deadline count as equal if they differ by at most this; then the earlier end decides."""
 NO_ANSWER = "no answer"
-"""Stands in the sentence of a cluster that may answer later; a cluster that cannot run the job is left out."""
+"""A text in the sentence about a cluster that may answer later; a cluster that cannot run the job gets no such text."""
 LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 

@@ -59,7 +59,7 @@ def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
             elif word and re.fullmatch(r"[A-Za-z]\w*", word) and word not in ("gpu", "gres"):
                 notes.append(f"{there.name}: no translation of GPU type {word!r}: requested as it is")
         if name in options:
-            text = re.sub(r":+", ":", "".join(parts)).strip(":")  # a type that is left out leaves its colon
+            text = re.sub(r":+", ":", "".join(parts)).strip(":")  # without a type, the colon is dropped too
             options[name] = text
     return notes
 

@@ -50,7 +50,7 @@ class CompilerLine(compiler.Listener):
                 sys.stderr.flush()
 
     def on_start(self, event: Any) -> None:
-        """Show the kernel whose compilation begins."""
+        """Show the name of the kernel whose compilation begins."""
         function = event.data["dispatcher"].py_func
         self.depth += 1
         if not function.__module__.startswith("batchcast.") or not sys.stderr.isatty():

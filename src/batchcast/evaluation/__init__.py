@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prequential runs, comparisons and tables. `evaluation.evaluate` does all of it.
+"""Evaluates predictors and schedules on a log: replays, comparisons and tables. `evaluation.evaluate` runs the whole
+evaluation.
 
 >>> import batchcast
 >>> found = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictor=["last_2"], policy=["easy"])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a log through run-time predictors and scores their forecasts.
+"""Replays a log through run-time predictors and scores their predictions.
 
-One replay for all predictors, then figures by group, and what planning with another quantile would change.
+One replay serves all predictors; the module also gives figures by group, and the effect of planning with another
+quantile.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from .target import in_mebibytes, target_of
 GROUPS = ("user", "queue", "size", "month")
 
 
-Maker = Any  # a name, a class, an object or a function of the log that makes one: predict/registry
+Maker = Any  # a name, a class, an object or a function of the log that makes one: see predict/registry
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Forecasts of several predictors for one log, and which jobs are scored.
+    """Predictions of several predictors for one log, and which jobs are scored.
 
     `points` holds one array (n,) per predictor, NaN where it was not asked; `scored` (n,) marks jobs inside the score
     mask that ran; `never_ran` counts those inside it that did not. `seconds` is the time spent inside each predictor,
@@ -70,12 +71,14 @@ class Scores:
     _drawn: list[Keys] = field(default_factory=list, init=False, compare=False)
 
     def held_against(self, method: str | None) -> Scores:
-        """Return the same scores with this reference method, None for the present one. UsageError if it was not run."""
+        """Return the same scores with this reference method, None for the present one. Raises UsageError if the method
+        was not run."""
         return replace(self, against=reference_of(list(self.points), method, RUN_TIME)) if method else self
 
     def differences(self) -> Keys:
         """Return the differences of every method to the reference, and to the users' limits."""
-        if self.against and not self._drawn:  # every table of a report asks, and drawing the intervals takes long
+        # cached, because every table of a report needs it, and drawing the intervals takes long
+        if self.against and not self._drawn:
             self._drawn.append(_differences(self))
         return self._drawn[0] if self._drawn else {}
 
@@ -91,13 +94,13 @@ def score(
     target: str = RUN_TIME_TARGET,
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
-    """Replay a log once on the recorded clock and collect every predictor's forecast at each scored submission.
+    """Replay a log once on the recorded clock and collect every predictor's prediction at each scored submission.
 
     `methods` are names with parameters (predict.registry), or a mapping of names to what makes a method; they learn
     from the whole trace, `mask` (n,) says which jobs are scored (default: all). They are compared with `recent_mean`,
-    else the request, else the first (`Scores.held_against` for another); the same seed gives the same intervals.
-    `target` is `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view. `tick(done)` is
-    called now and then with submissions told.
+    else with the request, else with the first method (`Scores.held_against` sets another); the same seed gives the same
+    intervals. `target` is `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view.
+    `tick(done)` is called now and then with the number of submissions so far.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
     ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
@@ -117,7 +120,8 @@ def score_and_forecasts(
     target: str = RUN_TIME_TARGET,
     tick: Callable[[int], None] | None = None,
 ) -> tuple[Scores, dict[str, Forecasts]]:
-    """Return `score`, and the forecasts of all jobs, scored or not, by each method that predicts a log in one call."""
+    """Return `score`, and the predictions of all jobs, scored or not, by each method that predicts a log in one
+    call."""
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     log, wanted = trace, target_of(trace, target)
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
@@ -158,7 +162,7 @@ def _trains_from(method: Any) -> int:
 
 
 def error_pictures(scores: Scores) -> dict[str, Picture]:
-    """Return the pictures of forecasts: errors, coverage of the quantiles, and differences to the reference."""
+    """Return the pictures of predictions: errors, coverage of the quantiles, and differences from the reference."""
     jobs, measures = scores.scored, measures_of(scores.per)
     errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
     unit = f"MiB per {scores.per}" if scores.per else "s"
@@ -172,7 +176,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
 
 
 def measures_of(per: str) -> tuple[Measure, Measure]:
-    """Return the measures that are compared: of run times, or of memory `per` node or processor."""
+    """Return the compared measures: of run times, or of memory per `per` (node or processor)."""
     return (replace(MAE, name="mae_mib", unit="memory"), APA) if per else (MAE, APA)
 
 
@@ -188,7 +192,7 @@ def _differences(scores: Scores) -> Keys:
 
 
 def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
-    """Return the forecasts; for `requested`, NaN for jobs without a request of the user."""
+    """Return the predictions; for `requested`, NaN for jobs without a request of the user."""
     return np.where(known_request(trace.req_time), points, np.nan) if _is_limit(spec) else points
 
 
@@ -236,7 +240,7 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
 
 
 def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
-    """Return a fresh run-time predictor for this log, by name or from `makers`; an object is copied."""
+    """Return a new run-time predictor for this log, by name or from `makers`; an object is copied."""
     given = makers[spec] if makers and spec in makers else spec
     return fresh_predictor(fresh(given), trace, total, seed, who=spec)
 
@@ -262,7 +266,7 @@ def fresh_predictor(
 def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
     """Return one flat row per predictor (and per group: keys `by` and `group`, in the order of `groups`).
 
-    `requested` has a row only where users asked for a time.
+    `requested` has a row only if users requested a time limit.
     """
     specs = [spec for spec in scores.points if not (_is_limit(spec) and np.isnan(scores.points[spec]).all())]
     if by is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the columns of a log that would improve a forecast: chosen on the past, judged on the jobs that follow."""
+"""Find the columns of a log that would improve a prediction: chosen on earlier jobs, judged on later ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_A_CLASS = {"job_id", "submit_time", "req_procs"}
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A forecast from columns of the log that is better than the methods that ran.
+    """A prediction from columns of the log that is better than the methods that ran.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Advice:
 def advise(
     trace: Trace, points: Mapping[str, np.ndarray], scored: np.ndarray, *, procs: str = "req", seed: int = 0
 ) -> Advice | None:
-    """Return columns with which `recent_mean` forecasts better than the methods that ran; None if there are none.
+    """Return columns with which `recent_mean` predicts better than the methods that ran; None if there are none.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ def advise(
     that lowers the mean error most, while it lowers it by a hundredth, `MOST_ADDED` at most (forward selection). A run
     time counts there only if it was known when the past ended. The winner must beat the limits and `recent_mean` as it
     is by `LEAST_GAIN` on the past, and then, on the jobs that follow, the best method tried, by as much and by an
-    interval over users' weeks that holds no zero. A log with no column but those that `recent_mean` uses is answered at
-    once. O(columns) forecasts of the past for each column added, and one of the log.
+    interval over users' weeks that holds no zero. A log with no column beyond those that `recent_mean` uses is answered
+    at once. The cost is O(columns) predictions of the past for each added column, and one of the whole log.
 
     Examples
     --------
@@ -209,7 +209,8 @@ def _limits(past: Trace, known: np.ndarray) -> float:
 
 
 def _replayed(trace: Trace, sets: Mapping[str, tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:
-    """Return the forecasts of `recent_mean` with each set of columns for the jobs in `ask`, from jobs ended by then."""
+    """Return the predictions of `recent_mean` with each set of columns for the jobs in `ask`, from jobs ended by
+    then."""
     vouched = trace.info.known_at_submit
     methods = {
         name: make("runtime", f"recent_mean:fields={'+'.join(fields)}", known_at_submit=vouched)

@@ -53,9 +53,9 @@ def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
 def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
     """Return even periods of a log's submissions: edges (m + 1,), local start of each as ISO text, and the unit.
 
-    Weeks; days where there are under ten weeks, hours under five days; several weeks together where there are more than
-    `MOST`. The first starts at local midnight (or the hour) before the first submission; a change of daylight time
-    shifts later starts by its hour.
+    Periods are weeks; days if there are fewer than ten weeks, hours if fewer than five days; several weeks if there are
+    more than `MOST`. The first period starts at local midnight (or at the hour) before the first submission; a clock
+    change shifts later starts by one hour.
 
     >>> edges, starts, unit = periods(Trace.from_arrays({"submit_time": [0.0, 10 * 86400.0]}))
     >>> unit, len(starts), starts[1]
@@ -91,7 +91,7 @@ class Cells:
 def median_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int], least: int = LEAST_JOBS
 ) -> Cells:
-    """Return counts and medians of values (n,) by two classes (n,). Class -1 and NaN are left out.
+    """Return counts and medians of values (n,) by two classes (n,). Values of class -1 and NaN are ignored.
 
     >>> cells = median_cells(np.array([0, 0, 0, -1]), np.array([1, 1, 0, 0]), np.array([5.0, 7.0, 9.0, 1.0]), (1, 2), 2)
     >>> cells.jobs.tolist(), cells.median.tolist()

@@ -33,11 +33,11 @@ Waits = Callable[[Mapping[str, Any]], Columns | None]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Rows):
-    """`rows` are flat: part forecast, schedule, validity or setting, each value of A and B under `_a` and `_b`.
+    """`rows` are flat: part (forecast, schedule, validity or setting), and each value of A and B under `_a` and `_b`.
 
-    `unlike` are the reasons why the two are not like for like (none: they are); `only` names what only one side has.
-    `samples` are the absolute errors of a method, ("forecast", "", its name), and the waits of a schedule, ("schedule",
-    policy, predictor), of A and of B, job by job, where an interval could be taken of them.
+    `unlike` has the reasons why the two reports are not comparable (empty: they are); `only` names what only one report
+    has. `samples` has, job by job for A and B, the absolute errors of a method, ("forecast", "", its name), and the
+    waits of a schedule, ("schedule", policy, predictor), if an interval could be computed from them.
     """
 
     unlike: Sequence[str]
@@ -79,11 +79,11 @@ class Report:
 def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Comparison:
     """Match two reports of `evaluate` by policy and predictor; changes are B - A.
 
-    A row has the values of each measure in A and in B, and in `differences` the change. If both keep a row's schedule,
-    the changes of mean wait and of mean bounded slowdown have an interval over groups of one user's submissions of one
-    week (`metrics.paired`; of reports that do not keep them, a week and class of sizes), and `blocks` says which
-    groups; else `no_interval` says why there is none. If both keep their forecasts, so do the changes of
-    `FORECAST_MEANS`. The same seed gives the same intervals.
+    A row has the values of each measure in A and in B, and in `differences` the change. If both reports store a row's
+    schedule, the changes of mean wait and of mean bounded slowdown have an interval over groups of one user's
+    submissions of one week (`metrics.paired`; a week and size class if the reports store no users), and `blocks` names
+    the groups; else `no_interval` gives the reason. If both reports store their predictions, the changes of
+    `FORECAST_MEANS` have an interval too. The same seed gives the same intervals.
     """
     rows: list[dict[str, Any]] = []
     samples: dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = {}
@@ -108,7 +108,7 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
 
 
 class _Found(NamedTuple):
-    """The interval of one row as keys, or why there is none; and the samples it was computed from."""
+    """Return the interval of one row as keys, or the reason why there is none; and the samples behind it."""
 
     keys: dict[str, Any]
     differences: Mapping[str, Difference] = {}
@@ -176,12 +176,12 @@ def compare_starts(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Compare two schedules of the same jobs (`trace.schedule.read_starts`): what they share, and a row per mean.
 
-    Jobs are matched by their id; submissions, ends and processors that one of them does not tell are the other's. Rows
-    are `wait` and `turnaround` in seconds and `bounded_slowdown`, each of A, of B, and B less A with an interval that
-    draws `user` (a number by job id) and weeks together, else weeks and classes of sizes. Where nobody tells the
-    submissions, the one row is `start`. Where all submissions differ by one number of seconds, B's clock is set by it;
-    `other_job_in_b` counts jobs of one id whose submission or size is another in B all the same.
-    UsageError where no job is in both. O(n log n).
+    Jobs are matched by their id; submissions, ends and processors that one schedule lacks are taken from the other.
+    Rows are `wait` and `turnaround` in seconds and `bounded_slowdown`, each of A, of B, and B - A with an interval that
+    resamples `user` (a number by job id) and weeks together, else weeks and size classes. If neither schedule has
+    submissions, the only row is `start`. If all submissions differ by the same number of seconds, B's clock is shifted
+    by it; `other_job_in_b` counts jobs with equal ids whose submission or size still differs in B. Raises UsageError if
+    no job is in both. O(n log n).
     """
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
     if not len(ids):
@@ -237,7 +237,7 @@ def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
 def _means(
     ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], submit: np.ndarray | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return what is compared, from both schedules."""
+    """Return the quantities to compare, from both schedules."""
     starts = ours["start_time"], theirs["start_time"]
     if submit is None:
         return {"start": starts}
@@ -276,7 +276,8 @@ def _of_forecasts(
 
 
 def _decided_by(one: PairedDifference, words: Callable[[float], str]) -> str:
-    """Return a sentence on a change that one group decides. Reports keep groups as numbers, so nobody is named."""
+    """Return a sentence about a change that one group decides. Reports store groups as numbers, so the sentence names
+    no user."""
     if not one.is_decided_by_one:
         return ""
     rest = "unknown" if math.isnan(one.without) else words(one.without)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every comparison with its interval.
+"""Differences between methods, each with its interval.
 
-Methods against a named reference, resampled by user and week, as flat keys; and what results call a user, a queue, an
-account.
+Methods are compared with a named reference, resampled by user and week, as flat keys; the module also gives the names
+of users, queues and accounts that results may show.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def shown_names(trace: Trace, column: str) -> list[str]:
     """Return the names of a nominal column's codes, as results may show them.
 
-    Where the site is private users are numbered in the order of the log's categories, which names none of them.
+    On a private site, users are numbered in the order of the log's categories, which reveals no name.
 
     >>> from dataclasses import replace
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, 5.0], "user_id": ["ada", "bo"]})
@@ -73,7 +73,7 @@ def groups_of(trace: Trace, scored: np.ndarray) -> str:
 def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[str]) -> str:
     """Return the reference method: `against`, else the first of the usual ones that was run.
 
-    A method counts as named when its spec or its name is `against`. UsageError where none is.
+    `against` may be a method's spec or its name. UsageError where none is.
 
     >>> reference_of(["requested", "recent_mean:k=5"], None, RUN_TIME)
     'recent_mean:k=5'
@@ -98,11 +98,11 @@ def forecast_differences(
     measures: Sequence[Measure] = (MAE, APA),
     groups: np.ndarray | None = None,
 ) -> Keys:
-    """Return the keys for each method's row: its difference to the reference in mean absolute error and accuracy.
+    """Return the keys for each method's row: its difference from the reference in mean absolute error and accuracy.
 
     `points` are seconds (n,), as the trace's run times; pairs are the jobs `scored` of which both are known. The
-    reference's own row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they
-    are known already.
+    reference's own row gets only the figures that no burst dominates. `groups` (n,) are the result of `burst_groups`,
+    if already computed.
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     run = trace.run_time[scored]
@@ -121,9 +121,10 @@ def wait_differences(
     procs: str = "req",
     seed: int = 0,
 ) -> Keys:
-    """Return the keys for each wait forecast's row: its difference to the reference in mean absolute error and CRPS.
+    """Return the keys for each wait prediction's row: its difference from the reference in mean absolute error and
+    CRPS.
 
-    `points` are seconds, `crps` that of log(1 + wait), of the log's jobs up to the last one scored.
+    `points` are seconds and `crps` is the CRPS of log(1 + wait), for the log's jobs up to the last scored one.
     """
     wait, group = trace.wait_time[scored], burst_groups(trace, procs)[scored]
     values = {spec: {"mean_abs_error_s": np.abs(cut(point, scored) - wait)} for spec, point in points.items()}
@@ -147,10 +148,11 @@ def schedule_differences(
     procs: str = "req",
     seed: int = 0,
 ) -> Keys:
-    """Return the keys for each schedule's row: its difference to the reference in mean wait and mean bounded slowdown.
+    """Return the keys for each schedule's row: its difference from the reference in mean wait and mean bounded
+    slowdown.
 
-    Pairs are the waits and slowdowns of one run of each: how one change moves all the rest of a schedule is in them,
-    but not how it would have moved had the log been another (`evaluation.replicates` for that).
+    Pairs are the waits and slowdowns of one run of each schedule: they include how one change moves the rest of this
+    schedule, but not how it would move the schedule of another log (see `evaluation.replicates`).
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
@@ -227,7 +229,7 @@ def _even(
     theirs: Mapping[str, np.ndarray],
     metric: str,
 ) -> dict[str, Any]:
-    """Return the mean over user-weeks, users better and worse off, and the share of the ten largest groups."""
+    """Return the mean over user-weeks, the users who wait less and more, and the share of the ten largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
     keys = {
         "over_user_weeks": group_mean(mine[metric], group),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate a log: errors of time limits and forecasts, and how much sooner jobs would start."""
+"""Evaluate a log: errors of time limits and predictions, and how much sooner jobs would start."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation(Result):
-    """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why.
+    """Everything an evaluation found. `outcomes` is empty and `validity` is None if `why_not` gives a reason.
 
-    `other` is the validity of the model that was tried and not used. `waits` says how well waits were predicted at
-    submission, None if they were not judged; `why_no_waits` then says why. `learned` describes the machine that was
-    learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
+    `other` is the validity of the model that was tried and not used. `waits` describes how well waits were predicted at
+    submission, None if this was not judged; `why_no_waits` then gives the reason. `learned` describes the machine that
+    was learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
     """
 
     trace: Trace
@@ -125,12 +125,12 @@ class Evaluation(Result):
         return [row.row() for row in self.schedules()]
 
     def limit_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per way to choose limits: advice, rule of thumb, the users' own limits."""
+        """Return one flat row per way to choose limits: suggestion, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
     def findings(self) -> Findings | None:
         """Return the findings on the schedules; None without schedules."""
-        if not self._found:  # every part of a report asks, and drawing the intervals takes long
+        if not self._found:  # cached, because every part of a report needs it, and drawing the intervals takes long
             verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
             error_s = math.nan if self.validity is None else self.validity.error_s
             self._found.append(find(self.schedules(), verdict, self._difference, self._optimism, error_s))
@@ -169,7 +169,8 @@ class Evaluation(Result):
         return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
 
     def _once(self, name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Return rows that are made at the first call: every part of a report asks, and most have intervals."""
+        """Return rows that are computed at the first call, because every part of a report needs them and most have
+        intervals."""
         if name not in self._rows:
             self._rows[name] = make()
         return [dict(row) for row in self._rows[name]]
@@ -205,7 +206,7 @@ class Evaluation(Result):
         return (schedules if named else {}) | error_pictures(self.scores)
 
     def warnings(self) -> list[str]:
-        """Return what a reader must know of the numbers: irregular records, jobs left out, gains in doubt."""
+        """Return what a reader must know about the figures: irregular records, jobs left out, doubtful gains."""
         warnings = [
             f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
         ]
@@ -350,7 +351,7 @@ def evaluate(
         scores, whole = score_and_forecasts(trace, methods, protocol, procs, inside, seed, tick=tick)
         if protocol != "honest":
             return scores, None
-        # The advice calibrates the forecasts of `kernel`: the log is not replayed once more for it.
+        # The suggested limits calibrate the predictions of `kernel`, so the log is not replayed once more for them.
         answers = whole.get("kernel") if methods.get("kernel") == "kernel" else None
         return scores, latest_limits(trace, inside, procs=procs, answers=answers)
 
@@ -380,7 +381,7 @@ def _with_schedules(
     forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], planners: Mapping[str, Any], model: Chosen,
     workers: int, bar: Progress,
 ) -> Evaluation:  # fmt: skip
-    """Return the evaluation of forecasts with every policy's schedules, or with the reason why there are none."""
+    """Return the evaluation of predictions with every policy's schedules, or with the reason why there are none."""
     if model.model is None:
         return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
@@ -390,7 +391,7 @@ def _with_schedules(
     except (
         InputError,
         NoAnswer,
-    ) as error:  # no job has a request or a size: the forecasts are still worth a report
+    ) as error:  # no job has a request or a size, but the predictions are still worth a report
         return replace(forecasts, why_not=not_simulated(error))
     outcomes = [_outcome(name, spec, schedule, inside) for name, spec, schedule in made]
     checked = model.checked
@@ -408,8 +409,8 @@ def outcome_differences(
     trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, *, procs: str = "req", seed: int = 0,
     workers: int = 1,
 ) -> dict[tuple[str, str], Mapping[str, Any]]:  # fmt: skip
-    """What each schedule's row gains from the comparison with the first policy planned with the users' limits, and
-    with the limits under its own policy (`limit_differences`)."""
+    """Return the keys that each schedule's row gets from the comparison with the first policy planned with the users'
+    limits, and with the limits under its own policy (`limit_differences`)."""
     reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
     policies = list(dict.fromkeys(o.policy for o in outcomes))
     groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conclusions from the schedules of an evaluation: validity, the schedule to try first, and the part of the order."""
+"""Conclusions from the schedules of an evaluation: validity, the schedule to try first, and the effect of the order
+alone."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ STATED = (Verdict.CLOSE, Verdict.ROUGH)
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
     """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
 
-    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
-    wait): a share of that would be noise with a per cent sign.
+    NaN if perfect knowledge gains next to nothing (less than `LEAST_GAIN_S` or than the share `LEAST_GAIN` of the
+    wait), because a share of that would be noise.
 
     >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
     (0.5, -0.5)
@@ -86,8 +87,8 @@ def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -
 class Step:
     """One step from today's schedule to perfect knowledge: mean wait, and the change since the step before, seconds.
 
-    `low_s` to `high_s` is the 90 % interval of the change, NaN where there are too few groups; `verdict` is `ahead`,
-    `behind`, `level` or `unknown`, and empty for the first step.
+    `low_s` to `high_s` is the 90 % interval of the change, NaN with too few groups; `verdict` is `ahead`, `behind`,
+    `level` or `unknown`, and empty for the first step.
     """
 
     name: str
@@ -110,7 +111,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The change in mean wait that the best schedule brings against today's, corrected for having been picked.
+    """The change in mean wait from today's schedule to the best one, corrected for the selection of the best.
 
     Attributes
     ----------
@@ -219,7 +220,7 @@ def find(
     error_s
         Difference between the recorded and the simulated mean wait, seconds.
 
-    Ties of mean waits go to the row that stands first.
+    If mean waits are equal, the first row wins.
 
     Examples
     --------
@@ -263,7 +264,8 @@ def _is_ahead(row: ScheduleRow, today: ScheduleRow) -> bool:
 
 
 def _best(ahead: Sequence[ScheduleRow], compare: Compare) -> tuple[ScheduleRow | None, ScheduleRow | None]:
-    """Return the schedule to try first, and the best one with a forecast. Limits are preferred if they do as well."""
+    """Return the schedule to try first, and the best one with a prediction. Limits are preferred if their schedule is
+    as good."""
     plain = [row for row in ahead if row.predictor == YARDSTICK]
     planned = [row for row in ahead if row.predictor != YARDSTICK]
     forecast = _least(planned) if planned else None

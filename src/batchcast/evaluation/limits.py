@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare time limits on a log: calibrated advice, the usual rule of thumb, and the users' own limits."""
+"""Compare time limits on a log: calibrated suggestions, the usual rule of thumb, and the users' own limits."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "applic
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limit (n,) of every job by rule, seconds, known at its submission; NaN if the job ran without one.
+    """The limit (n,) of every job by rule, seconds, known at its submission; NaN if the job ran without a limit.
 
-    `scored` (n,) marks jobs that ran and had a limit of their own. `bounds` are the calibrated ones (n,) by level.
+    `scored` (n,) marks jobs that ran and had a limit of their own. `bounds` are the calibrated bounds (n,) by level.
     """
 
     trace: Trace
@@ -62,17 +62,17 @@ def find_limits(
     tick: Callable[[int], None] | None = None,
     answers: Forecasts | None = None,
 ) -> Limits:
-    """Return the limits that would have been advised at each submission, from the jobs ended by then.
+    """Return the limits that would have been suggested at each submission, from the jobs ended by then.
 
-    Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
+    Suggestion: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
     of `step`, never above the user's own limit. With `by_name`, the limit of a job with a name comes from jobs of the
     same user, name and size alone, once enough of these jobs have ended for the risk. A job with a new name keeps its
     own limit if the bound did not hold for earlier jobs with new names (`predict.namesakes.Namesakes`).
 
     Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user and size (else of the same user,
-    else the job's own limit), rounded up to five minutes. `bounds` are randomized in bursts if the caller asks for it.
-    Raises NoAnswer if no job that ran had a limit. `answers` are the forecasts of `kernel` for this log, if they are
-    known already. One pass takes about 100 microseconds a job.
+    else the job's own limit), rounded up to five minutes. `bounds` are randomized in bursts if the caller requests it.
+    Raises NoAnswer if no job that ran had a limit. `answers` are the predictions of `kernel` for this log, if they are
+    known already. One pass takes about 100 microseconds per job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
@@ -101,10 +101,10 @@ def latest_limits(
     tick: Callable[[int], None] | None = None,
     answers: Forecasts | None = None,
 ) -> Limits | None:
-    """Return `find_limits` for the last `most` jobs, scored on `mask` (n,); None if there are too few of them.
+    """Return `find_limits` for the last `most` jobs, scored on `mask` (n,); None if there are too few jobs.
 
-    `answers` are the forecasts of `kernel` for the whole log, if they are known. A longer log has its last jobs
-    predicted anew, from these jobs alone.
+    `answers` are the predictions of `kernel` for the whole log, if they are known. For a longer log, its last jobs are
+    predicted again, from these jobs alone.
     """
     last = np.arange(max(len(trace) - most, 0), len(trace))
     known = (trace.req_time > 0) & np.isfinite(trace.req_time) & ~np.isnan(trace.run_time)
@@ -116,7 +116,7 @@ def latest_limits(
 
 
 def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
-    """Return at least `floor`, rounded up to a multiple of `step` (0: not rounded).
+    """Return the limits, at least `floor` and rounded up to a multiple of `step` (0: not rounded).
 
     >>> rounded(np.array([10.0, 301.0]), 60.0, 300.0).tolist()
     [300.0, 600.0]
@@ -140,11 +140,11 @@ def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
 def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
     """Return one flat row per rule: jobs, kills per thousand, core-hours requested and unused; per group with `by`.
 
-    A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
-    a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
-    the twenty with the most jobs. Rows of the whole have their difference to the users' own limits in mean unused
+    A job is killed by a limit below its run time. A job that its own limit ended is killed by every limit up to that
+    one; under a longer limit its run time is unknown, so the job counts as `undecided` and not as killed. Groups are
+    the twenty with the most jobs. Rows of the whole log have their difference from the users' own limits in mean unused
     core-hours and in kills of jobs that ended by themselves, with its 90 % interval (keys of `evaluation.differences`);
-    advice also that to the usual rule (`rule_differences`).
+    suggestions also have the difference from the usual rule (`rule_differences`).
     """
     if by is None:
         return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in RULES])
@@ -177,7 +177,8 @@ def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0)
 
 
 def _per_job(limits: Limits, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each job: cut by its own limit, killed by this one, unused processor-seconds."""
+    """Return for each job whether its own limit ended it, whether this limit kills it, and its unused
+    processor-seconds."""
     limit, own = limits.limits[rule][inside], limits.limits["own"][inside]
     run, procs = limits.trace.run_time[inside], np.nan_to_num(limits.procs[inside], nan=1.0)
     cut = run >= own
@@ -201,10 +202,10 @@ def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
 
 
 def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
-    """Return the rule to recommend: the rule of thumb if it wastes less than the advice at the promised risk.
+    """Return the rule to recommend: the rule of thumb if it wastes less than the suggestion within the promised risk.
 
-    It must end at most the share `risk` of the jobs early that their own limits did not end, and leave clearly fewer
-    core-hours unused than the advice (by the 90 % interval, where there is one).
+    The rule of thumb must end early at most the share `risk` of the jobs that their own limits did not end, and leave
+    clearly fewer core-hours unused than the suggestion (by the 90 % interval, if there is one).
 
     >>> rows = [{"limits": rule, KILLED: ended, MEAN_UNUSED: unused}
     ...         for rule, ended, unused in (("advice", 17.6, 5.0), ("rule_of_thumb", 45.0, 1.5))]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory to ask for.
+"""Compare memory requests on a log.
 
-What advice, the usual rule and the users' own requests would have cost a log, and how its jobs would then have been
-placed.
+What suggestions, the usual rule and the users' own requests would have cost, and how the log's jobs would then have
+been placed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MemoryLimits:
     """The request (n,) of every job by rule, MiB per `use.per`, known at its submission; NaN if unknown.
 
     `scored` (n,) marks jobs that ran with a measured peak, or ran out of memory, and under `own` had a request; `units`
-    (n,) are the nodes or processors they held, `most` MiB what a node has.
+    (n,) are their nodes or processors, `most` is a node's memory in MiB.
     """
 
     trace: Trace
@@ -74,16 +74,17 @@ def find_memory_limits(
     procs: str = "req",
     tick: Callable[[int], None] | None = None,
 ) -> MemoryLimits:
-    """Return the memory requests that would have been advised at each submission, MiB, from the jobs ended by then.
+    """Return the memory requests that would have been suggested at each submission, MiB, from the jobs ended by then.
 
-    `advice` is the bound that `kernel` gives at level 1 - `risk` (between its levels linear in the logarithm),
-    `least_waste` the one of its bounds with the least expected memory-time, every attempt counted in full
-    (`predict.peak_memory.least_waste`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
-    memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
-    is and memory has not. A job with a name is spoken for by those of the same user, name and size alone, at `risk` and
-    without (`predict.namesakes.Namesakes`); where too few of them have ended it keeps its own request.
-    `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the user's request. NoAnswer
-    where the log has no measured peak. One replay, some 300 microseconds a job.
+    `advice` is the bound that `kernel` gives at level 1 - `risk` (interpolated in the logarithm between its levels),
+    `least_waste` the bound with the least expected memory-time, every attempt counted in full
+    (`predict.peak_memory.least_waste`); both at least `floor`, rounded up to a multiple of `step`, never above `most`,
+    a node's memory. The bounds are those of `kernel` and not of `calibrated`, because `calibrated` moves bounds towards
+    a certain upper bound, which a time limit is and memory does not have. For a job with a name, only jobs of the same
+    user, name and size count, at `risk` and without it (`predict.namesakes.Namesakes`); if too few of these have ended,
+    the job keeps its own request. `rule_of_thumb` is 1.25 times the largest of the user's last ten jobs of this size,
+    `own` is the user's request. Raises NoAnswer if the log has no measured peak. One replay takes some 300 microseconds
+    per job.
     """
     use = measured(trace)
     known = (use.ended | ~np.isnan(use.used)) & ~np.isnan(trace.run_time)
@@ -115,7 +116,7 @@ def find_memory_limits(
 
 
 def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:
-    """Return the bound at the promised risk; the point if a forecast has no bounds."""
+    """Return the bound at the promised risk; the point prediction if a method has no bounds."""
     bound = forecasts.points.copy()
     for row in _with_bounds(forecasts):
         bound[row] = math.exp(np.interp(1.0 - risk, forecasts.levels, np.log(forecasts.quantiles[row])))
@@ -131,7 +132,7 @@ def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
 
 
 def _with_bounds(forecasts: Forecasts) -> list[int]:
-    """Return the rows whose forecast has quantiles."""
+    """Return the rows whose prediction has quantiles."""
     if not forecasts.levels:
         return []
     rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles[:, 0])).tolist()
@@ -141,11 +142,11 @@ def _with_bounds(forecasts: Forecasts) -> list[int]:
 def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:
     """Return one flat row per rule: jobs, out of memory per thousand, memory-time requested/used; per group with `by`.
 
-    A job runs out of memory under a request below its peak. One that ran out under its own runs out under every request
-    up to that one; what a larger one would have made of it nobody knows, and it is `undecided` there. `spent` counts
-    second attempts: the user's own request where that suffices, else twice as much each time. Savings are against the
-    users' own requests, where the log has them, else against the usual rule. Rows of the whole have their difference to
-    the same, with its 90 % interval.
+    A job runs out of memory under a request below its peak. A job that ran out of memory under its own request runs out
+    under every smaller request; under a larger one its need is unknown, and it counts as `undecided`. `spent` counts
+    second attempts: the user's own request if that suffices, else twice as much each time. Savings are relative to the
+    users' own requests if the log has them, else to the usual rule. Rows of the whole log have their difference from
+    the same reference, with its 90 % interval.
     """
     rules = [rule for rule in RULES if rule in limits.limits]
     if by is None:
@@ -215,7 +216,7 @@ def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: in
 
 
 def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) -> str:
-    """Return sentences on what the advice would have saved and cost."""
+    """Return sentences on what the suggestions would have saved and cost."""
     by_rule = {row["limits"]: row for row in rows}
     against, whose = ("own", "the users' requests") if "own" in by_rule else ("rule_of_thumb", "the usual rule")
     advice, waste, other = by_rule["advice"], by_rule["least_waste"], by_rule[against]
@@ -246,9 +247,10 @@ STEP = 64.0  # MiB
 
 
 def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str = "req") -> MemoryPlan:
-    """Return the memory by which each job is placed: `advice` at the risk, or `least_waste`, at most the largest node.
+    """Return the memory by which each job is placed: the suggestion at the risk, or `least_waste`, at most the largest
+    node's memory.
 
-    NoAnswer where the log has no measured peak. Costs what `find_memory_limits` costs.
+    Raises NoAnswer if the log has no measured peak. Costs what `find_memory_limits` costs.
     """
     from ..simulation.on_nodes import plan_of  # sixty kernels more
 
@@ -262,7 +264,7 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
 
 
 def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
-    """Return a sentence on how placing by advice changed the simulated jobs."""
+    """Return a sentence on how placing by suggested memory changed the simulated jobs."""
     unmeasured = plan.unmeasured(rows)
     jobs = len(rows) - unmeasured
     return (

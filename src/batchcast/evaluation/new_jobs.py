@@ -65,7 +65,7 @@ def parse_new(text: str, needed: Sequence[str] = ("procs", "request")) -> NewJob
 
 
 def instant(trace: Trace, text: str | None) -> float | None:
-    """Return a date or a number as seconds on the log's clock; None where nothing is given."""
+    """Return a date or a number as seconds on the log's clock; None for an empty text."""
     from ..trace.select import parse_date, zone
 
     if text is None:
@@ -89,7 +89,7 @@ def end_of(trace: Trace) -> float:
 def with_new_jobs(trace: Trace, jobs: Sequence[Mapping[str, Any]], at: float) -> tuple[Trace, np.ndarray]:
     """Return the log as it was known at an instant, with new jobs submitted then, and the rows of the new jobs.
 
-    Jobs submitted later are left out. What the other jobs did later no forecast sees, as in any replay. A new job has
+    Jobs submitted later are omitted. No prediction sees what the other jobs did later, as in any replay. A new job has
     no start and no end.
 
     Parameters
@@ -169,7 +169,7 @@ def _number(name: str, value: Any) -> float:
 def forecast_new(
     trace: Trace, predictors: Any, jobs: Sequence[Mapping[str, Any]], at: float, *, procs: str = "req", seed: int = 0
 ) -> dict[str, Forecasts]:
-    """Return the forecasts of each run-time predictor for new jobs, in the order of the jobs.
+    """Return the predictions of each run-time predictor for new jobs, in the order of the jobs.
 
     Parameters
     ----------
@@ -198,6 +198,6 @@ def forecast_new(
 
 
 def _rows_of(said: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the forecasts of some rows, with the basis of each."""
+    """Return the predictions of some rows, with the basis of each."""
     words = ([one[row] for row in rows.tolist()] if len(one) else [] for one in (said.basis, said.grounds))
     return Forecasts(said.points[rows], said.levels, said.quantiles[rows], *words)

@@ -14,7 +14,7 @@ POINTS_ONLY = ("last_2", "largest_recent", "recent_mean", "soft_walltime")
 
 
 def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:
-    """Return the collector's settings under which Slurm does what a row of an evaluation simulated.
+    """Return the collector's settings under which Slurm follows the schedule that a row of an evaluation simulated.
 
     Parameters
     ----------

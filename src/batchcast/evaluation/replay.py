@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay a log through predictors on the recorded clock.
 
-Whole, or in periods with each method's state carried from one to the next.
+The log is replayed as a whole, or in periods between which each method's state is carried over.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> Replay:
-    """Return each predictor's forecast for every job at its submission, from the jobs ended by then.
+    """Return each predictor's predictions for every job at its submission, from the jobs ended by then.
 
     Parameters
     ----------
@@ -164,11 +164,12 @@ def forecast_periods(
     cancelled: str = "count",
     tick: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Trace, int, dict[str, Forecasts]]]:
-    """Yield each period with its first row and every method's forecasts, equal to those for the whole log.
+    """Yield each period with its first row and every method's predictions, equal to those for the whole log.
 
-    `kind` is `runtime` or `wait`; periods come in order of submission (`trace.parquet.LogFolder.periods`) and part no
-    instant. Methods are asked event by event; their history, the queue, the running jobs and the clock go on from one
-    period to the next. `protocol` None is the methods' own, which has to be one.
+    `kind` is `runtime` or `wait`; periods come in order of submission (`trace.parquet.LogFolder.periods`), and no two
+    periods share an instant. Methods are asked event by event; their history, the queue, the running jobs and the clock
+    continue from one period to the next. If `protocol` is None, all methods must have the same default protocol, which
+    is used.
 
     Raises
     ------

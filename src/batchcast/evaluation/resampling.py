@@ -23,7 +23,7 @@ Simulate = Callable[[Trace, str], Schedule]
 
 
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
-    """Return a log of as many weeks, drawn from this one with replacement, with a share of the jobs left out.
+    """Return a log with the same number of weeks, drawn from this log with replacement, without a share of the jobs.
 
     Parameters
     ----------
@@ -81,7 +81,9 @@ def replicated(
     measure. Costs `count` times what the schedules cost.
     """
     rng = np.random.default_rng(seed)
-    states = []  # the generator's state before each replicate, which is drawn in the process that simulates it
+    # the state of the random generator before each replicate, because the process that simulates a replicate also draws
+    # it
+    states = []
     for _ in range(count):
         states.append(copy.deepcopy(rng))
         _drawn(trace.submit_time, rng, DROPPED)

@@ -32,24 +32,26 @@ MADE_FROM_LOG = {SOURCE: "slurm_by_log", LEARNED: "slurm_learned"}
 
 
 def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
-    """Return what `Model.run` makes a fresh predictor from: a name for limits and run times, else a function."""
+    """Return the argument from which `Model.run` makes a new predictor: a name for limits and run times, else a
+    function."""
     if spec in (YARDSTICK, ORACLE):
         return spec
 
     def make(trace: Trace, max_procs: float) -> Any:
         return predictor(spec, trace, max_procs, seed, makers)
 
-    make.__name__ = spec  # the name that notes on the predictor use
+    make.__name__ = spec  # the name used in notes about the predictor
     return make
 
 
 def judge(
     model: Model, trace: Trace, mask: np.ndarray | None, limits: Schedule | None = None, *, kill: bool = True
 ) -> Validity:
-    """Return the validity of a model under users' limits. `limits` is that schedule, if it was simulated already.
+    """Return the validity of a model under users' limits. `limits` is the schedule under users' limits, if already
+    simulated.
 
-    A pool is judged under EASY on the recorded machine, whatever its size and its policies are. `kill` says whether
-    jobs end at their limits there.
+    A pool is judged under EASY on the recorded machine, for any size and any policies. `kill` says whether jobs end at
+    their limits in the simulation.
     """
     if isinstance(model, Nodes):
         return judged_on(
@@ -88,10 +90,10 @@ def choose_model(
 ) -> Chosen:
     """Return the model that reproduces the record: the pool of processors, else Slurm's loops.
 
-    The loops (None: never), on the machine that the log itself implies, are tried where the pool is not close to the
-    record and the log has what they model beyond it (nodes, partitions, memory, GPUs, classes of service), or where the
-    size of a pool is not known. If neither is close, a rough one is preferred to a far one, and the pool, which is
-    simpler, to the loops. No model if there is none.
+    The loops (None: never), on the machine that the log implies, are tried if the pool is not close to the record and
+    the log has what only the loops model (nodes, partitions, memory, GPUs, QOS), or if the size of a pool is unknown.
+    If neither is close, a rough model is preferred to a far one, and the pool, which is simpler, to the loops. Returns
+    None if there is no model.
     """
     try:
         checked = None if pool is None else judge(pool, trace, inside, kill=kill)
@@ -120,10 +122,12 @@ def learn_model(
 ) -> tuple[Chosen, Trace, np.ndarray, str] | None:
     """Return the machine learned from the log's first part, if it reproduces the waits of the rest.
 
-    Returns the model, the log with the releases of held jobs, the scored jobs after the first part, and what was
-    learned in a sentence. None if the log tells too little, or if the learned machine does not reproduce the rest.
+    Returns the model, the log with the releases of held jobs, the scored jobs after the first part, and a sentence
+    about what was learned. Returns None if the log has too little data, or if the learned machine does not reproduce
+    the rest.
     """
-    from ..simulation.learned.learn import split  # many kernels, which most logs do without
+    # imported here because it loads many kernels that most logs do not need
+    from ..simulation.learned.learn import split
 
     try:
         learned, released, rest = split(trace, procs)
@@ -140,7 +144,7 @@ def learn_model(
 def simulate_all(
     trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], workers: int, bar: Any
 ) -> list[tuple[str, str, Schedule]]:
-    """Return the schedule of every policy with every predictor; each run has predictors of its own."""
+    """Return the schedule of every policy with every predictor; each run has its own predictors."""
     pairs = [(name, spec) for name in policies for spec in planners]
 
     def run(name: str, spec: str, tick: Tick) -> Schedule:
@@ -155,7 +159,7 @@ def simulate_all(
 
 
 def _has_more(checked: Validity) -> bool:
-    """Whether the log says something of its jobs that a pool of processors leaves out and nodes do not."""
+    """Whether the log has properties of its jobs that nodes model and a pool of processors ignores."""
     return any(checked.uncovered.get(name, 0) for name in MODELLED_ON_NODES if name != "holds")
 
 

@@ -40,7 +40,7 @@ def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
 
 
 def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict[str, Any]]:
-    """Return two flat rows, of the log and of a synthetic log; the second has the distances between them.
+    """Return two flat rows, for the log and for a synthetic log; the second row has the distances between them.
 
     `distance_*` is the largest difference of two cumulative distributions (Kolmogorov & Smirnov's), between 0 and 1.
     `longest` defaults to the longest request that at least one job in a hundred makes.
@@ -62,10 +62,10 @@ def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict
 
 
 def samples(log: Trace) -> dict[str, np.ndarray]:
-    """Return the values of each quantity that is compared, without unknown ones; ratios are between 0 and 1.
+    """Return the values of each compared quantity, without unknown ones; ratios are between 0 and 1.
 
-    `accuracy` is min/max of run time and request; `last_run_ratio` the same of a run time and that of its user's job
-    before: what a predictor from history can know.
+    `accuracy` is min/max of run time and request; `last_run_ratio` is min/max of a run time and that of the user's
+    previous job, which shows how well history can predict.
     """
     run, request = log.run_time, log.req_time
     user = log.nominal("user_id").codes

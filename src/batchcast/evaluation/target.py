@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantity that is forecast, with its unit: run time, or peak memory by the same methods and tables."""
+"""The predicted quantity with its unit: run time, or peak memory by the same methods and tables."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ TARGETS = (RUN_TIME, MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The quantity that is forecast: `view.run_time` is the actual value (n,), `view.req_time` the request.
+    """The predicted quantity: `view.run_time` is the actual value (n,), `view.req_time` the request.
 
-    Seconds, or MiB of memory per `per`; the truth is NaN where there is none to score. `within` (n,) is what a bound
-    is held to. `wrap` makes of a run-time method one that is told the log's events and learns the target.
+    Values are seconds, or MiB of memory per `per`; the actual value is NaN for jobs that are not scored. `within` (n,)
+    is the value that a bound must reach. `wrap` turns a run-time method into one that receives the log's events and
+    learns the target.
     """
 
     name: str
@@ -46,7 +47,8 @@ class Target:
 
 
 def run_time_target(trace: Trace) -> Target:
-    """Return the run times unchanged; a bound at the limit holds, since a batch system needs seconds to kill a job."""
+    """Return the run times unchanged; a bound equal to the limit counts as held, because a batch system needs seconds
+    to kill a job."""
     within = np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
     return Target(RUN_TIME, trace, within, lambda method: method)
 
@@ -54,8 +56,8 @@ def run_time_target(trace: Trace) -> Target:
 def memory_target(trace: Trace) -> Target:
     """Return peak memory, MiB per node or processor as `table.memory` decides.
 
-    Jobs that ran out of memory teach that they needed more, and are not scored: nobody knows how much. NoAnswer where
-    no job has a measured peak.
+    Jobs that ran out of memory teach that they needed more, and are not scored, because the amount is unknown. Raises
+    NoAnswer if no job has a measured peak.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [1, 1], "req_procs": [2, 2],
     ...     "used_mem_kib": [4096.0, 2048.0], "status": ["completed", "out_of_memory"]})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a simulation close enough to the recorded waits to be believed?
+"""Is a simulation close enough to the recorded waits to be trusted?
 
-One judgement, by the recorded and the simulated waits of the same jobs, for `evaluate`, `simulate` and the page.
+One judgement from the recorded and the simulated waits of the same jobs, for `evaluate`, `simulate` and the page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEAR = 2.0
 class ComparedWaits:
     """Rows of the log (m,) and the seconds that these jobs waited as recorded and as simulated, (m,) each.
 
-    `from_eligible`: counted from when a job was eligible, for time on hold is the same in both.
+    `from_eligible`: waits are counted from when a job was eligible, because time on hold is equal in both.
     """
 
     rows: np.ndarray
@@ -41,10 +41,10 @@ class ComparedWaits:
     from_eligible: bool = False
 
     def shares(self) -> tuple[float, float, float]:
-        """Return three shares of jobs: equal waits, longer as recorded, longer as simulated.
+        """Return three shares of jobs: equal waits, longer recorded waits, longer simulated waits.
 
-        Alike are waits below a minute in both, or less than a factor of `NEAR` apart, where less than a minute counts
-        as one. The three add up to 1; NaN of no jobs. O(m).
+        Waits count as equal if both are below a minute, or if they differ by less than the factor `NEAR`, where less
+        than a minute counts as one minute. The three shares add up to 1; NaN without jobs. O(m).
 
         >>> four = np.array([10.0, 100.0, 900.0, 50.0])
         >>> ComparedWaits(np.arange(4), four, np.array([50.0, 199.0, 100.0, 900.0])).shares()
@@ -62,7 +62,7 @@ def compared_waits(
 ) -> ComparedWaits:
     """Return the waits of the jobs in `inside` (n,) that were simulated and have a recorded wait.
 
-    `without_holds` leaves out the time that a job was on hold, where any was for more than a minute.
+    `without_holds` subtracts the time that a job was on hold, if any job was on hold for more than a minute.
     """
     recorded = trace.wait_time[schedule.rows]
     both = inside[schedule.rows] & (recorded >= 0)
@@ -76,19 +76,20 @@ def compared_waits(
 
 
 FACTOR = 2.0
-"""Mean waits that differ by more than this factor are not the same."""
+"""Mean waits that differ by more than this factor count as different."""
 MOST_DISTANCE = 0.2
-"""Two runs of one real Slurm on one workload differ by .02 to .09, another policy by .09 to .15 and more."""
+"""Limit for the distance of waits: two runs of one real Slurm differ by .02 to .09, another policy by .09 to .15 and
+more."""
 MOST_LEFT = 0.05
-"""Share of core-hours, jobs or utilization that a simulation may lack and still be close."""
+"""Share of core-hours, jobs or utilization that a close simulation may miss."""
 SAME_JOBS = 0.9
-"""From this rank correlation, the same jobs wait: what the model leaves out matters little."""
+"""From this rank correlation on, the same jobs wait, so what the model omits hardly matters."""
 NEAR_MEANS = 1.5
 """A simulation is close only if the recorded and the simulated mean wait differ by less than this factor."""
 LEAST_RANK = 0.3
 """Below this rank correlation, the jobs that wait in the simulation are not the jobs that waited in the record."""
 LEAST_WAITED = 200
-"""A simulation is close only if at least this many jobs waited a minute or more: fewer may agree by chance."""
+"""A simulation is close only if at least this many jobs waited a minute or more, because fewer may agree by chance."""
 
 
 MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
@@ -223,7 +224,7 @@ class Validity:
 
     @property
     def trusted(self) -> bool:
-        """Whether gains of this simulation are measurements."""
+        """Whether this simulation's gains are measurements and not hints."""
         return self.verdict is Verdict.CLOSE
 
     def row(self) -> dict[str, Any]:
@@ -392,7 +393,7 @@ def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, f
 def not_covered(trace: Trace) -> dict[str, np.ndarray]:
     """Return the jobs that need what a single pool of processors does not model, as masks (n,) by reason.
 
-    memory: the job asked for an amount of memory. GPUs: it asked for at least one. partitions, priorities: the log
+    memory: the job requested an amount of memory. GPUs: it asked for at least one. partitions, priorities: the log
     names several partitions, or several classes of service (QOS), and the job was not in the one with most jobs
     (unknown ones are not counted). holds: a dependency, a hold or a begin time kept it from being eligible for more
     than a minute, which the log counts as waiting.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay a log through wait predictors and score them, points and whole distributions.
+"""Replay a log through wait predictors and score their point predictions and whole distributions.
 
-Each method has one run on a recorded clock of its own.
+Each method has one run on its own recorded clock.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _RANGES = [int(np.flatnonzero(end == ENDS_S)[0]) for end in BINS_S]
 
 
 def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
-    """Return the CRPS (n,) of log(1 + wait) of each forecast: from its quantiles if it has a median, else its point.
+    """Return the CRPS (n,) of log(1 + wait) of each prediction: from its quantiles if it has a median, else from its
+    point.
 
-    One second is the shortest that a method may answer, so it counts as no wait.
+    One second is the shortest wait that a method may predict, so it counts as no wait.
     """
     has_median = 0.5 in forecasts.levels
     values = forecasts.quantiles if has_median else forecasts.points[:, None]
@@ -43,7 +44,8 @@ def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
 
 
 def quick_score(forecasts: Forecasts, chances: np.ndarray | None, threshold: float) -> np.ndarray:
-    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the chance, else the point."""
+    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the probability, else the
+    point prediction."""
     if chances is None:
         return -forecasts.points
     return reached(chances, np.full(len(chances), threshold))
@@ -58,11 +60,12 @@ def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
 def chance_figures(
     forecasts: Forecasts, chances: np.ndarray | None, wait: np.ndarray, run: np.ndarray, threshold: float
 ) -> dict[str, Any]:
-    """Return the keys of a row: CRPS, identified at 4 % misguided, coverage, share of correct likeliest ranges.
+    """Return a row's keys: CRPS, quick starters identified at 4 % misguided, coverage, share of correct likeliest
+    ranges.
 
-    All arrays are of the scored jobs alone, in the log's order. `_low` and `_high` are the least and the most over
-    windows of 5,000 jobs; `told_1h_80` and the like are of jobs whose point was an hour or more. Figures a method
-    cannot have are NaN.
+    All arrays are of the scored jobs alone, in the log's order. `_low` and `_high` are the lowest and the highest value
+    over windows of 5,000 jobs; `told_1h_80` and similar keys are for jobs with a predicted wait of an hour or more.
+    Figures that a method cannot have are NaN.
     """
     quick = wait <= threshold
     nothing = float("nan")
@@ -111,7 +114,8 @@ DEFAULT_PROTOCOL = "honest"
 
 @dataclass(frozen=True, slots=True)
 class WaitRun:
-    """One method on one log: its forecasts (NaN if not asked), its probabilities, and its cost."""
+    """One method on one log: its predictions (NaN for jobs that were not predicted), its probabilities, and its
+    cost."""
 
     predictor: str
     protocol: str
@@ -123,14 +127,15 @@ class WaitRun:
     seconds: float
     search_s: float
     chances: np.ndarray | None = None
-    """Return the probabilities by bin of predict/hazard (n, bins) for each job, from methods that have them."""
+    """Return the probabilities by bin of predict/hazard (n, bins) for each job, from methods that give them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedClock:
     """How a log is replayed: the order of events, the rule for a job's processors, and the machine's size.
 
-    `protocol` None is the method's own (`pqstar`: starts_first; the others: honest), `total` None the log's.
+    If `protocol` is None, the method's own applies (`pqstar`: starts_first; the others: honest); `total` None is the
+    log's.
     """
 
     protocol: str | None = None
@@ -149,10 +154,10 @@ def run_wait(
     machine: Machine | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> WaitRun:
-    """Ask one method for the waits of the jobs in `ask` (n,), each from the history before its submission.
+    """Predict the waits of the jobs in `ask` (n,) with one method, each from the history before its submission.
 
-    `machine` is for methods that take one (`scheduler_replay`). `seconds` is the CPU time of the forecasts with their
-    replay, `search_s` that of a search of settings (`ibl`).
+    `machine` is for methods that take one (`scheduler_replay`). `seconds` is the CPU time of the predictions with their
+    replay, `search_s` the CPU time of a search of settings (`ibl`).
     """
     vouched = trace.info.known_at_submit
     spec = name_of(predictor)
@@ -217,7 +222,7 @@ def crps(run: WaitRun, trace: Trace) -> np.ndarray:
 
 
 def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the forecasts of some rows, without their reasons."""
+    """Return the predictions of some rows, without their reasons."""
     return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
 
 
@@ -234,7 +239,7 @@ def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[st
 
 def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace,
                      scored: np.ndarray) -> None:  # fmt: skip
-    """Add what each method identifies at `pqstar`'s own misguided share, where both are among the rows."""
+    """Add what each method identifies at `pqstar`'s own misguided share, if both methods are among the rows."""
     wait = recorded_wait(trace)[scored]
     shares = {r["quick_s"]: r["misguided_share"] for r in rows if parse_spec(r["predictor"])[0] == "pqstar"}
     for row, (threshold, run) in zip(rows, runs):
@@ -288,7 +293,7 @@ def outage_waits(trace: Trace, procs: str = "req") -> tuple[np.ndarray, int]:
 
 
 def with_settings(spec: str, **settings: Any) -> str:
-    """Return the spec with each setting that its method has and the spec does not name.
+    """Return the spec with each setting that its method accepts and the spec does not name.
 
     >>> with_settings("recent_wait:k=9", cancelled="skip", threshold=60.0)
     'recent_wait:k=9,cancelled=skip'
@@ -314,7 +319,7 @@ def parse_jobs(text: str) -> tuple[int, int]:
 
 
 def parse_thresholds(text: str) -> list[float]:
-    """`30m`, a list `10m,30m,1h`, or a range in steps of 10 minutes, `10m..60m`: seconds.
+    """Parse `30m`, a list `10m,30m,1h`, or a range in steps of 10 minutes, `10m..60m`, to seconds.
 
     >>> parse_thresholds("10m..30m"), parse_thresholds("1h")
     ([600.0, 1200.0, 1800.0], [3600.0])
@@ -335,14 +340,14 @@ def parse_thresholds(text: str) -> list[float]:
 
 
 def last_needed(rows: np.ndarray) -> int:
-    """How much of the log, from its start, the scored rows need."""
+    """Return how much of the log, from its start, the scored rows need."""
     return int(np.flatnonzero(rows)[-1]) + 1
 
 
 def compare(
     trace: Trace, predictor: Any, rows: np.ndarray, thresholds: Sequence[float], **options: Any
 ) -> list[tuple[float, WaitRun]]:
-    """Every method at every threshold over the scored rows; a method that knows no threshold runs once.
+    """Return rows for every method at every threshold over the scored jobs; a method without a threshold runs once.
 
     `predictor` is a name, a class, an object, a function that makes one, or several (`predict.registry.named_methods`).
     """

@@ -15,8 +15,8 @@ from .wait import RecordedClock, recorded_wait, run_wait
 METHOD = "forecast"
 SIMPLEST = "recent_wait"
 HISTORY, JUDGED = 1000, 1000
-"""The replay learns from this many jobs before it judges the latest ones. Both are small: `forecast` refits its model
-every few hundred jobs, and a report must not take much longer because of it."""
+"""The replay learns from this many jobs before it judges the latest ones. Both numbers are small, because `forecast`
+refits its model every few hundred jobs, and a report must not take much longer for it."""
 LEAST_JUDGED = 50
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose core-hours go unused: used, asked and left over, failed and cut, by user, account, queue and application."""
+"""Unused core-hours by user, account, queue and application: used, requested, unused, failed and cut."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ SUMS = (
 def waste_rows(
     trace: Trace, mask: np.ndarray | None = None, *, procs: str = "req", most: int = MOST
 ) -> list[dict[str, Any]]:
-    """Flat rows: the whole log first, then by each grouping the `most` groups that leave most unused, and the others.
+    """Return flat rows: the whole log first, then for each grouping the `most` groups with the most unused core-hours,
+    and the others.
 
     Parameters
     ----------
@@ -51,15 +52,15 @@ def waste_rows(
     -------
     Rows with `by` (`whole`, or a key of `GROUPINGS`), `group` (its name; None: all `groups` others together, or, where
     `groups` is 0, the jobs whose group the log does not know), `jobs`, `jobs_without_limit`, and in core-hours:
-    `used_core_h`, processors times run time; `asked_core_h`, processors times limit, of jobs with one;
-    `unused_core_h`, processors times limit minus run time, where that is more than nothing; `failed_core_h`, used by
-    runs that failed or were cancelled, None where the log has no status; `at_limit_core_h`, used by runs that their
-    limit ended: by status `timeout`, or as long as the limit and not completed. No run is in both. `unused_share` is of
-    the log's unused core-hours, NaN where there are none.
+    `used_core_h`, processors times run time; `asked_core_h`, processors times limit, of jobs with one; `unused_core_h`,
+    processors times limit minus run time, where that is more than nothing; `failed_core_h`, used by runs that failed or
+    were cancelled, None where the log has no status; `at_limit_core_h`, used by runs that their limit ended: by status
+    `timeout`, or as long as the limit and not completed. No run counts in both. `unused_share` is the share of the
+    log's unused core-hours, NaN if there are none.
 
-    Ties go to the group that used more, then to the first in the column's order. Left out is a grouping that the log
-    does not know, with a single group, or in which nearly each job has its own, and `group` where accounts are known or
-    the site is private. O(n + g log g) for each grouping.
+    Ties go to the group that used more, then to the first in the column's order. A grouping is omitted if the log does
+    not have it, if it has a single group, or if nearly each job is its own group; `group` is also omitted if accounts
+    are known or the site is private. O(n + g log g) for each grouping.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def waste_rows(
     rows = [_row(WHOLE, None, 1, whole, unused, has_status)]
     for by, column in GROUPINGS.items():
         if by == "group" and (trace.info.private or any(row["by"] == "account" for row in rows)):
-            continue  # a group is often one person's, by that person's name
+            continue  # a group often consists of one person and has that person's name
         codes = trace.nominal(column).codes[inside]
         sums = np.stack([np.bincount(codes + 1, weights=one, minlength=2) for one in values])
         unknown, sums = sums[:, 0], sums[:, 1:]
@@ -97,7 +98,7 @@ def waste_rows(
 
 
 def _per_job(trace: Trace, inside: np.ndarray, procs: str) -> np.ndarray:
-    """What each job inside adds to every sum of `SUMS`: (sums, jobs)."""
+    """Return what each job inside adds to every sum of `SUMS`: (sums, jobs)."""
     run, limit = trace.run_time[inside], trace.req_time[inside]
     size = np.nan_to_num(trace.procs(procs)[inside], nan=1.0) / 3600.0
     limited = (limit > 0) & np.isfinite(limit)
@@ -119,7 +120,8 @@ def _per_job(trace: Trace, inside: np.ndarray, procs: str) -> np.ndarray:
 
 
 def _ended(trace: Trace, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which jobs inside failed or were cancelled, which were ended by their limit, and of which no status is known."""
+    """Return which jobs inside failed or were cancelled, which were ended by their limit, and which have an unknown
+    status."""
     status = trace.nominal("status")
     codes = status.codes[inside]
 

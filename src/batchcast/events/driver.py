@@ -94,7 +94,7 @@ class Driver:
         state.apply(event)
         if planned_end is not None and not isinstance(event, Capacity):
             state.plan(event.job.row, planned_end)
-        # The body of `observe`, inlined: one call less for each event makes the replay of a whole log faster.
+        # The body of `observe` is inlined: one call less per event makes the replay of a whole log faster.
         for predictor in self.predictors.values():
             predictor.observe(event, state)
         return predictions

@@ -116,8 +116,8 @@ class Association:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes reserved from `start` to `end` (seconds on the log's clock) for jobs that name it, of its users or
-    accounts.
+    """Nodes reserved from `start` to `end` (seconds on the log's clock) for jobs of its users or accounts that name the
+    reservation.
 
     A maintenance reservation has users who submit nothing, so its nodes stay free. With the flag DAILY or WEEKLY it
     repeats while it begins before `until`. Jobs of at most `max_time` seconds may use its nodes: this and `until` are

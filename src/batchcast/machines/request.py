@@ -169,7 +169,7 @@ _CHOICE = re.compile(r"[|*\[\]()!]")
 
 
 class RequestDetails(NamedTuple):
-    """What a machine has of a request's details: names of features, licenses, partitions and types of GPU.
+    """The details that a machine can match in a request: names of features, licenses, partitions and types of GPU.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
@@ -208,7 +208,7 @@ class RequestDetails(NamedTuple):
             more["gres"] = {typed: request.gres["gpu"]}
         if _amount(said, "exclusive") > 0:
             more["exclusive"] = True
-            if request.mem_per_cpu == request.mem_per_cpu:  # it gets all of a node nevertheless
+            if request.mem_per_cpu == request.mem_per_cpu:  # the job gets all of a node nevertheless
                 memory = request.mem_per_cpu * request.cpus / request.min_nodes
                 more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
         if (nice := _amount(said, "nice")) > 0:

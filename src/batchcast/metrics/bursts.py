@@ -90,7 +90,7 @@ def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndar
 def group_mean(values: np.ndarray, group: np.ndarray) -> float:
     """Compute the mean over groups of each group's mean.
 
-    Every group counts once, however many jobs it has.
+    Every group counts once, independent of its number of jobs.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reproductions of papers, one folder each: methods, study, page, verb, and a README.md that finds each equation.
+"""Reproductions of papers, one folder each: methods, study, page, verb, and a README.md that locates each equation.
 
 - grid: Hao, Lu, Liu & Wen 2014, grid jobs with files and deadlines
 - online_knn_ga: Xu, Xiong & Xiao 2018, run times from similar jobs, tuned online by a genetic algorithm
@@ -7,6 +7,6 @@
 - su: Wang, Dai, Yu & Dong 2021, run times from clusters of job names
 - vasp: Wu et al. 2019, run time of VASP jobs from their input files, IRPA and BRBF
 
-Nothing outside this room imports from it. The registry and the command line find its methods and verbs as they find
-those of any other package: by the entry points in pyproject.toml.
+No other room imports from this room. The registry and the command line find its methods and verbs by the entry points
+in pyproject.toml, as for any other package.
 """

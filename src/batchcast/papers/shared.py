@@ -293,9 +293,9 @@ def print_reproduced(
 ) -> None:
     """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`; write the page and JSON.
 
-    With a log of one's `own` the shared folder is not needed: `gather` gets the folder of that log.
+    With the user's own log (`own`) the shared folder is not needed: `gather` gets the folder of that log.
 
-    What was computed and where it lies is said on stderr; then come the document, or its tables and sentences.
+    The computed parts and their location are printed on stderr; then follows the document, or its tables and sentences.
     """
     from ..cli.output import console, document, dumps, emit, say
     from ..report import page

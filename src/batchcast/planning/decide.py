@@ -17,7 +17,7 @@ from .record import Entry, How, Owner, State, Terms, in_minutes, least_limit, ow
 
 _TOKEN = re.compile(r"(?:^| )batchcast:([^;]*);")
 LONGEST = 1000
-"""Longer comments of users are left alone, because every look would read them."""
+"""Longer comments of users are left alone, because every cycle would read them."""
 
 
 def without_token(comment: str) -> str:
@@ -244,7 +244,7 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
     mine = owner_of(job, entry, terms)
     by_start = entry.how is How.TIME_MIN and job.begun
     if by_start and mine is not Owner.ANOTHERS:
-        entry = entry._replace(submit_time=job.submit_time)  # its --time-min survives each requeue
+        entry = entry._replace(submit_time=job.submit_time)  # the job's --time-min survives each requeue
     if mine is Owner.ANOTHERS:
         if entry.how is How.TIME_MIN and job.waits and job.time_min == entry.planned:
             return _yield(job, entry, terms, why)
@@ -304,7 +304,7 @@ def _plans(
     actions = []
     for raw_id, group in groups.items():
         if len(group) < size[raw_id]:
-            continue  # somebody else has changed some of its tasks
+            continue  # somebody else has changed some tasks of the array
         verdicts = [verdict(job, terms, forecast, signal) for job in group]
         planned = max(limit for limit, _ in verdicts) if not any(math.isnan(v) for v, _ in verdicts) else math.nan
         if math.isnan(planned):

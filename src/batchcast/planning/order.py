@@ -39,16 +39,16 @@ nothing (benchmarks/planning/order_gamed.py). In the lab the mean waits of both 
 MOST_OVERRUN = 0.25
 """A user is ordered by time limits while a larger share of the user's recent work ran past the times that ordered it.
 
-So somebody who teaches the predictor short run times gains by a long job at most until that job has shown how long it
-runs (docs/figures/order-gamed.json).
+So a user who teaches the predictor short run times gains by a long job only until that job has shown how long it runs
+(docs/figures/order-gamed.json).
 """
 OVERRUN_WINDOW = 14 * 86_400.0
 """Jobs that ended longer ago (s) do not count as recent work."""
 OVERRUNS_EVERY_S = 1800.0
-"""Overruns and histories are looked up this often (s): they take hours to build up, and each look costs a pass over
-recent jobs."""
+"""Overruns and histories are updated this often (s), because they take hours to build up and each update costs a pass
+over recent jobs."""
 ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
-"""Quantiles of the predicted run time that order jobs, and that become the planned limits of waiting jobs."""
+"""Quantiles of the predicted run time: one orders jobs, the other becomes the planned limit of waiting jobs."""
 WITHIN = ("queue", "account", "user")
 
 
@@ -107,10 +107,10 @@ class OrderRule:
 
 
 def kind_of(user: Hashable, name: Hashable, command: Hashable) -> tuple[Hashable, ...]:
-    """Return what two jobs have in common if the one counts as the other's own history: user, name and command.
+    """Return the key by which an ended job counts as another job's own history: user, name and command.
 
-    Digits in the name do not count, because predictions count such names as equal. The command does, digits included:
-    its arguments may decide the run time.
+    Digits in the name do not count, because predictions count such names as equal. Digits in the command count, because
+    its arguments may determine the run time.
 
     >>> kind_of("ada", "wing_012", "a1") == kind_of("ada", "wing_013", "a1"), kind_of("ada", "w", "a1")
     (True, ('ada', 'w', 'a1'))
@@ -133,10 +133,12 @@ class Ran(NamedTuple):
 
 
 def overrunning(ran: Ran, most: float) -> np.ndarray:
-    """Numbers of the users more than the share `most` of whose work ran past the run times that ordered it.
+    """Return the numbers of users of whom more than the share `most` of the work ran past the run times that ordered
+    it.
 
-    A job that its time limit ordered cannot run past it: the user gained nothing. Running jobs count by what they ran
-    until now, so a user who taught the predictor short run times is found while the first long job runs. O(n).
+    A job that was ordered by its time limit cannot run past it, and its user gained nothing. Running jobs count with
+    their time so far, so a user who taught the predictor short run times is detected while the first long job runs.
+    O(n).
 
     >>> two = np.array([0, 1])
     >>> ran = Ran(two, np.array([7200.0, 7200.0]), np.array([600.0, 6900.0]), np.full(2, 28_800.0), np.ones(2))
@@ -154,9 +156,9 @@ class Queue(NamedTuple):
     """The waiting jobs as seen, arrays (n,). Seconds; a task of an array is a row.
 
     `group` is one number for tasks that share a record in slurmctld. `arrival` is since when only the queue holds a job
-    (NaN: something else does). `priority` includes the present `factor`; `ours`: we have set it. `forecast` is the run
-    time that orders the job, the limit without a prediction. `party` numbers jobs that may change places within an
-    account or a user: one account (and user), one QOS, the same partitions.
+    (NaN: something else does). `priority` includes the present `factor`; `ours` says whether batchcast has set the
+    factor. `forecast` is the run time that orders the job, the limit without a prediction. `party` numbers jobs that
+    may change places within an account or a user: one account (and user), one QOS, the same partitions.
     """
 
     group: np.ndarray
@@ -180,8 +182,8 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     """Return the factor of each waiting job. Raises UsageError if the rule's age is still to be found.
 
     Tasks of one record have one factor, by their most work and first arrival. A record with somebody else's factor
-    keeps it. A job past the age stays so. A level changes only if the work is half a level beyond it. Equal jobs: by
-    arrival, then in the given order. O(n log n).
+    keeps it. A job past the age stays so. A level changes only if the work is half a level beyond it. Equal jobs are
+    ordered by arrival, then in the given order. O(n log n).
 
     >>> one = np.array([1.0, 1.0])
     >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)

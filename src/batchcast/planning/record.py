@@ -33,16 +33,16 @@ class How(StrEnum):
 
 
 class Terms(NamedTuple):
-    """Facts and settings at one look. Seconds; instants since the epoch.
+    """Facts and settings of one cycle. Seconds; instants since the epoch.
 
-    `stopped` says why no planned limit may be applied now; empty: planning goes on. `over_time` and `longest` are
-    OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that name none. `walls` are the longest limits
-    that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is how late a look may be. `least`
-    is the shortest limit that is set. `how` is what is set: the limit, or --time-min. `comments`: AdminComment may be
-    written. `booted` is when slurmctld started: it may have lost changes from shortly before. For `grace` seconds after
-    an entry, its change may still arrive. All jobs of `partitions` and `qos` opted in, `percent` of them by `seed`.
-    `at_start`: our script restores limits as jobs start (`start_list`), so a job that started with its user's limit has
-    it from us.
+    `stopped` is the reason why no planned limit may be applied now; empty if there is none. `over_time` and `longest`
+    are OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that name none. `walls` are the longest
+    limits that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is how late a cycle may be.
+    `least` is the shortest limit that is set. `how` is what planning sets: the limit, or --time-min. `comments`:
+    whether AdminComment may be written. `booted` is when slurmctld started: it may have lost changes from shortly
+    before. For `grace` seconds after an entry, its change may still arrive. All jobs of `partitions` and `qos` opted
+    in, `percent` of them by `seed`. `at_start`: whether our script restores limits as jobs start (`start_list`); a job
+    that started with its user's limit then got it from us.
     """
 
     now: float
@@ -90,7 +90,7 @@ def in_minutes(seconds: float) -> float:
 
 
 def opted_in(settings: Any, now: float, stop: str) -> Terms:
-    """Return only the terms of who opted in, which predictions in comments need."""
+    """Return only the parts of the terms about opt-in, which predictions in comments need."""
     return Terms(
         now=now,
         over_time={},
@@ -147,9 +147,10 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Quiet:
-    """Whether planning that is off needs no calls: a look found everything given back, and slurmctld runs on since.
+    """Whether planning that is off needs no calls: a cycle found everything restored, and slurmctld has not restarted
+    since.
 
-    `booted` is when slurmctld started (epoch, s; NaN: unknown, and every cycle looks), `since` when the look was.
+    `booted` is when slurmctld started (epoch, s; NaN: unknown, and every cycle checks), `since` is when that cycle was.
 
     >>> quiet = Quiet()
     >>> quiet.note(True, 100.0, 500.0)
@@ -161,7 +162,7 @@ class Quiet:
     since: float = math.inf
 
     def note(self, is_given_back: bool, booted: float, now: float) -> None:
-        """Remember the outcome of a look: whether nothing was left to give back."""
+        """Remember whether a cycle found that nothing was left to restore."""
         self.booted, self.since = (booted, now) if is_given_back else (math.nan, math.inf)
 
     def holds(self, booted: float) -> bool:
@@ -206,7 +207,7 @@ def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State
     """Return the read-back state that contradicts what is seen now, so that somebody must have changed it."""
     if entry.how is How.TIME_MIN:
         if stands and job.submit_time != entry.submit_time:
-            return None  # requeued, with the --time-min that a running job keeps
+            return None  # a requeued job, with the --time-min that a running job keeps
         if not stands and job.begun:
             return None  # Slurm need not have lowered the limit
     if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):

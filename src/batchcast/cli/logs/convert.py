@@ -136,7 +136,7 @@ def anonymize(
     check_formulas(out, kind, mark_formulas)
     refuse_two_on_stdout(out, as_json)
     _refuse_same(given["log"], out)
-    step = _step(round_times)  # before the key: a wrong option must not create a key file
+    step = _step(round_times)  # check options before the key, because a wrong option must not create a key file
     key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
     log = take_log(given)
@@ -227,7 +227,7 @@ def _shift(text: str | None, key: bytes) -> float:
 
 
 def _refuse_same(logs: Sequence[str], out: str) -> None:
-    """UsageError if the output would replace one of the logs."""
+    """Raise UsageError if the output would replace one of the logs."""
     from pathlib import Path
 
     for log in logs:

@@ -137,7 +137,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     if memory:
         from ...trace.synth.models import with_memory
 
-        # separate random numbers: the rest of the log is unchanged
+        # separate random numbers, so that the rest of the log is unchanged
         log = with_memory(np.random.default_rng([seed, 1]), log)
     log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
     kind = write_by_ending(log, output)

@@ -54,7 +54,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     """Collect a cluster's history and store predictions, until stopped.
 
     Reads sacct in overlapping windows, then squeue in every cycle. It changes no job unless the setting `plan` switches
-    planning on. Stop it with SIGTERM or Ctrl-C; after a kill it continues where it was.
+    planning on. Stop it with SIGTERM or Ctrl-C; after a kill, run it again and it continues.
     """
     from ...errors import BatchcastError, Unreachable
     from ...service.answers.model_store import make_predictors
@@ -71,7 +71,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
              "runtime": settings["runtime"], "wait": settings["wait"],
              "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
     specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
-    make_predictors(*specs, machine=machine_at(settings["machine"]))  # report errors now, not in every cycle
+    make_predictors(*specs, machine=machine_at(settings["machine"]))  # report errors now, before the first cycle
     keep_since(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)

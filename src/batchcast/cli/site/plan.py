@@ -29,7 +29,8 @@ Preview = Callable[["Settings"], tuple[list[str], list[dict[str, Any]]]]
 def dry_run_since(
     settings: Settings, cluster: str, since: str, machine: str | None, seed: int, as_json: bool, preview: Preview
 ) -> None:
-    """Print what planning would do now, what it would have done since, and with a machine the simulated effect."""
+    """Print what planning would change now and would have changed since `since`, and with a machine the simulated
+    effect."""
     from ...errors import NoAnswer
     from ...service.batch_system import open_scheduler
     from ...service.planning import week

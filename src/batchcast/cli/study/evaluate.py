@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`batchcast evaluate`, `batchcast demo` and `batchcast compare A B`.
 
-The main job, on a log or on the bundled workload: tables, and a folder with the page, the numbers, the schedules. And
-two such reports side by side.
+`evaluate` runs on a log and `demo` on the bundled one; both print tables and write a folder with page, figures and
+schedules. `compare` compares two such reports.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def command(**given: Any) -> None:
 
 
 def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None = None, preface: str = "") -> None:
-    """Evaluate the log that a call names, and write the report; `title` and `preface` head the page."""
+    """Evaluate the log that the command line names, and write the report; `title` and `preface` head the page."""
     named = call.get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
     free = given["scheduler"] is None and given["machine"] is None and not named
     scheduler, machine = take_nodes(given)
@@ -88,10 +88,10 @@ def run(
     preface: str = "",
     nodes: tuple[str, Machine | None] = ("policy", None),
 ) -> None:
-    """Evaluate a log by a plan and leave the report; `title` and `preface` head the page.
+    """Evaluate a log by a plan and write the report; `title` and `preface` head the page.
 
-    `nodes` are the scheduler and the machine as described. With `--details` on a terminal, what the log says without
-    any computation is printed first.
+    `nodes` is the described scheduler and machine. With `--details` on a terminal, the log's properties that need no
+    computation are printed first.
     """
     from ...evaluation.evaluation import evaluate
     from ...report.evaluation.answer import answer

@@ -157,7 +157,7 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    replicated = explained if given["replicates"] else []  # who asked for replicates wants to see them
+    replicated = explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
     judged = judgement(checked, first.total, brief=not (given["details"] or replicated))
     blocks = [*with_judgement([table], judged), *replicated]
     folded = [] if replicated else explained

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 USUAL = "recent_wait,log_uniform,qbets,ibl,pqstar"
-"""The methods of the default table. `forecast` is too slow for it: a replay takes a minute for 5,000 jobs, and two to
-three minutes for 40,000 (docs/evidence/speed.md)."""
+"""The methods of the default table. `forecast` is too slow for the default table: a replay takes a minute for 5,000
+jobs, and two to three minutes for 40,000 (docs/evidence/speed.md)."""
 MANY_JOBS, LATEST = 40_000, 1_000
 """If the log has more than MANY_JOBS jobs, the next step suggests to score the LATEST jobs only."""
 
@@ -40,7 +40,7 @@ MANY_JOBS, LATEST = 40_000, 1_000
 def forecasts(
     trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str, machine: Machine | None = None
 ) -> list[dict[str, Any]]:
-    """Return one row per predictor: the predicted wait, its upper bound, and what it rests on."""
+    """Return one row per predictor: the predicted wait, its upper bound, and the basis of the prediction."""
     import numpy as np
 
     from ...evaluation.new_jobs import instant, with_new_jobs
@@ -243,7 +243,7 @@ def command(
     for warning in warnings[len(log.warnings) :]:
         say(f"note: {warning}")
     once = list({row["predictor"]: row for row in results}.values())
-    # One line per predictor: only columns that are not shown depend on the definition of a quick starter.
+    # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if details else once
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])

@@ -128,7 +128,7 @@ def command(**given: Any) -> None:
         say(f"note: {line}")
     details = given["details"] or given["replicates"] > 0
     blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not details)
-    blocks += explained if given["replicates"] else []  # who asked for replicates wants to see them
+    blocks += explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
     folded = [] if given["replicates"] else explained
     show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
 
@@ -251,7 +251,7 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 MOST_ROWS = 5
-"""Rows of both tables together in the brief answer, so that it fits 24 lines; at least one group is shown."""
+"""Number of rows of both tables together in the brief answer, which must fit 24 lines; at least one group is shown."""
 
 
 def _most_changed(groups: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
@@ -285,7 +285,7 @@ def _tables(
     *,
     brief: bool,
 ) -> tuple[list[Block], list[Block]]:
-    """Return what is printed, and what explains it."""
+    """Return the printed table and the sentences that explain it."""
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table

@@ -54,7 +54,7 @@ def command(
     except BatchcastError as error:
         if sent is None:
             raise
-        # who submits to several clusters may have no store of his own
+        # a user of several clusters may have no store on this computer
         reply = Answer({}, {}, [f"no predictions of one cluster to compare: {error.message}"], [])
     shown = {**reply.settings, **({"sent": sent} if sent else {})}
     reply = reply._replace(settings=shown, warnings=[*reply.warnings, *unknown])

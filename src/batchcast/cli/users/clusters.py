@@ -39,7 +39,7 @@ def ask_clusters(
 
     check_deadline(by, now)
     options, ignored = options_of(script, asked)
-    options.pop(INPUTS, None)  # the other clusters have models of their own jobs
+    options.pop(INPUTS, None)  # the other clusters have learned from their own jobs
     say_ignored(ignored)
     files, missing = inputs_of(inputs, clusters.home.files_at)
     if strict and missing:
@@ -53,7 +53,7 @@ def ask_clusters(
 
 
 def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
-    """Return what this user sent by `batchcast submit`: the jobs of the last hour, and how late all were that ended."""
+    """Return this user's jobs of the last hour sent by `batchcast submit`, and how late all ended ones were."""
     from ...clusters.offers import LEVELS
     from ...clusters.outcomes import learn_outcomes
     from ...store.ledger import Ledger, ledger_path
@@ -62,7 +62,7 @@ def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     with Ledger(path) as ledger:
-        # only what a store knows is fetched here; `batchcast accuracy` later asks sacct for the rest
+        # only outcomes that a store has are read here; `batchcast accuracy` later asks sacct for the others
         learn_outcomes(ledger, {one.name: one for one in known.clusters if one.store})
         lateness = {name: ledger.lateness(name, now) for name in LEVELS}
         return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}

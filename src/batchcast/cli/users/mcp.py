@@ -130,8 +130,8 @@ def _jobs(job_ids: Sequence[str] | None) -> list[str]:
 async def ask(verb: str, arguments: Sequence[str], text: str = "") -> dict[str, Any]:
     """Return the answer of `batchcast VERB --json`, with times, spans and shares as text.
 
-    A process of its own, since the answer is then exactly what this user may ask for on the command line, and since
-    stdout belongs to the assistant here.
+    The verb runs in a separate process, so that the answer is exactly what this user would get on the command line, and
+    because stdout belongs to the assistant here.
     """
     if len(text) > MOST_TEXT:
         return {"answer": NOT_KNOWN, "why": [f"the script has more than {MOST_TEXT:,} characters"]}
@@ -178,15 +178,16 @@ def _spoken(result: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Return one result with its values as text, its keys without the units that are now in the text."""
     told: dict[str, Any] = {}
     for key, value in result.items():
-        if value == "" or (value is None and key.startswith("moved_")):  # it did not move: nothing is missing
+        # the prediction did not move, so nothing is missing
+        if value == "" or (value is None and key.startswith("moved_")):
             continue
-        if key.endswith("_s") and key[:-2] in result:  # the text is in another key already
+        if key.endswith("_s") and key[:-2] in result:  # another key already contains the text
             continue
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             told[key.removesuffix("_s")] = NOT_KNOWN
         elif isinstance(value, (str, bool, list, dict)):
             told[key] = value
-        elif key.endswith(TIMES) and value > 86400.0 * 366:  # epoch seconds, not a span
+        elif key.endswith(TIMES) and value > 86400.0 * 366:  # a time in epoch seconds, not a span
             told[key.removesuffix("_s")] = clock(value, 0.0)
         elif key.endswith("_s"):
             told[key.removesuffix("_s")] = span(value)

@@ -116,7 +116,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Predict when waiting jobs will start: likely, and by when with 90 %, with the track record.
+    """Predict when waiting jobs will start: the likely start, the 90 % start, and how often such answers were right.
 
     Reads the collector's store, never Slurm. Without a store, one query gives Slurm's own estimate.
     """
@@ -396,7 +396,7 @@ def _others(count: int) -> str:
 
 
 def _record(r: Mapping[str, Any]) -> str:
-    """Return the record of the answering method's forecasts so far."""
+    """Return how accurate the predictions of the answering method were so far."""
     from ...predict.protocol import method_name
     from ...units import span
 

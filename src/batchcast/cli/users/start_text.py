@@ -67,7 +67,8 @@ AS_REQUESTED = "as requested"  # as `answers.script` says it, which starts slowe
 
 
 def gpu_switches(ways: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what other GPUs than the script's would save or cost: the best way with each, against the script's best.
+    """Return the savings or costs of other types of GPU: the best choice for each type compared with the script's best
+    choice.
 
     >>> way = {"what": "as requested", "gpus": 2.0, "gpu_type": "a100", "by_90_start_s": 9000.0, "likely_end_s": 9900.0,
     ...        "gpu_hours": 2.0}
@@ -97,7 +98,7 @@ def _moved(seconds: float) -> str:
 
 
 def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
-    """One line a length of chunk, and which one is likely done first."""
+    """Print one line per chunk length, and the length that is likely done first."""
     from ...units import span
 
     lines = [["LENGTH", "CHUNKS", "WAIT EACH", "DONE", "BY 90%", "FIRST"]]
@@ -139,7 +140,7 @@ SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"
 def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
     """Return one line for each of the first `most` jobs that have an answer; tasks with the same answer share a line.
 
-    What came of such answers stands at the end, once for all of whom it is the same.
+    The track record of the answers is printed once at the end for all jobs that share it.
     """
     lines: dict[str, list[str]] = {}
     records = dict.fromkeys(came_of(r) for r in results if sentence(r, now))

@@ -50,9 +50,9 @@ def command(
 ) -> None:
     """Submit SCRIPT to the cluster that is expected to finish it first.
 
-    The clusters are the [[cluster]] tables of batchcast.toml. The choice is written down before sbatch runs, and its
-    token stands in the job's comment: if anything is killed in between, the same command finds the job and submits
-    nothing twice. Files are not copied: do that first.
+    The clusters are the [[cluster]] tables of batchcast.toml. The choice is recorded before sbatch runs, and its token
+    is in the job's comment: if a process is killed in between, the same command finds the job and submits nothing
+    twice. Files are not copied; copy them before.
 
     \b
     batchcast submit --done-by 18:00 job.sh

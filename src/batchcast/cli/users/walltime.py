@@ -43,7 +43,7 @@ def command(
     """Suggest a time limit and memory request for your next job, based on your similar past jobs.
 
     Similar jobs have the same name and size, else the same name, else the same size. The suggestion follows the site's
-    minimum, rounding and maximum. Memory is per node, at most what one node has.
+    minimum, rounding and maximum. Memory is per node, and at most the memory of one node.
     """
     from ...errors import NoAnswer, NoStore, UsageError
     from ...service.answers import questions, walltime

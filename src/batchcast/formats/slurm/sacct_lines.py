@@ -257,7 +257,7 @@ def no_header(source: str, line: str) -> Exception:
 
 class StepGpus:
     """The number of GPUs that each record kept busy: `gres/gpuutil` of its busiest step (percent, summed over GPUs) /
-    100. And the GPU memory that a step used most of, KiB summed over GPUs (`gres/gpumem`).
+    100. The second value is the GPU memory of the step that used most of it, KiB summed over GPUs (`gres/gpumem`).
 
     A step belongs to the last record before it with its id, because runs of a requeued job share an id.
 

@@ -146,10 +146,10 @@ def submitted_command(line: str) -> str:
 
 
 def command_digest(command: str) -> str | None:
-    """Return what tells one command of a user from another: a digest of the script's name and its arguments.
+    """Return what distinguishes one command of a user from another: a digest of the script's name and its arguments.
 
     Arguments may hold secrets, so only the digest is kept. The script's folder does not count, nor do digits in its
-    name, which predictions do not tell apart either. None if the command is unknown.
+    name, because predictions treat such names as equal. None if the command is unknown.
 
     Examples
     --------

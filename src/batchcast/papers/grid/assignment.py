@@ -297,7 +297,8 @@ def chained(
     stops after `kicks`, at a makespan of at most `target`, or after `work` examined moves.
     """
     where = standing.where
-    standing.load[:] = loads(problem.times, problem.free, where)  # recomputed, because sums of many steps drift
+    # recomputed, because rounding errors of many steps accumulate
+    standing.load[:] = loads(problem.times, problem.free, where)
     best = loads(problem.times, problem.free, best_where).max()
     kept = where.copy()
     done = 0

@@ -286,7 +286,7 @@ def kicked(
     times, _, _, near, is_near = problem
     n = len(times)
     where = standing.where
-    standing.load[:] = loads(times, problem.free, where)  # recomputed, because sums of many steps drift
+    standing.load[:] = loads(times, problem.free, where)  # recomputed, because rounding errors of many steps accumulate
     best = current = standing.load.max()
     best_where[:] = where
     kept = where.copy()

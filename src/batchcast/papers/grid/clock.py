@@ -89,9 +89,9 @@ class Outcome:
 def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
     """Simulate until each job has an end or a reason; assigned + unfinished = submitted.
 
-    A job waits until a mapping event places it. A heuristic that respects deadlines gives it up at the first event at
-    which no resource could end it in time after its present work. Ties in arrival are by row. Costs the heuristic's
-    work over all events plus O(waiting m) per event.
+    A job waits until a mapping event places it. A heuristic that respects deadlines gives up a job at the first event
+    at which no resource could end the job in time after its present work. Jobs with equal arrival are in order of their
+    rows. Costs the heuristic's work over all events plus O(waiting m) per event.
     """
     state = _Run(jobs, resources, mapping)
     queue = state.arrivals(jobs)
@@ -255,7 +255,7 @@ def _commit(
 ) -> np.ndarray:
     """Execute a plan, resource by resource in plan order; jobs that would start at `keep` or later stay.
 
-    `free` changes in place. True (k,) for jobs that were decided: run, stopped or dropped.
+    `free` changes in place. Returns True (k,) for jobs that were decided: run, stopped or dropped.
     """
     done = np.zeros(len(rows), dtype=np.bool_)
     blocked = np.zeros(len(free), dtype=np.bool_)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid broker that accepts jobs one by one, maps them to resources, and continues after a kill.
 
-The broker's state is a journal: a line for each job and each mapping event, on the disk before anybody is told of it.
-Heuristics are pure, so a broker that reads its journal again makes the same decisions again. The mapping events and
+The broker's state is a journal: each job and each mapping event is a line that is on the disk before the broker reports
+it. Heuristics are pure, so a broker that reads its journal again makes the same decisions again. The mapping events and
 they follow the rules of `clock.simulate`: with a virtual clock, both give the same outcome for the same jobs.
 """
 

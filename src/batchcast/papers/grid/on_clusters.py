@@ -6,9 +6,9 @@ cluster, and that end changes when another job was just sent there. So a mapping
 sees the predicted ends of all waiting jobs, the first job of its plan goes to its cluster, and the ends on that cluster
 are predicted anew with this job counted. Then the next job is placed.
 
-The state is a journal, as for `live.Broker`. A decision is written down before its job is submitted. The journal's
-random name and the job's id are the key of the submission, and `batchcast submit` never makes two jobs of one key. So a
-broker that was killed at any instant continues without losing a job or submitting one twice.
+The state is a journal, as for `live.Broker`. A decision is written to the journal before its job is submitted. The
+journal's random name and the job's id are the key of the submission, and `batchcast submit` never makes two jobs of one
+key. So a broker that was killed at any instant continues without losing a job or submitting one twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COUNTED_S = 3600.0
 AGAIN_S = 60.0
 """Seconds until a job without an answer, or with a submission whose outcome is unknown, is tried again."""
 FRESH_S = 2.0
-"""An answer is used for so many seconds, if no job was sent since."""
+"""Seconds for which an answer is used, if no job was sent since."""
 UNLIKELY = 0.5
 """A deadline is called unlikely if it is met with a probability below this."""
 
@@ -274,7 +274,7 @@ class ClusterBroker:
             return []
         self._next_at = math.inf
         before = len(self.told)
-        for job, offers in list(self._unsent.values()):  # left over by a kill, or by a cluster that did not answer
+        for job, offers in list(self._unsent.values()):  # left over after a kill, or because a cluster did not answer
             self._send(job, offers, until)
         self._map(until)
         if self.waiting or self._unsent:
@@ -286,7 +286,7 @@ class ClusterBroker:
         return []
 
     def _map(self, now: float) -> None:
-        """Place the waiting jobs one after the other, each with the earlier ones counted."""
+        """Place the waiting jobs one after the other; each prediction counts the jobs placed before."""
         fresh = {name: one for name, one in self._fresh.items() if now - one[0] <= FRESH_S}
         answers = {name: dict(one[1]) for name, one in fresh.items()}
         problems = {name: one[2] for name, one in fresh.items()}

@@ -100,7 +100,7 @@ SHARES_IN_WORDS = {
 
 
 def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str) -> list[Block]:
-    """Figures 2 to 4 against the column `x`."""
+    """Draw Figures 2 to 4 against the column `x`."""
     figures: list[Block] = []
     for key, title in TITLES.items():
         series = {
@@ -113,7 +113,7 @@ def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str)
 
 
 def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str, caption: str) -> Figure:
-    """The figure's lines with the 95 % intervals over the runs as error bars."""
+    """Draw the figure's lines with the 95 % intervals over the runs as error bars."""
     wide = [[row[f"{key}_ci95"] for row in rows if row["heuristic"] == name] for name in names]
     drawn = [
         {**trace, "error_y": {"type": "data", "array": [None if v != v else v for v in widths], "visible": True}}

@@ -92,7 +92,8 @@ def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_share(results: Sequence[Mapping[str, Any]], share: str) -> list[dict[str, Any]]:
-    """Figures 2 to 4 by p (`data_share`) or q (`large_share`): each heuristic's mean over rates and the other share.
+    """Return Figures 2 to 4 by p (`data_share`) or q (`large_share`): each heuristic's mean over rates and the other
+    share.
 
     `..._ci95` as in `by_rate`.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .on_clusters import ClusterBroker
 
 MOST_BYTES = 1 << 20
-"""A line that is longer ends its connection."""
+"""Maximum length of a line; a longer line ends its connection."""
 LOOK_EVERY_S = 0.5
 
 
@@ -76,8 +76,8 @@ def command(
     """Map jobs onto the resources of a platform as they come, until stopped.
 
     A job is {"id": "a", "instructions": 3000, "file_mb": 100, "deadline": 900, "demands": {"procs": 8}}. Deadlines are
-    seconds of the clock (`allowed`: after the arrival). The answer says at once if a deadline cannot be met. What is
-    decided goes to STATE/assignments.jsonl. After a kill, the broker goes on where it was.
+    seconds of the clock (`allowed`: after the arrival). The answer says at once if a deadline cannot be met. Decisions
+    are written to STATE/assignments.jsonl. After a kill, the broker continues from its journal.
 
     With --clusters a job is {"id": "a", "script": "job.sh", "inputs": ["20G@archive"], "deadline": 1790000000}. Its
     times are predicted from the clusters' queues.
@@ -121,7 +121,7 @@ Make = Callable[[str, Any, Path], Any]
 
 
 def _on_platform(platform: Path) -> Make:
-    """Return what makes a broker for the resources of a file."""
+    """Return a function that makes a broker for the resources of a file."""
     from ...predict.registry import make
     from .files import read_platform
     from .live import Broker, Journal
@@ -136,7 +136,7 @@ def _on_platform(platform: Path) -> Make:
 
 
 def _on_clusters(submits: bool) -> Make:
-    """Return what makes a broker for the clusters of batchcast.toml."""
+    """Return a function that makes a broker for the clusters of batchcast.toml."""
     from ...cli.site_options import myself
     from ...clusters.configured import EXAMPLE, configured
     from ...predict.registry import make

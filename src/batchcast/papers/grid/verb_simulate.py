@@ -53,7 +53,7 @@ def _leave_signals() -> None:
 
 
 SECONDS_A_JOB = 71 / 8.4e6
-"""Of one heuristic: the defaults, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
+"""Measured for one heuristic: the default settings, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
 heuristics_option = click.option(
     "--heuristic",
     "heuristics",

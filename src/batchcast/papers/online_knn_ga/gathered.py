@@ -182,7 +182,7 @@ def _accuracy_rows(
 
 
 def _is_the_papers(spec: str) -> bool:
-    """Whether a method is one the paper prints figures of, at its settings."""
+    """Whether the paper prints figures of a method with these settings."""
     return spec in (paper.METHOD, paper.MINH, paper.MINH_APART)
 
 

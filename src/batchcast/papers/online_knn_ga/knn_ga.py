@@ -61,16 +61,17 @@ class KnnGa(RangedMethod):
     partitions and job names on a log without groups, queues or applications (`INSTEAD`); among the last N finished jobs
     those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised over the batch's HistSet
     (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values; unknown names equal each
-    other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit), no cap without a limit, at
-    least a second. No neighbour: the same with template {user}, then the mean of the last N, then the limit (as it is).
+    other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit), without a cap if there is no
+    limit, and at least one second. Without a neighbour: the same with template {user}, then the mean of the last N,
+    then the limit unchanged.
 
     Training: before the first job of a TestSet is submitted, `population` x `generations` genomes are tried on the
     TrainingSet: what each would have predicted at each job's submission, for jobs that have finished by now. Jobs
     submitted before the HistSet are ignored. The first jobs get template {user}, K = 5. Departures: the operators are
     ours (see `genetic`), because the paper prints none; with a regression the parameters are still searched with the
-    mean. Quantiles: order statistics of the neighbours. O(N) a prediction; a refit costs one neighbour order per
-    template and distinct request, then about t1 * K steps an evaluation, and `trained` says what it found and how many
-    evaluations it took.
+    mean. Quantiles are order statistics of the neighbours. A prediction costs O(N); a refit costs one neighbour order
+    per template and distinct request, then about t1 * K steps per evaluation, and `trained` records its result and its
+    number of evaluations.
 
     References
     ----------

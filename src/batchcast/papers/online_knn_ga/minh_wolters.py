@@ -244,8 +244,8 @@ class MinhWolters(RangedMethod):
     queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), 1 if unknown; min(mean
     + alpha std, beta limit). Their own settings are not public: no reproduction is claimed. Template, weights, N, K,
     alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in its windows and with its fitness, on a
-    sample, because with weights neighbours cannot be sorted in advance. No neighbour: the mean of the last N, then the
-    limit. O(N) a prediction; `trained` says what each batch found and its evaluations.
+    sample, because with weights neighbours cannot be sorted in advance. Without a neighbour: the mean of the last N,
+    then the limit. A prediction costs O(N); `trained` records each batch's result and its number of evaluations.
 
     References
     ----------

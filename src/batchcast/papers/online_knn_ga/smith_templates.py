@@ -151,9 +151,9 @@ class SmithTemplates(BatchMethod):
     confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval answers (ties: the first template). A genome
     holds up to 6 templates; per batch the set with the smallest mean absolute error on the TrainingSet is searched.
     Departures: only means, no regressions; no maximum history per template, all see the jobs submitted since the
-    HistSet began; unknown names equal each other. Without a category of two: the mean of all, then the limit. Capped by
-    the limit, at least a second. Quantiles: order statistics of the category. O(6 jobs in the window) a prediction;
-    `trained` has the result and the cost of each batch.
+    HistSet began; unknown names equal each other. Without a category of at least two jobs: the mean of all jobs, then
+    the limit. Predictions are capped by the limit and at least one second. Quantiles are order statistics of the
+    category. A prediction costs O(6 jobs in the window); `trained` has the result and the cost of each batch.
 
     References
     ----------

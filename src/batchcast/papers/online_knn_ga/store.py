@@ -165,7 +165,8 @@ class Store:
         if value is not None or name not in self.instead:
             return value
         other = field_value(job, self.instead[name])
-        return None if other is None else (self.instead[name], other)  # differs from every value of the column itself
+        # a code that differs from every value of the column itself
+        return None if other is None else (self.instead[name], other)
 
     def column_of(self, name: str) -> str:
         """Return the column in place of a name so far: `account` for `group_id` on a log without groups."""

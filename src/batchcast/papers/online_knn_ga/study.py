@@ -61,11 +61,12 @@ SETS = (
 )  # fmt: skip
 METHOD = "knn_ga"
 NO_TRADE = "knn_ga:pu_weight=0"
-FIXED = "knn_ga:h=1000000,first=0"  # no batch has this much history: template {user}, K = 5, alpha = 0 throughout
+# no batch has this much history, so template {user}, K = 5 and alpha = 0 apply throughout
+FIXED = "knn_ga:h=1000000,first=0"
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
-"""The paper's only baseline, searched as hard as knn_ga: as many genomes, on the whole TrainingSet."""
+"""The paper's only baseline, searched as thoroughly as knn_ga: with as many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
 """The baseline with large and small jobs apart, to which Xu et al. ascribe a part of its accuracy."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")

@@ -136,7 +136,7 @@ class LogUniform:
         longer = np.zeros(BINS + 1)
         for k in queues:
             oldest = self.queued.elapsed(k, now)
-            if oldest > 0:  # for every bin at once: how many have waited longer than its least wait
+            if oldest > 0:  # for every bin at once: how many jobs have waited longer than the bin's shortest wait
                 bins = bin_of(oldest) + 1
                 longer[:bins] += np.array(self.queued.submits[k]).searchsorted(now - LEAST[:bins])
         return longer[:-1] - longer[1:]

@@ -100,7 +100,7 @@ class PQStar:
     point: Literal["median", "threshold"] = "median"
     missing: Literal["passes", "fails"] = "passes"
     cancelled: Cancelled = "count"
-    fallback: Any = "ibl"  # its name first, later the method
+    fallback: Any = "ibl"  # the name of the fallback at first, later the method itself
     depth: int = 100
     level: float = 0.95
 
@@ -117,7 +117,7 @@ class PQStar:
         self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
-        self.uses = getattr(self.fallback, "uses", ())  # checked by the caller that made this method
+        self.uses = getattr(self.fallback, "uses", ())  # checked by the caller that created this method
         self.histories = memory.Histories(self.rules)
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}

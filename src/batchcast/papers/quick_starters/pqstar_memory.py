@@ -17,7 +17,7 @@ SIMILAR_S = 3600.0
 NEVER = 2**62
 
 SEEN = np.dtype(
-    [  # one entry per job: its submission, and chains of similar jobs
+    [  # one entry per job: its submission, and links between similar jobs
         ("large", "i8"),
         ("boundary", "i8"),
         ("rank_size", "f8"),

@@ -48,7 +48,7 @@ def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
 def binomial_rank(n: int, q: float, c: float) -> int:
     """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
 
-    n + 1 when no order statistic does. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
+    n + 1 if no order statistic bounds it. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
     2006, section 3.
 
     >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)

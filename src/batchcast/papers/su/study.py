@@ -203,10 +203,11 @@ def settings_of(offset: float, also: Sequence[str]) -> str:
 
 
 def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str = "") -> dict[str, Any]:
-    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
+    """Every method on one log, honest protocol: figures over all jobs and by size, and the predictions of each method
+    of the paper.
 
-    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
-    the forecasts of those, by method. `more` are further settings of `su`.
+    Each `every`-th job is scored, the same jobs for all methods, and all jobs are learned from. `rows` are the rows of
+    the scored jobs, `points` their predictions by method. `more` are further settings of `su`.
     """
     mask, names = np.arange(len(trace)) % every == 0, _with(more, (*PAPER, *BESIDE))
     with bar(label, len(trace)) as tick:
@@ -247,7 +248,8 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
 
 
 def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
-    """Return mean waits under EASY and under Slurm's loops, planned by each method's honest forecasts (open loop)."""
+    """Return mean waits under EASY and under Slurm's loops, planned with each method's honest predictions (open
+    loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
         names = _with(more, list(PAPER))
@@ -260,7 +262,8 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: s
     rows: list[dict[str, Any]] = []
     models: dict[str, Pool | Nodes] = {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}
     for scheduler, model in models.items():
-        # on nodes, limits of waiting jobs alone are replaced: a running job that outlived its own would block backfill
+        # on nodes, only limits of waiting jobs are replaced: a running job that has outlived its limit would block
+        # backfill
         policy = Policy() if scheduler == "EASY" else SLURM
         schedules = {
             name: model.run(part, Policy() if name == "perfect" else policy, planner)
@@ -337,13 +340,13 @@ class Gathered:
         self.hashes: dict[str, str] = {}
 
     def add(self, name: str, whole: Trace, more: str = "") -> None:
-        """One log: with the jobs that failed, and cut to those that did not, as the paper did; `more`: settings of su.
+        """The results of one log: with the jobs that failed, and without them, as in the paper; `more`: settings of su.
 
         A log without completed jobs, for example one without status, is not cut.
         """
         self.hashes[name] = whole.info.sha256
         completed: Trace | None = None
-        with suppress(NoAnswer, UsageError):  # no job would be left
+        with suppress(NoAnswer, UsageError):  # no job would remain
             completed = select(whole, Selection(status=("completed",)))
         for failed in (True, False) if completed is not None else (True,):
             trace = whole if failed or completed is None else completed

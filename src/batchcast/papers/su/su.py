@@ -51,7 +51,7 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0, sta
     {'ada_wing': 0, 'ada_mesh': 1}
     """
     found = _clustered(tuple(counts.items()), most, seed, starts)
-    return found._replace(labels=dict(found.labels))  # the caller adds names to them
+    return found._replace(labels=dict(found.labels))  # the caller adds names to these lists
 
 
 @lru_cache(maxsize=2048)
@@ -338,7 +338,8 @@ class Su:
         return (np.array(self._values(job)) - self.centre) / self.spread
 
     def _values(self, job: JobRequest) -> tuple[float, ...]:
-        """Return what neighbours are near by: processors, the hour of submission, and the further columns."""
+        """Return the values by which neighbours are near: processors, the hour of submission, and the further
+        columns."""
         further = (field_value(job, name) for name in self.also)
         return (*size_and_hour(job, self.utc_offset), *map(finite_number, further))
 

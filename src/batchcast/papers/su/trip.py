@@ -91,9 +91,10 @@ class Trip:
     As Wang et al. 2021 describe the method. Project: the account, else the group; name: the job's name, else its
     executable. Accuracy of a request: run over request, at most 1. Log run time on log processors and log request, a
     job that reached its request counting as censored there; the point is the median, not above the request. The
-    thresholds and features are ours, the description gives none. Kinds with new jobs are fitted again on their last
-    `window` jobs; before its first fit a kind gets the request. Jobs without a request: the largest seen, and no
-    censoring. Quantiles: the fitted log-normal's. O(1) per prediction; `trained` counts the fits of each refit.
+    thresholds and features are ours, because the description gives none. Kinds with new jobs are fitted again on their
+    last `window` jobs; before its first fit a kind gets the request. A job without a request gets the largest request
+    seen, without censoring. Quantiles: the fitted log-normal's. O(1) per prediction; `trained` counts the fits of each
+    refit.
 
     References
     ----------

@@ -34,7 +34,7 @@ from .poscar import parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 ACCEPTED = "INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)"
-POTENTIALS_MET: dict[bytes, int] = {}  # their lengths, so that the next POTCAR is skipped through
+POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that they can be skipped in the next POTCAR
 LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
 """The tags that become columns of a live job: those with a known default, so that every job has a value."""
 
@@ -216,7 +216,7 @@ def _joined(
     names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
     submitted = trace.submit_time + trace.info.unix_start
     written = np.array([math.nan if name is None else visits[name].changed_at for name in names])
-    is_late = written > submitted + 1.0  # file times may be whole seconds
+    is_late = written > submitted + 1.0  # file times may be in whole seconds
     notes = []
     if changed == "auto" and is_late.any() and _is_copy(trace, visits):
         notes.append(

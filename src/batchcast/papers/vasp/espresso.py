@@ -142,7 +142,7 @@ def _number(given: Mapping[str, Any], name: str, path: str) -> float:
 
 
 def _kpoints(lines: list[str], path: str) -> float:
-    """Return the number of k-points before symmetry that the card K_POINTS asks for."""
+    """Return the number of k-points before symmetry that the card K_POINTS requests."""
     at = next((k for k, line in enumerate(lines) if line.split()[:1] and line.split()[0].upper() == "K_POINTS"), None)
     if at is None:
         raise input_error(path, "has no card K_POINTS", accepted="K_POINTS automatic, gamma, crystal or tpiba")

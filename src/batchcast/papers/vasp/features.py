@@ -158,7 +158,8 @@ def _element(titel: str) -> str:
 JOBS = 16_700
 TEXT = ("prec", "lreal")
 KEYS = (
-    # ISPIN, ISYM, LREAL, PREC and their share of the jobs: three above the 3,000 of 13,360 that BRBF asks for
+    # ISPIN, ISYM, LREAL, PREC and their share of the jobs: three keys have more than the 3,000 of 13,360 rows that BRBF
+    # needs
     ((1, 2, "auto", "normal"), 0.31),
     ((2, 0, "auto", "accurate"), 0.28),
     ((1, 0, "false", "accurate"), 0.27),
@@ -169,7 +170,7 @@ KEYS = (
     ((2, 3, "true", "low"), 0.01),
 )
 SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
-    # minutes and the share of jobs that run at most so long: table 2, and what is said of the second set
+    # minutes and the share of jobs that run at most this long: table 2, and the text about the second set
     "first": ((1, 0.0), (5, 0.2), (30, 0.557), (60, 0.653), (90, 0.702), (120, 0.735), (150, 0.76), (180, 0.785),
               (720, 0.93), (4320, 1.0)),
     "second": ((1, 0.0), (5, 0.22), (30, 0.60), (60, 0.68), (90, 0.72), (120, 0.75), (150, 0.775), (180, 0.80),

@@ -141,10 +141,10 @@ class FeatureLearner:
     (`recent_mean`), with the reason as basis, if a feature is unknown (inputs missing or unreadable), if it continues
     an earlier run (`istart` above 0: the paper leaves these out, because inputs do not show how much is left), or while
     fewer than `min_jobs` jobs were learned. Predictions stay in the range of learned run times and below the limit.
-    Quantiles: the point times the factors by which the model missed the last 300 jobs that ended after its training,
-    from 20 jobs on. Prediction: the model's cost; memory: one row per job; `trained` lists the refits. With
-    `train_when_asked` the model is also trained on all finished jobs before a prediction, which suits a single question
-    after a whole log.
+    Quantiles are the point times the ratios by which the model missed the last 300 jobs that ended after its training,
+    from 20 jobs on. A prediction costs as much as the model's; memory is one row per job; `trained` lists the refits.
+    With `train_when_asked` the model is also trained on all finished jobs before a prediction, which suits a single
+    question after a whole log.
     """
 
     levels = LEVELS
@@ -169,7 +169,7 @@ class FeatureLearner:
         self.train_when_asked = train_when_asked
         self.min_jobs = max(min_jobs, 5)
         self.most_new = refit_every_jobs
-        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # submissions between two calls by the clock
+        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # submissions between two refits by the clock
         self.new = 0
         self.istart = features.index("istart") if "istart" in features else -1
         self.history = RecentMean()
@@ -230,7 +230,8 @@ class FeatureLearner:
         return min(max(self.model.predict_row(row), self.low), self.high)
 
     def _unusable(self, row: Row, inputs: Any = None) -> str:
-        """Why a row cannot be used; empty if it can. `inputs` is how the input files were found, if anybody looked."""
+        """Return why a row cannot be used; empty if it can. `inputs` says how the input files were found, if they were
+        read."""
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")

@@ -244,7 +244,8 @@ class _Window:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
-        self.start = self.length = self.at = 0  # of the block in the file, its size, of the search in it
+        # position of the block in the file, its size, position of the search in the block
+        self.start = self.length = self.at = 0
         self.next_read = NEAR
 
     def jump(self, position: int) -> None:

@@ -23,9 +23,9 @@ FEWEST = 20
 class RbfNetwork:
     """f(x) = b + sum_p w_p exp(-||x - mu_p||^2 / (2 delta_p^2)); Wu et al. 2019, eqs. 11-15.
 
-    Departures, since the paper's normal matrix is near-singular where Gaussians overlap: a bias column, a floor under
-    each spread, and ridge-regularised least squares in place of the bare pseudo-inverse. Neither is printed, so both
-    are found from the rows, see `settled`.
+    Departures: a bias column, a floor under each spread, and ridge-regularised least squares instead of the
+    pseudo-inverse, because the paper's normal matrix is nearly singular if Gaussians overlap. The paper prints neither
+    the ridge nor the floor, so both are chosen from the rows, see `settled`.
     """
 
     centres: np.ndarray
@@ -277,8 +277,9 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
 
     With a warm start, a forest keeps the younger half of its trees and grows the other half on the present rows;
     boosting continues its trees with half as many new ones, and starts again before it has more than twice the usual
-    number. The other models have no such state. Settings are the libraries' defaults, except for the support vector
-    machine's tube: its default of 0.1 would be a quarter of every run time on a log10 scale, 0.01 is 2 %.
+    number. Models other than forests and boosted trees ignore the warm start. Settings are the libraries' defaults,
+    except for the support vector machine's tube: its default of 0.1 would be a quarter of every run time on a log10
+    scale, 0.01 is 2 %.
     """
     if kind == "forest":
         forest = _forest(x, y, seed, before)
@@ -286,7 +287,7 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
     if kind == "svr":
         from sklearn.svm import SVR
 
-        # gamma as its "scale", but computed: the fast method for one row needs the number
+        # gamma is sklearn's "scale", computed here because the fast method for one row needs the number
         gamma = 1.0 / (x.shape[1] * x.var()) if x.var() > 0 else 1.0
         return Regressor(kind, SVR(C=1.0, gamma=gamma, epsilon=0.01).fit(x, y))
     if kind == "bayesian_ridge":

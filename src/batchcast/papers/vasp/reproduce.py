@@ -68,7 +68,8 @@ def command(
         resamples, synthetic = 1, min(synthetic, 4_000)
     specs = split_specs(predictors) if predictors else list(METHODS)
     for spec in specs if predictors else ():
-        load("runtime", parse_spec(spec)[0])  # a name asked for must exist; of the paper's, an absent one is listed so
+        # a method named by the user must exist; a method of the paper that is not installed is listed as missing
+        load("runtime", parse_spec(spec)[0])
     if data is not None and _is_parquet(data):
         return _of_own_jobs(data, specs, resamples, seed, page, as_json)
     path = data or shared_folder() / DATA

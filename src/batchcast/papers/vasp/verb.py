@@ -280,7 +280,7 @@ def collect(
         raise UsageError(f"--root {root}: is not a directory (accepted: a directory on this host)")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
-    arrow()  # better missed before the directories are read than after
+    arrow()  # report this before the directories are read, not after
     trace = read_trace(jobs, format=format, timezone=timezone, map=map)
     previous = read_trace(output, format="parquet") if output.exists() else None
     words = [word.strip().upper() for word in tags.split(",") if word.strip()]

@@ -27,8 +27,8 @@ class EminMin:
     -----
     Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the least c is placed and
     repeated. Departures: the printed pseudo code starts its minimum at 0 and compares Ext; both are misprints. Urgent
-    jobs (section 3) are placed at once, earliest deadline first, where they complete first. A job no resource can
-    finish stays unplaced. Ties to the lowest job, then resource. O(nm log n).
+    jobs (section 3) are placed at once, earliest deadline first, where they complete first. A job that no resource can
+    finish in time stays unplaced. Ties go to the lowest job, then to the lowest resource. O(nm log n).
 
     References
     ----------
@@ -76,9 +76,9 @@ class ByPreference:
     Users' preferences are the future work of Hao et al.; this reading is ours. Job i with weight w goes to the resource
     j with the least (1 - w) (c(i,j) - now) / T_i + w p_j Ext(i,j) / C_i, among the resources that end it in time: c is
     the completion, p the price of a time unit, T_i and C_i are the job's mean run time and mean cost over the resources
-    that can run it. Of all jobs the earliest completion at the chosen resource is placed, and repeated. Without prices
-    only time counts. Ties to the lowest job, then resource. O(n^2 + nm) and a scan of m resources whenever a job's
-    resource took another job.
+    that can run it. The job with the earliest completion at its chosen resource is placed, and the step is repeated.
+    Without prices only time counts. Ties go to the lowest job, then to the lowest resource. The cost is O(n^2 + nm),
+    and a scan of m resources whenever another job took a job's resource.
 
     References
     ----------
@@ -170,7 +170,7 @@ class Ebest:
     -----
     Algorithm 2 of the source (equation 11), so jobs run as late as their deadlines allow; urgent rule as in `emin_min`.
     Without deadlines every slack is infinite and jobs go in index order to the first resource that can hold them. Ties
-    to the lowest job, then resource. O(nm log n).
+    go to the lowest job, then to the lowest resource. O(nm log n).
 
     References
     ----------
@@ -219,8 +219,8 @@ class Esufferage:
 
     Notes
     -----
-    Algorithm 3 of the source; urgent rule as in `emin_min`. Ties to the lowest job, then resource. O(n^2) and a rescan
-    of m resources whenever a job's best or second best moved.
+    Algorithm 3 of the source; urgent rule as in `emin_min`. Ties go to the lowest job, then to the lowest resource. The
+    cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -275,8 +275,8 @@ class Asjs:
     cluster of one; its load is its assigned work divided by `load_unit`, which exceeds 1 if jobs queue. Both terms are
     divided by their means over the grid, because the sources give no common unit. The score moves with each placement
     (local update) and with each mapping event (global update). The urgent rule is Hao's, "used in the experiments"; a
-    resource that would miss the deadline is passed over. Where only a matrix is known a resource's speed is the inverse
-    of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+    resource that would miss the deadline is passed over. If only a matrix is known, a resource's speed is the inverse
+    of its mean time. Ties go to the lowest resource. The cost is O(n^2 + nm), or O(nm) with urgent=0.
 
     References
     ----------

@@ -173,7 +173,7 @@ SLACK = 0.0005  # accepted relative loss of a kick
 
 
 def at_once(task: Callable[[], None]) -> Callable[[float], None]:
-    """Run the task now; there is nothing left to wait for."""
+    """Run the task now, so that there is nothing to wait for."""
     task()
     return lambda seconds: None
 
@@ -199,16 +199,16 @@ class Exact:
 
     Notes
     -----
-    min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent U and the
-    prices of the relaxation a bound B; a column whose reduced cost exceeds U - B cannot be part of anything better than
-    U, so leaving it out costs nothing and the bound stays a bound for the whole problem. Where `columns` bites below
-    what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead; more than 1,000
-    jobs skip this step then. Caps between B and U are then refuted one after the other, each over all columns that its
-    own reduced costs allow, which raises the bound. What is left of the box goes to kicks and descents by chains of
-    moves (`grid.assignment.chained`); `beside`, given a task, may start it in a thread and return what waits for it so
-    many seconds, and then both have the box. The answer is never worse than the plan of the search that it begins with.
-    Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart
-    from where the time limit cuts.
+    min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent makespan U and,
+    from the prices of the relaxation, a bound B; a column whose reduced cost exceeds U - B cannot be part of a better
+    mapping, so it is omitted and the bound still holds for the whole problem. If `columns` omits more columns than U -
+    B allows, the solver's bound no longer covers the whole problem, and B is reported instead; with more than 1,000
+    jobs this step is skipped. Caps between B and U are then refuted one after the other, each over all columns that its
+    own reduced costs allow, which raises the bound. The remaining time is used for kicks and descents by chains of
+    moves (`grid.assignment.chained`); `beside`, a function that may start a task in a thread and returns a function
+    that waits for it, lets both use the time. The result is never worse than the plan of the search at the beginning. A
+    batch may leave at most 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. The result is deterministic
+    except for the instant at which the time limit cuts.
 
     Examples
     --------

@@ -46,8 +46,8 @@ class MinMin:
 
     Notes
     -----
-    Maheswaran et al. 1999 (after Ibarra and Kim 1977). Knows no deadlines. Ties to the lowest job, then the lowest
-    resource. O(nm log n): the free time of a resource shifts all its jobs alike, so each keeps one sorted list.
+    Maheswaran et al. 1999 (after Ibarra and Kim 1977). Knows no deadlines. Ties go to the lowest job, then to the
+    lowest resource. O(nm log n): the free time of a resource shifts all its jobs alike, so each keeps one sorted list.
 
     References
     ----------
@@ -78,8 +78,8 @@ class MaxMin(ByKey):
 
     Notes
     -----
-    Maheswaran et al. 1999, section 3. Knows no deadlines. Ties to the lowest job, then resource. O(n^2) and a rescan
-    of m resources whenever a job's best or second best moved.
+    Maheswaran et al. 1999, section 3. Knows no deadlines. Ties go to the lowest job, then to the lowest resource. The
+    cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -101,8 +101,9 @@ class Sufferage(ByKey):
     Notes
     -----
     The form with one assignment a step (Casanova et al. 2000; Gogos et al. 2016); for Maheswaran's passes see
-    `sufferage_m99`. Knows no deadlines; a job with one resource suffers infinitely. Ties to the lowest job, then
-    resource. O(n^2) and a rescan of m resources whenever a job's best or second best moved.
+    `sufferage_m99`. The heuristic knows no deadlines; a job with one resource has infinite sufferage. Ties go to the
+    lowest job, then to the lowest resource. The cost is O(n^2), and a scan of m resources whenever a job's best or
+    second-best resource changed.
 
     References
     ----------
@@ -124,7 +125,7 @@ class SufferageM99:
     Notes
     -----
     Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; free times move after it. Knows no
-    deadlines. Ties stay with the lower job. O(passes n m).
+    deadlines. Ties go to the lower job. O(passes n m).
 
     References
     ----------
@@ -151,7 +152,7 @@ class Mct(OneByOne):
 
     Notes
     -----
-    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+    Braun et al. 2001. Knows no deadlines. Ties go to the lowest resource. O(nm).
 
     References
     ----------
@@ -172,7 +173,7 @@ class Met(OneByOne):
 
     Notes
     -----
-    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+    Braun et al. 2001. Knows no deadlines. Ties go to the lowest resource. O(nm).
 
     References
     ----------
@@ -193,7 +194,7 @@ class Olb(OneByOne):
 
     Notes
     -----
-    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+    Braun et al. 2001. Knows no deadlines. Ties go to the lowest resource. O(nm).
 
     References
     ----------
@@ -216,7 +217,7 @@ class FastFit(OneByOne):
     -----
     Named in Hao et al. 2014, section 1 ("tries to give the job to the fastest resource"), without a formula; here
     fastest means least expected time of this job, and while no resource is free the one that is free first takes it.
-    Knows no deadlines. Ties to the lowest resource. O(nm).
+    Knows no deadlines. Ties go to the lowest resource. O(nm).
 
     References
     ----------
@@ -236,8 +237,8 @@ class BestFit(OneByOne):
 
     Notes
     -----
-    Named in Hao et al. 2014, section 1 ("postpones completion as far as the deadline allows"). A job that fits nowhere
-    stays unplaced; without a deadline it goes where it ends last. Ties to the lowest resource. O(nm).
+    Named in Hao et al. 2014, section 1 ("postpones completion as far as the deadline allows"). A job that fits on no
+    resource stays unplaced; a job without a deadline goes where it ends last. Ties go to the lowest resource. O(nm).
 
     References
     ----------

@@ -41,9 +41,9 @@ class Search:
     -----
     Beyond the papers, after the moves of Braun et al. 2001 and Xhafa 2007: starts are the best of min_min, sufferage
     and mct, and each job where price times time is least, for the prices of the linear relaxation's dual, which also
-    give a lower bound (`bound`) and tell which exchanges are cheap. Anytime: `stop` (a callable, asked every some ten
-    milliseconds) ends it with the best so far. Without deadlines; jobs no resource can hold stay unplaced. O(kicks)
-    descents.
+    give a lower bound (`bound`) and tell which exchanges are cheap. The search can end at any time: `stop` (a function,
+    called about every ten milliseconds) ends it with the best plan so far. Deadlines are ignored; jobs that no resource
+    can run stay unplaced. O(kicks) descents.
 
     References
     ----------
@@ -89,7 +89,7 @@ class Search:
     def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
         """Return the better of two descents: from the cheapest resource of each job, and from the best greedy plan.
 
-        A start that is half as long again as the other is too far away for small steps and is left out.
+        A start with a makespan 1.5 times the other's is too far away for small steps and is omitted.
         """
         starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
@@ -167,7 +167,7 @@ class DeadlineSearch:
     -----
     Beyond the paper. Minimises, over the placed jobs, the sum of completions less `worth` for each, plus the price of
     the time it takes; no placed job ends late. A job that need not start before the next mapping event waits, and is
-    decided there. Ties to the first found.
+    decided at that event. Ties go to the plan found first.
 
     Examples
     --------
