@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on several processors by forked processes, so that inputs need not be sent to them.
+"""Runs work on several processors in forked processes, so that inputs need not be sent to them.
 
-Every answer is what the same call gives here; how many processes there are changes no result.
+Results equal those of the same calls in this process; the number of processes changes no result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ T = TypeVar("T")
 def in_processes(
     tasks: Sequence[Callable[[], T]], workers: int = 1, finished: Callable[[int], None] | None = None
 ) -> list[T]:
-    """What each task answers, in order; with one worker here, one after the other, else in as many processes at once.
+    """Return what each task returns, in order; with one worker, tasks run one after the other here, else in that many
+    processes.
 
-    Answers come back pickled. What a task raises is raised here, the first in order of the tasks; `finished` hears how
-    many are done. Ctrl-C ends the processes.
+    Answers come back pickled. If tasks raise exceptions, the exception of the first such task is raised here;
+    `finished` receives the number of finished tasks. Ctrl-C ends the processes.
 
     >>> in_processes([lambda: 1 + 1, lambda: 2 * 3, lambda: 9], workers=2)
     [2, 6, 9]
@@ -52,7 +53,8 @@ def in_processes(
                 place = running.pop(here)
                 answers[place] = _received(here)
                 if isinstance(answers[place], _Raised):
-                    waiting.clear()  # all before it have begun: no later task can change which error is the first
+                    # all earlier tasks have begun, so no later task can change which error is the first
+                    waiting.clear()
                 if finished is not None:
                     finished(len(answers))
                 if waiting:
@@ -70,7 +72,7 @@ def in_processes(
 
 
 class Task(NamedTuple, Generic[T]):
-    """Work that says how far it is: what a progress bar calls it, how many steps it has, and the call that does it."""
+    """Work with its progress: the name in the progress bar, the number of steps, and the call that does the work."""
 
     label: str
     steps: int | None
@@ -92,7 +94,7 @@ def under_bars(
 
 
 def _unheard(done: int) -> None:
-    """Nobody looks into a process of its own."""
+    """A progress function that shows nothing, for a process without a terminal."""
 
 
 class _Raised:
@@ -110,7 +112,7 @@ def _here(tasks: Sequence[Callable[[], T]], finished: Callable[[int], None] | No
 
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
-    """A process that works on the tasks whose places it is sent, and the end where its answers arrive."""
+    """A process that works on the tasks whose numbers it receives, and the end of the pipe where its results arrive."""
     import multiprocessing
 
     here, there = multiprocessing.Pipe()
@@ -145,7 +147,7 @@ def _answer(task: Callable[[], Any]) -> Any:
         return task()
     except BatchcastError as error:
         return _Raised(error)
-    except Exception as error:  # its own kind may not be one that can be sent
+    except Exception as error:  # the exception's type may not be picklable
         text = "".join(traceback.format_exception(error))
         return _Raised(RuntimeError(f"{type(error).__name__} in a process of its own: {error}\n{text}"))
 

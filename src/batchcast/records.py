@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that hold arrays: one structured entry with the address and length of each, so a kernel takes one thing."""
+"""Records that hold arrays: one structured entry with the address and length of each array, so that a kernel takes a
+single argument."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import numpy as np
 
 
 def array_fields(*names: str) -> list[tuple[str, str]]:
-    """Fields of a record's dtype for arrays of these names.
+    """Return the fields of a record's dtype for arrays with these names.
 
     >>> array_fields("jobs")
     [('jobs', 'i8'), ('jobs_size', 'i8')]
@@ -16,7 +17,7 @@ def array_fields(*names: str) -> list[tuple[str, str]]:
 
 
 def point_to(records: np.ndarray, **arrays: np.ndarray) -> None:
-    """Note in records (1,) where arrays lie; whoever holds the records must hold the arrays as well.
+    """Write the addresses of arrays into records (1,); the owner of the records must also keep the arrays alive.
 
     >>> records = np.zeros(1, array_fields("jobs"))
     >>> point_to(records, jobs=np.zeros(3)); int(records["jobs_size"][0])
@@ -30,7 +31,7 @@ def point_to(records: np.ndarray, **arrays: np.ndarray) -> None:
 
 
 def enlarged(array: np.ndarray, size: int) -> np.ndarray:
-    """The same entries with room for `size`; what is new is zero.
+    """Return the same entries with room for `size`; new entries are zero.
 
     >>> enlarged(np.array([1, 2]), 4).tolist()
     [1, 2, 0, 0]

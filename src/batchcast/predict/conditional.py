@@ -62,7 +62,8 @@ def quantile_of(issued: Prediction, level: float) -> float:
 
 
 def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
-    """Probability that a job which has waited `waited` seconds starts within `span` seconds; NaN without quantiles.
+    """Return the probability that a job which has waited `waited` seconds starts within `span` seconds; NaN without
+    quantiles.
 
     Uses the same F as `given_waited`. If the job has not waited yet and `span` lies above the highest issued quantile,
     the result is a lower bound of the probability.

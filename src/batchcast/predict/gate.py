@@ -4,8 +4,9 @@
 `columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use that
 declaration to build job requests for the recorded, the simulated and the live clock. This module checks the column
 names that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
-predictors. Both ways treat equal values alike, so predictions do not depend on the way. It also encodes names and
-hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n log n) a column.
+predictors. Python and compiled code treat equal values alike, so predictions do not depend on which of them runs. It
+also encodes names and hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n
+log n) a column.
 """
 
 from __future__ import annotations

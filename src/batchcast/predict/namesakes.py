@@ -180,7 +180,7 @@ class Namesakes:
         If the job exceeded its request, `amount` is twice the request.
         """
         bound = self.expected.get(job.row)
-        # a job killed at its own limit did not exceed a bound that it could exceed
+        # a job killed at its own limit did not exceed a bound that lies above the limit
         if bound is not None and amount > 0:
             self.missed.append(bound < amount <= job.req_time)
         self.stop(job)

@@ -175,14 +175,15 @@ class LimitAdvice:
     """
 
     def __init__(self, of: str = "calibrated", risk: float = 0.05) -> None:
-        from .namesakes import Namesakes  # imports numpy, which web pages do not need
+        from .namesakes import Namesakes  # imported here because it imports numpy, which web pages do not need
         from .registry import make
 
         self.inner: Any = make("runtime", of)
         self.namesakes = Namesakes("time")
         self.risk = risk
         self.uses = tuple(getattr(self.inner, "uses", ()))
-        for name in ("refit_every_jobs", "refit_every_s", "refit"):  # else the driver would never train the predictor
+        # otherwise the driver would never train the predictor
+        for name in ("refit_every_jobs", "refit_every_s", "refit"):
             if hasattr(self.inner, name):
                 setattr(self, name, getattr(self.inner, name))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of run-time forecasts and their errors, headed by protocol and selection.
+"""The table of run-time predictions and their errors, headed by protocol and selection.
 
-How the calibrated bounds held; and every quantile to plan with.
+Also the coverage of calibrated bounds, and the results of planning with each quantile.
 """
 
 from __future__ import annotations

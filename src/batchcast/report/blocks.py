@@ -36,8 +36,8 @@ class Callout:
 class TableColumn:
     """One column of a table: the key in its rows, the heading, the format of values, and the meaning of the heading.
 
-    `text` names what a row is about or says what was seen there; a `difference` is words with figures in them;
-    `memory` is MiB. One with `more` stays off a terminal unless all columns are asked for.
+    `text` names the subject of a row or describes it; a `difference` is words with figures; `memory` is MiB. A column
+    with `more` is shown on a terminal only if all columns are requested.
     """
 
     key: str
@@ -51,7 +51,7 @@ class TableColumn:
 class Table:
     """Rows of flat mappings under columns; `caption` is printed above, on the page and in the terminal.
 
-    A `folded` one opens when its caption is pressed; it is not on the terminal, nor on paper.
+    A `folded` table opens when its caption is pressed; it is shown neither on the terminal nor on paper.
     """
 
     caption: str
@@ -92,10 +92,10 @@ class Figure:
     `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide. `table` holds the
     same values, folded behind it.
 
-    What keeps many marks short: an axis with an `origin` (milliseconds) counts seconds from it, and so do the rows'
-    `submit`; `x0` and `dx` stand for evenly spaced x; columns that traces share stand once in `rows`, and a trace's
-    `row` says which of them. A `hovertemplate` finds them by name; %{x:ms} is a length, %{submit:since} the time from
-    then to the bar's beginning.
+    Long lists of marks are shortened: an axis with an `origin` (milliseconds) counts seconds from it, as do the rows'
+    `submit`; `x0` and `dx` stand for evenly spaced x; columns that traces share are stored once in `rows`, and a
+    trace's `row` has the indices. A `hovertemplate` refers to these columns by name; %{x:ms} is a length,
+    %{submit:since} the time from submission to the bar's beginning.
 
     `colourings`, the first one drawn first, split each trace into series. `below` are strips under the figure on the
     same x axis (their `xaxis.range` is the figure's), with the same variants, zoomed with it and it with them; one

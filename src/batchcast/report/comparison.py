@@ -25,7 +25,8 @@ SCHEDULE: Measures = [*difference.SCHEDULE, *(each for each in schedule.SCHEDULE
 
 
 def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
-    """Whether the two are like for like, what differs in settings, forecasts, schedules and validity."""
+    """Return sentences on whether the two reports are comparable, and on differences in settings, predictions,
+    schedules and validity."""
     blocks: list[Block] = [verdict(comparison, level)]
     if comparison.part("setting"):
         blocks.append(settings_table(comparison))
@@ -59,7 +60,8 @@ def only_words(comparison: Comparison) -> list[str]:
 
 
 def verdict(comparison: Comparison, level: float) -> Callout:
-    """Whether the two are like for like, and how many schedules changed by more than a few bursts explain."""
+    """Return whether the two reports are comparable, and how many schedules changed by more than a few bursts
+    explain."""
     if comparison.unlike:
         text = f"{'; '.join(comparison.unlike)}. The differences below mix that with whatever else changed."
         return Callout(text, "warning", "Not like for like:")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show differences to a reference as text and figures: with interval and verdict, and the jobs that decide them.
+"""Show differences from a reference as text and figures, with interval, verdict, and the jobs that decide them.
 
-And drawn: curves as differences to one of them, intervals sorted.
+Figures show curves as differences from one of them, and sorted intervals.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def difference_blocks(
 ) -> list[Block]:
     """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
-    `rows` are results with the keys of `evaluation.differences`; nothing where there is no second method. `naming` are
-    the columns that say what a row is about.
+    `rows` are results with the keys of `evaluation.differences`; the result is empty if there is no second method.
+    `naming` are the columns that identify a row.
     """
     against = next((row["against"] for row in rows if row.get("against")), None)
     if against is None:
@@ -107,8 +107,8 @@ def plan_named(against: str) -> str:
 def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measures) -> Table:
     """Return the table with another column: the difference of each row's first measure to the reference, with interval.
 
-    `results` are the table's rows in its order, with the keys of `evaluation.differences`; as it was where there is no
-    reference.
+    `results` are the table's rows in its order, with the keys of `evaluation.differences`; without a reference, the
+    table is unchanged.
     """
     measure = measures[0]
     against = next((row["against"] for row in results if row.get("against")), None)
@@ -219,7 +219,7 @@ def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequ
 
 CURVES = "the curves"
 SHARE, NUMBER, AT_MOST = "%{y:+.1%}", "%{y:+}", " ≤ %{x:span}"
-"""Hover texts of a difference, and of the value at which it is counted."""
+"""Hover texts of a difference, and of the value at which the difference is computed."""
 POINTS = 200
 NEAR = 0.1  # of the figure's largest value: curves that differ by less are first shown as differences
 
@@ -261,9 +261,9 @@ def or_minus(
 ) -> Figure:
     """Return the figure with a second variant: its curves of the names in `gaps` minus that of `against`.
 
-    The differences come first where none is above `NEAR` of the figure's largest value and no curve is without.
-    `reads` says how they are read, `share` whether they are of shares, `at` what stands behind one that is read off.
-    Where none is known, or none differs from zero, the figure is what it was.
+    The differences are shown first if each is at most `NEAR` of the figure's largest value and every curve has one.
+    `reads` explains the differences, `share` says whether they are differences of shares, and `at` is the text behind a
+    position. If no difference is known or all are zero, the figure is returned unchanged.
     """
     largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
     if not any(largest.values()):

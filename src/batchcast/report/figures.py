@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures as plain values (see `blocks.Figure`).
 
-Distributions, lines, bars, scatters, on axes of time that people can read.
+Distributions, lines, bars and scatters, with readable axes of time.
 """
 
 from __future__ import annotations

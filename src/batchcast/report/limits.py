@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of limits and of memory requests: what each rule would have asked for, let run out, and saved.
+"""The tables of limits and of memory requests: what each rule would have requested, killed and saved.
 
-And whose core-hours go unused: a sentence, a table and bars by user, account, queue and application.
+Also unused core-hours: a sentence, a table and bars by user, account, queue and application.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Cells = Sequence[Mapping[str, Any]]
 
 
 def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block], list[Block]]:
-    """Return the tables of an outage that was simulated on a log: the asked start first, then the best starts."""
+    """Return the tables of an outage that was simulated on a log: the requested start first, then the best starts."""
     requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
     shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
@@ -84,7 +84,8 @@ def _more(rows: Cells, shown: Cells) -> str:
 
 
 def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Block], list[Block]]:
-    """Return the tables of an outage on a live machine: what it holds at the asked start and the best others."""
+    """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
+    starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
     shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of `batchcast sweep`: what a study will cost, what came out, each plan against a reference.
+"""The tables of `batchcast sweep`: the cost of a study, its results, and each plan compared with a reference.
 
-And its frontier as an SVG.
+Also the frontier as an SVG.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small tables of single verbs.
 
-Schedules, synthetic logs, periods, wait forecasts, and what trained methods found.
+Schedules, synthetic logs, periods, wait predictions, and parameters that trained methods found.
 """
 
 from __future__ import annotations
@@ -170,9 +170,10 @@ def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
 
 
 def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one line per refit under the union of all columns, in order of appearance; whole or not at all.
+    """Write one line per refit under the union of all columns, in order of appearance; the file is written completely
+    or not at all.
 
-    `now` is seconds on the log's clock. Raises BatchcastError where the file cannot be written.
+    `now` is seconds on the log's clock. Raises BatchcastError if the file cannot be written.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row)) or ["predictor", "protocol", "now"]
     try:

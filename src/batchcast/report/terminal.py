@@ -24,9 +24,8 @@ def rich_table(
 ) -> Any:  # fmt: skip
     """Return a rich table of some of the columns (default: all); text from logs is never read as markup.
 
-    `broken` titles stand on several lines, no wider than the cells where their words allow; `first` and `last` say
-    whether the caption and the note are printed; text wider than `folded` may fold.
-    `gap` blanks separate two columns.
+    Titles in `broken` are split over several lines, if possible no wider than the cells; `first` and `last` say whether
+    the caption and the note are printed; text wider than `folded` may be wrapped. `gap` blanks separate two columns.
     """
     from rich import box
     from rich.table import Table as RichTable
@@ -145,10 +144,10 @@ WIDEST = 100
 
 
 def show(console: Any, blocks: Iterable[Block], every_column: bool = False, width: int | None = None) -> None:
-    """Print blocks in order; figures, choices, cards, bar charts and what is folded are for the page and left out.
+    """Print blocks in order; figures, choices, cards, bar charts and folded blocks are for the page and are omitted.
 
-    Columns marked `more` are left out unless `every_column`; titles stand on several lines where that keeps a table
-    within 100 characters. Sentences are wrapped at `width` characters, else at the console's width.
+    Columns marked `more` are omitted unless `every_column`; titles are split if that keeps a table within 100
+    characters. Sentences are wrapped at `width` characters, else at the console's width.
     """
     from rich.text import Text
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of wait forecasts: reliability, width, error, quick starters found, by partition and size."""
+"""Pictures of wait predictions: reliability, width, error, quick starters found, by partition and size."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from ..units import counted, parse_span
 from .whatif import NOW, Variants
 
 REACTIONS = {"none": 0.0, "half": 0.5, "full": 1.0}
-"""What share of the added capacity users fill with more work, because waits become shorter."""
+"""The share of the added capacity that users fill with more work because waits become shorter."""
 EVERYTHING = "all"
 
 
@@ -123,7 +123,7 @@ def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "re
         part = parts[int(rng.integers(len(parts))) if share > 0 else places.pop()]
         amount = float(work[part].sum())
         if amount and total + amount / 2 > target and rng.random() > (target - total) / amount:
-            break  # on average the work that was asked for, however large the last user-week is
+            break  # on average the requested work, whatever the size of the last user-week
         week = int((trace.submit_time[part[0]] - trace.submit_time[0]) // WEEK_S)
         drawn.append(part)
         moved.append(np.full(len(part), (int(rng.integers(weeks)) - week) * WEEK_S))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a planned outage would delay on a log: jobs and work, for the asked start and for the others of that week."""
+"""What a planned outage would delay on a log: jobs and work, for the requested start and for other starts of that
+week."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ from ..units import counted
 from .whatif import by_group
 
 LEAD_S = 14 * 86400.0
-"""The simulation begins so long before the outage, so that the machine is full and the queue is there."""
+"""The simulation begins this long before the outage, so that the machine is full and a queue exists."""
 TAIL_S = 2 * 86400.0
-"""The log must go on for so long after an outage: jobs that come then are delayed too."""
+"""The log must continue for this long after an outage, because jobs that arrive then are delayed too."""
 DELAYED_S = 60.0
 """A job counts as delayed if it starts later by more than a minute."""
 SEED = 0
@@ -37,10 +38,11 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OutageResult(Rows):
-    """One row per start of the outage: the asked start first, then the others, those that delay the least work first.
+    """One row per start of the outage: the requested start first, then the others in order of delayed work, the
+    smallest first.
 
-    `groups` are the users, accounts and partitions that an outage at the asked start delays most. `notes` state what
-    the simulation assumes.
+    `groups` are the users, accounts and partitions that an outage at the requested start delays most. `notes` state
+    what the simulation assumes.
     """
 
     groups: Sequence[Mapping[str, Any]]

@@ -88,7 +88,7 @@ def by_group(
 def _interval(after: np.ndarray, before: np.ndarray, burst: np.ndarray, seed: int) -> dict[str, Any]:
     group = np.unique(burst, return_inverse=True)[1]
     pair = paired_differences(after[None], before, group, np.random.default_rng(seed))[0]
-    # Without the largest burst's part, which is one user's: these rows are also shown to other users.
+    # without the difference's largest burst, which is one user's, because these rows are also shown to other users
     stated = Difference(pair.difference, pair.low, pair.high, pair.word())
     return {"differences": {"wait_s": stated}, "bursts": pair.groups}
 
@@ -96,7 +96,8 @@ def _interval(after: np.ndarray, before: np.ndarray, burst: np.ndarray, seed: in
 def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:
     labels = {}
     for name in BY:
-        labels[name] = np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes]  # -1 is unknown: the last
+        # the index -1 is for unknown users
+        labels[name] = np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes]
     sizes = size_class(trace.procs(procs))
     labels["size class"] = np.array([SIZE_CLASSES[k] if k >= 0 else "" for k in sizes])
     return {kind: values for kind, values in labels.items() if len(set(values.tolist()) - {""}) > 1}

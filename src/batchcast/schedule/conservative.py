@@ -169,7 +169,7 @@ def move_up(s: Record, end: int) -> None:
 
     A job that kept its place in the last pass can gain only from processors that were freed since then, so only times
     until the latest freed instant are tried, and only if enough processors are free at once before it. Processors that
-    a moved job leaves count for the jobs after it in this pass, and for the jobs before it in the next pass.
+    a moved job leaves are available to later jobs in this pass, and to earlier jobs in the next pass.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)

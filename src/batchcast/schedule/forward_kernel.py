@@ -78,8 +78,8 @@ BEGIN, OPENING, NOTICED, JOIN = range(4)
 def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
     """Execute a command: the only entry from Python, so that a pass is compiled once.
 
-    BEGIN: simulate from `now`; how many jobs start then. OPENING: index of the job's opening, or -1. NOTICED: when the
-    job begins to affect other jobs. JOIN: start the job in the latest pass; 0.
+    BEGIN: simulate from `now`; return how many jobs start then. OPENING: return the index of the job's opening, or -1.
+    NOTICED: return when the job begins to affect other jobs. JOIN: start the job in the latest pass; return 0.
     """
     if what == BEGIN:
         begin(f, now)
@@ -239,7 +239,8 @@ def one_pass(f: Forward) -> None:
 
 @inlined
 def run_job(f: Forward, q: int, shadow: float) -> None:
-    """Start job q now. It goes to the heap `near` if its planned end is not after the shadow time, else to `far`."""
+    """Start job q now. A started job goes to the heap `near` if its planned end is not after the shadow time, else to
+    `far`."""
     count, now = f.tally, f.time[NOW]
     end = now + f.planned[q]
     f.start[q] = now

@@ -112,7 +112,8 @@ def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
 
 @inner
 def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
-    """Start a job in the shadow run, and set when it is due. Order: ends of the limits. O(running)."""
+    """Start a job in the shadow run, and set when it is due. The list of started jobs is ordered by the ends of their
+    limits. O(running)."""
     running = shadow_running_of(s)
     entry, aside = jobs_of(s)[job], asides_of(s)[job]
     limit_end = time + entry.request

@@ -151,7 +151,7 @@ def rekey(s: Record, rules: Record) -> None:
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
-    by = ordering(s, rules)  # read once: the compiler cannot know that writing a key changes no setting
+    by = ordering(s, rules)  # read once, because the compiler cannot know that writing a key changes no setting
     first, end, on_request = s.head, s.tail, rules.head_on
     for number in range(first // BLOCK, (end - 1) // BLOCK + 1):
         least_key = np.inf

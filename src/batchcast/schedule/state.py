@@ -224,12 +224,12 @@ class KernelState(NamedTuple):
 
     @property
     def jobs(self) -> np.ndarray:
-        """The job records, JOBS (n,)."""
+        """The job records, an array of JOBS with shape (n,)."""
         return self.arrays["jobs"]
 
     @property
     def log(self) -> np.ndarray:
-        """The decisions for predictors outside the kernel, LOG."""
+        """The decisions for predictors outside the kernel, an array of LOG."""
         return self.arrays["log"]
 
     def enlarge_log(self) -> None:

@@ -19,28 +19,28 @@ class BatchSystem(Protocol):
         """Seconds since the epoch."""
 
     def ticks(self) -> float:
-        """Seconds of a monotonic clock, which nobody sets."""
+        """Return seconds of a monotonic clock, which is never set."""
 
     def snapshot(self) -> Snapshot:
-        """Every job that the batch system shows."""
+        """Return every job that the batch system shows."""
 
     def history(self, since: float, until: float) -> Snapshot:
-        """Every job that ended between two instants."""
+        """Return every job that ended between two instants."""
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """The jobs with these ids that ended at an instant or later."""
+        """Return the jobs with these ids that ended at an instant or later."""
 
     def site(self) -> Site:
         """Facts about the machine."""
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Name, start, end and kind (maintenance or not) of every reservation."""
+        """Return name, start, end and kind (maintenance or not) of every reservation."""
 
     def nodes_away(self) -> Sequence[NodeAway]:
-        """The nodes that are down or drained."""
+        """Return the nodes that are down or drained."""
 
     def hides_jobs(self) -> bool:
-        """Whether users may currently not see each other's jobs."""
+        """Return whether users may currently not see each other's jobs."""
 
 
 def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, Callable[[], dict[str, Any]]]:
@@ -49,7 +49,7 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
     If the settings or SLURM_CLUSTERS name a Slurm cluster and another cluster answers, the first query raises
     WrongCluster. With PBS the name is a label that the operator chooses.
     """
-    local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints local time only
+    local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints only local time
     commands = Commands(
         environment=local,
         timeout_s=settings["timeout_s"],
@@ -72,7 +72,8 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
 def why_blind(scheduler: Any, user: str) -> str:
     """Return why this user cannot see other users' jobs although the batch system hides them; empty if it can.
 
-    Raises Unreachable if the batch system does not answer. One that has no such query is assumed to show all jobs.
+    Raises Unreachable if the batch system does not answer. A batch system without such a query is assumed to show all
+    jobs.
     """
     ask = getattr(scheduler, "why_blind", None)
     return "" if ask is None else str(ask(user))

@@ -31,8 +31,8 @@ LOOK_S, LONGEST_S = 0.1, 120.0
 MOST_BYTES = 2**26
 _TOO_MUCH = 75
 KEPT_S, RENEW_S, AGAIN_S, SOON_S = 86400.0, 15.0, 15.0, 0.1
-"""Seconds until a kept process without questions ends, between its looks for news, until a restart after a failure, and
-that a question waits for a process that is loading.
+"""Four times in seconds: until a long-running process without questions ends, between its checks for news, until a
+restart after a failure, and the longest wait of a question for a loading process.
 """
 _CODE = "from batchcast.service.child_process import work; work(%d, %d)"
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -62,7 +62,8 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
 
 
 async def _exchange(child: asyncio.subprocess.Process, answer: Callable[[], Any], seconds: float) -> Any:
-    """Return the result of one question, or raise its error. The child's stdin stays open: its end means our end."""
+    """Return the result of one question, or raise its error. The child's stdin stays open; when it closes, this process
+    has ended, and the child ends too."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(pickle.dumps((seconds, answer)))
@@ -78,7 +79,7 @@ async def _started(nice: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-c", _CODE % (nice, MOST_MB),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
-        start_new_session=True,  # Ctrl-C is for the server, which ends the child
+        start_new_session=True,  # the server handles Ctrl-C and ends the child
     )  # fmt: skip
 
 
@@ -182,7 +183,7 @@ def work(nice: int, most_mb: int) -> None:
     with contextlib.suppress(OSError):  # if memory is short, the kernel ends this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a print must not go into the result
+    os.dup2(2, 1)  # a print must not be mixed into the result
     os.nice(nice)
     threading.Thread(target=_watch, args=(most_mb,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -72,7 +72,7 @@ GOLDEN = 0.6180339887498949
 
 
 class _Bounds(NamedTuple):
-    """Bounds of one prediction that will hold or fail: they change the levels, count in the account, or both."""
+    """Bounds of one prediction whose outcome is open: they change the levels, count in the account, or both."""
 
     seconds: np.ndarray  # (levels,)
     open: np.ndarray  # (levels,) whether the outcome is still unknown at this level

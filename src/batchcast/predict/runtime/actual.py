@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`actual`: perfect knowledge. It is constructed with the true run times, so it is not a predictor that a site
-can use.
+"""`actual`: perfect knowledge. `actual`: the true run times, so it is not a predictor that a site can use.
 """
 
 from __future__ import annotations
@@ -46,4 +45,4 @@ class Actual:
         return Prediction(at_least_a_second(run_time), basis="oracle: the recorded run time", grounds=Grounds.ORACLE)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Do nothing: there is nothing to learn."""
+        """Do nothing, because there is nothing to learn."""

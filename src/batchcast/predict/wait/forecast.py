@@ -373,7 +373,7 @@ class Forecast:
     ) -> None:
         """Store the next submission with its features and its prediction."""
         (key, sender), (features, on_nodes) = who, seen
-        is_deep = self.bursts.is_deep(sender)  # as it was when the prediction was made
+        is_deep = self.bursts.is_deep(sender)  # the burst's state when the prediction was made
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)

@@ -96,7 +96,7 @@ class ForwardPlans:
         columns = at.columns()
         busy = busy_procs(columns.record, self.noted)
         noted = self.noted
-        if busy < 0.0:  # some job was not recorded at its submission
+        if busy < 0.0:  # a job was not recorded at its submission
             noted = self._noted_by(columns, at)
             busy = busy_procs(columns.record, noted)
         size = int(total) if not max(total, busy) <= LARGEST else int(max(total, busy))

@@ -65,7 +65,8 @@ FREE = (1, 2, 4, 5, 6, 7)
 def slots_of(evaluation: Evaluation) -> dict[str, int]:
     """Return each predictor's slot in the page's palette; limits, perfect knowledge and the record have fixed slots.
 
-    By spec and by the name that people read. More than six forecasts share colours: the boxes help.
+    Keys are specs and the names that people read. With more than six predictors, some share a color; the checkboxes
+    then separate them.
     """
     others = [name for name in evaluation.scores.points if name not in FIXED]
     slots = {**FIXED, **{name: FREE[place % len(FREE)] for place, name in enumerate(others)}}

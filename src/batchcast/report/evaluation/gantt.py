@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Gantt excerpt.
 
-Who held which processors where backfilling did most, coloured by users, with the queue and an overview on the same
-time axis.
+The Gantt excerpt: the part of a schedule with most backfilling, colored by user, with the queue and an overview on the
+same time axis.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def waiting(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return instants, and the processors and jobs waiting from each of them on; a job waits from submission to start.
 
-    Where they change more than `POINTS` times: means of so many parts of the time, each at its beginning.
+    If they change more than `POINTS` times, the result has means over equal parts of the time, each at its beginning.
     """
     at, sums = steps(submit, start, np.column_stack([procs, np.ones_like(procs)]), low, high)
     if len(at) > POINTS:
@@ -203,10 +203,10 @@ class Jobs(NamedTuple):
 def gantt(evaluation: Evaluation) -> Figure | None:
     """Return the excerpt with a choice of schedules (at most `MOST_SCHEDULES`); None if nothing was simulated.
 
-    The window is the week in which the first schedule gives most processor time to jobs that passed a waiting one
-    (where none does: in which most processors are waited for), or the log where it is shorter. Where more than
-    `MOST_BARS` bars would be drawn, it is the part of that week (3 days, a day, ... an hour) of which the same holds
-    and that has fewer. Of a schedule that has more even so, the pieces with the most processor time are drawn.
+    The window is the week in which the first schedule gives most processor time to jobs that passed a waiting job (if
+    there are none: in which waiting jobs request most processors), or the whole log if it is shorter. If more than
+    `MOST_BARS` bars would be drawn, the window is the part of that week (3 days, a day, ... an hour) chosen by the same
+    rule that has fewer bars. If a schedule still has more bars, the pieces with the most processor time are drawn.
     """
     if not evaluation.outcomes:
         return None
@@ -279,7 +279,7 @@ def _passing(jobs: Jobs) -> np.ndarray:
 def pieces(jobs: Jobs, total: int) -> np.ndarray:
     """Return blocks of adjacent processors, (3, m) integers: position of the job, first processor, count.
 
-    A recorded log may hold more at once than the machine has; they are drawn above it.
+    A recorded log may use more processors at once than the machine has; the surplus is drawn above it.
     """
     time = np.concatenate([jobs.end, jobs.start])
     order = np.lexsort((np.repeat([0, 1], len(jobs.start)), time))
@@ -334,7 +334,8 @@ def _shared(
 ) -> tuple[dict[str, Any], tuple[Colouring, ...]]:
     """Return the columns that the bars of all schedules share, and the possible colourings.
 
-    A user's colour is the same under every schedule: ranked by the processor time within the window over all of them.
+    A user has the same color under every schedule: users are ranked by their processor time within the window over all
+    schedules.
     """
     trace = evaluation.trace
     time = np.zeros(len(trace))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heat maps as plain values, and the heat maps of waits.
 
-By weekday and hour, by size and limit, and how a forecast would change them.
+Waits by weekday and hour, by size and limit, and how a prediction would change them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def heat(
 ) -> Figure:
     """Return a heat map; if rows and columns have the same names, cells of equal names are framed.
 
-    `alt` says the main figures; `high` are the pixels that a row takes.
+    `alt` states the main figures; `high` is the height of a row in pixels.
     """
     there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shades.of >= 0))]
     rows, columns = list(down.names), list(across.names)

@@ -173,7 +173,7 @@ def density(waits: ComparedWaits, how: str) -> Figure:
     count = np.bincount(down * top + across, minlength=top * top).reshape(top, top)[::-1]
     names = NAMES[:top]
     outside = count.copy()
-    outside[-1, 0] = 0  # under a minute in both: often most of the jobs, and of no interest
+    outside[-1, 0] = 0  # a wait under a minute in both schedules: often most of the jobs, and of no interest
     ends = _ends(int(outside.max()))
     shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
     same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")

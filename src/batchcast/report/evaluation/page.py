@@ -107,7 +107,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
 def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = "") -> list[Block]:
     """Return the first screen: headline, bars, tiles, next step; explanations are folded.
 
-    A `preface` takes the place of the caution, which the folded validity line repeats in full.
+    A `preface` replaces the caution, which the folded validity line repeats in full.
     """
     caution = preface or screen.caution
     found = evaluation.findings()
@@ -230,7 +230,7 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
     submit, wait, run = outcome(trace)
     if total > 0:
         begun = submit + wait
-        inside = np.clip(edges, submit[0], submit[-1])  # not the days before the log or after it
+        inside = np.clip(edges, submit[0], submit[-1])  # not the days before or after the log
         with np.errstate(invalid="ignore"):
             busy = busy_share(begun, begun + run, trace.procs(evaluation.procs), inside, total)
         drawn.append(

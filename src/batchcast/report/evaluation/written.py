@@ -24,7 +24,7 @@ from .page import sections as sections_of
 def write_report(evaluation: Evaluation, target: str | Path) -> Path:
     """Write the report that `batchcast evaluate -o FOLDER` writes: index.html, result.json, schedules/*.csv.
 
-    All of it or none; what else is in the folder stays.
+    The report is written completely or not at all; other files in the folder stay.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def fill(
 ) -> tuple[dict[str, Any], list[Section]]:
     """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
 
-    `settings` and `warnings` come from reading the log; `command` is what makes the same report again; `title`
-    and `preface` head the page.
+    `settings` and `warnings` come from reading the log; `command` is the command that makes the same report again;
+    `title` and `preface` head the page.
     """
     files = {}
     for each in evaluation.outcomes:

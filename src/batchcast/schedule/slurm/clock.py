@@ -12,7 +12,7 @@ from .preempt import leave
 from .priority import compact, decay_usage, enqueue, fair_tree, recompute, trim
 from .start import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, finish, pop, push, start_job
 
-PATIENCE = 1000  # instants without any end, submission or start
+PATIENCE = 1000  # instants processed without any end, submission or start before the loop stops
 
 
 @inner
@@ -23,7 +23,8 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
         pop(s)
         s.reg[0].dirty = 1
-        if kind == END and s.job[item].due > at and s.job[item].status == RUNNING:  # the end of an earlier run
+        # an outdated event: the end of an earlier run of a requeued job
+        if kind == END and s.job[item].due > at and s.job[item].status == RUNNING:
             push(s, s.job[item].due, END, item)
         elif (kind in (END, CANCEL)) and s.job[item].status == RUNNING:
             finish(site, jobs, rules, s, item, at)

@@ -228,7 +228,7 @@ def reserve(
     for k in range(int(s.reg[0].taken)):
         i = s.node[k].taken
         s.bits[MINE, i >> 6] |= 1 << (i & 63)
-    if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal
+    if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal to it
         row = 0
     if booked_by_others(s, row, float(begin), float(end)):
         return -1

@@ -50,7 +50,7 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
 
 @inner
 def put(s: State, count: int, o: int, by_place: bool) -> None:
-    """Insert a job into the `count` listed jobs by rank; equal ranks by place in the log, or as they come."""
+    """Insert a job into the `count` listed jobs by rank; equal ranks are in log order, or in order of insertion."""
     k = count
     while k > 0:
         other = s.list[k - 1].victim

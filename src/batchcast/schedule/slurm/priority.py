@@ -12,7 +12,7 @@ from .policy import MEMORY, amount
 
 @inner
 def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) -> float:
-    """Return the priority: basic is first come first served less nice, multifactor the truncated weighted sum."""
+    """Return the priority: basic is first come first served minus nice, multifactor the truncated weighted sum."""
     if not rules.multifactor:
         return float(-s.group_sequence[jobs.row[j].group] - jobs.row[j].nice)
     now = s.reg[0].prio_now

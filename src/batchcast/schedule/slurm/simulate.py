@@ -27,9 +27,9 @@ LOOKS_S = 30.0
 
 
 class Seen(NamedTuple):
-    """Waiting jobs at one look, arrays (k,): places among the requests, since when only the queue holds each (s, NaN:
-    something else does), its priority, the factor in it; numbers of array (-1: none), account and user. `start` has the
-    start time of every request (n,), s; NaN: not started."""
+    """Waiting jobs at one look, arrays (k,): places among the requests, since when only the queue holds each job (s,
+    NaN: something else does), its priority and the factor in it; numbers of array (-1: none), account and user. `start`
+    has the start time of every request (n,), s; NaN: not started."""
 
     now: float
     places: np.ndarray
@@ -56,7 +56,7 @@ class Planned(NamedTuple):
 def looks(
     site: Site, jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None
 ) -> Iterator[Rules]:
-    """Yield the rules with which to run up to each look, at which factors and planned lengths are set.
+    """Yield the rules for the simulation up to each instant at which the planner sets factors and planned run times.
 
     Raises UsageError if jobs are reordered and a QOS may preempt: the queue is then not in order of priority.
     """
@@ -252,7 +252,8 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
     out, job, row = state.out[: int(state.reg["out"][0])], state.job, jobs.row[:-1]
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
     last = np.arange(len(out)) >= job["first_out"][out["job"]]
-    out = out[last & started[out["job"]]]  # the last run of each job; a preempted job that waits again has none
+    # a job that has ended has the values of its last run; a preempted job that waits again has none
+    out = out[last & started[out["job"]]]
     return SlurmSchedule(
         ordered,
         row["submit"],

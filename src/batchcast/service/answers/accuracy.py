@@ -51,7 +51,7 @@ FALLBACK = "fallback"
 
 
 def fallback_reason(basis: str) -> str:
-    """Return why a method fell back, from the basis of its forecast, without the numbers of the moment.
+    """Return why a method fell back, from the basis of its prediction, without figures that change with time.
 
     >>> fallback_reason("irpa is not trained yet (12 finished jobs with features): mean of 3 jobs")
     'irpa is not trained yet'
@@ -74,9 +74,9 @@ def accuracy(
     that were submitted as asked within 15 minutes. `waited_1h` and the like: predictions renewed when jobs had waited
     that long, beside the predictions at submission, given that wait. `slurm`: when Slurm's own first estimate of a job
     appeared, for the same jobs with every method. Errors are of the whole wait or run time, in seconds. Coverage is the
-    share of outcomes at or below the predicted quantile. Predictions without history were shown to nobody, so they are
-    counted but not scored. A job that waits longer than its 90 % time (`overdue`) counts as not covered, as in every
-    other figure here; it has no error yet. `fell_back_share` is the share that another method answered, and
+    share of outcomes at or below the predicted quantile. Predictions without history were not shown to users, so they
+    are counted but not scored. A job that waits longer than its 90 % time (`overdue`) counts as not covered, as in
+    every other figure here; it has no error yet. `fell_back_share` is the share that another method answered, and
     `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}

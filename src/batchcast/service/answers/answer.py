@@ -11,7 +11,7 @@ from ...units import parse_when as time_of
 from ...units import span
 
 INPUTS = "inputs"
-"""The option of a script that holds features of its input files, in JSON, beside sbatch's options."""
+"""The option of a script that has features of its input files, in JSON, beside sbatch's options."""
 
 
 class Answer(NamedTuple):

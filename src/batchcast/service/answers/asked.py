@@ -44,7 +44,7 @@ def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now:
 def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
     """Yield every question that was added since the last call, and remove the questions from the file.
 
-    Left out are lines that are cut short, and files that another user can have written.
+    Lines that are cut short, and files that another user may have written, are ignored.
     """
     taken = place.with_name(place.name + ".taken")
     try:

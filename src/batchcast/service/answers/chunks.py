@@ -95,7 +95,8 @@ def answer_chunks(
 
 
 def _ends(spread: Sequence[float], every: Sequence[Sequence[float]], now: float) -> dict[str, float]:
-    """Return when a computation is done, likely and with 90 %, and how often it is done before the other chunk lengths.
+    """Return when a computation is done, likely and with 90 %, and how often this length is done before the other
+    lengths.
 
     A tie counts for each of the lengths that are done first together, in equal parts.
     """

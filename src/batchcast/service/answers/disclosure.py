@@ -313,7 +313,7 @@ def refuse_open_store(settings: Settings) -> None:
             hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
             opened = hidden and is_open(settings["store"])
     except BatchcastError:
-        return  # no store yet: each answer says so
+        return  # without a store, each answer reports that itself
     if opened:
         shown = settings.shown("store")
         raise Refused(

@@ -25,7 +25,7 @@ _GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 WASTES = ("wasted_processor_hours", "wasted_gib_h", "wasted_gpu_h")
 LEAST_GPU_H, LEAST_PERIOD_S, LEAST_RUN_S = 24.0, 86400.0, 600.0
-"""Advice on GPUs needs so many GPU-hours without use, by jobs that ended over at least a day. Shorter runs than ten
+"""Advice on GPUs requires this many unused GPU-hours, by jobs that ended over at least a day. Shorter runs than ten
 minutes do not count, because accounting samples them too seldom."""
 IDLE_GPUS, HALF = 0.05, 0.5
 MOST_TOLD = 10
@@ -225,7 +225,8 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
 
 
 def _on_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
-    """Return advice on GPUs that were held without use, on more GPUs than were busy, or on memory of larger GPUs."""
+    """Return advice on GPUs that were allocated but unused, on more GPUs than were busy, or on memory of larger
+    GPUs."""
     measured = [j for j in jobs if j.gpus > 0 and j.gpu_share == j.gpu_share and j.elapsed_s >= LEAST_RUN_S]
     if len(measured) < LEAST_JOBS:
         return None
@@ -253,7 +254,7 @@ def _idle_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
 
 
 def _gpu_hours(jobs: Sequence[JobUse], most: float) -> float:
-    """Return the GPU-hours without use, if each job held at most so many of its GPUs."""
+    """Return the unused GPU-hours if each job had requested at most this many of its GPUs."""
     return math.fsum(max(min(j.gpus, most) - j.gpus * j.gpu_share, 0.0) * j.elapsed_s for j in jobs) / 3600
 
 

@@ -208,7 +208,7 @@ def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], l
 
 
 MOST_SCRIPT = 1 << 20
-"""A larger file is no batch script."""
+"""The largest size of a file that counts as a batch script."""
 
 
 def script_in(directory: Path) -> str:
@@ -381,7 +381,7 @@ NEVER = "change the request; sinfo -o '%P %l %s %c %m %f' shows what each partit
 
 MOST_CHOICES = 20
 OLD_S = 1800.0
-"""A clock that is further behind is not used; it is loaded again first."""
+"""A clock that is further behind than this many seconds is not used; it is loaded again first."""
 SHARE = 20.0
 """Loading may take at most this fraction (1/20) of the time, however long one load takes on a large site."""
 

@@ -73,7 +73,7 @@ def save(path: Path, saved: SavedClock) -> str:
         try:
             encoded[name] = in_place(
                 msgpack.encode(Writer().plain(predictor))
-            )  # separately: an answer needs few of them
+            )  # written separately, because an answer needs only some of them
         except NotPlain as error:
             left_out.append(f"{name} must learn again after each start, because it cannot be saved: {error}")
     body = msgpack.encode(
@@ -156,9 +156,9 @@ def can_answer(clock: LiveClock) -> bool:
     try:
         for name in {
             name for predictor in fitted for name in getattr(type(predictor), "needs", ())
-        }:  # of the code, not the file
+        }:  # of the code, not of the file
             importlib.import_module(name)
-    except Exception:  # not there, or a library of the system is not
+    except Exception:  # the package is missing, or a system library that it needs
         return False
     return True
 
@@ -268,7 +268,7 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
         except Exception as error:
             models, trouble = None, f"no new model, the last one answers: {type(error).__name__}: {error}"
             if isinstance(error, OSError) and "cannot open shared object file" in str(error):
-                trouble = ""  # a library of the system is missing: `doctor` says so too, and once is enough
+                trouble = ""  # a system library is missing: `doctor` reports that too, and one message is enough
         _last_fit["trouble"] = trouble
         future.set_result(models)
 

@@ -228,7 +228,8 @@ class Reader:
         if type(plain) is not list:
             return plain
         kind = plain[0]
-        if kind == TUPLE and plain[1]:  # most of what there is, and half of the time that reading takes
+        # this type comes first because it is the most frequent and takes half of the reading time
+        if kind == TUPLE and plain[1]:
             values = tuple(plain[2])
             self._made.append(values)
             return values

@@ -116,11 +116,12 @@ def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generato
 
 
 def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, machine: Machine | None = None) -> Answer:
-    """Say what a planned outage would hold: for the asked start, and for each other start of the week that follows.
+    """Compute what a planned outage would delay: for the requested start, and for each other start of the week that
+    follows.
 
-    One result per start, the asked start first, then the start that costs least. A start costs the processor-hours by
-    which waiting jobs start later, and those that running jobs would lose if the outage ended them. The setting `held`
-    of the answer lists users with the most work held at the asked start.
+    There is one result per start, the requested start first, then the start that costs least. A start costs the
+    processor-hours by which waiting jobs start later, and those that running jobs would lose if the outage ended them.
+    The setting `held` of the answer lists the users with the most work delayed at the requested start.
     """
     if planned.start < now:
         raise UsageError("--reserve: the start has passed (accepted: a later time, such as start=now+2days)")
@@ -142,7 +143,7 @@ def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, mac
 
 
 def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Mapping[int, float]]) -> dict[str, Any]:
-    """Return what an outage at one start holds and costs."""
+    """Return what an outage at one start delays and costs."""
     late = [[row for row, s in one.items() if s > DELAYED_S] for one in delays]
     lost = [_lost(queue, planned, start, queue.ends(draw)) for draw in range(DRAWS)]
     hours = [queue.hours(one) for one in delays]
@@ -189,7 +190,7 @@ def _lost(queue: _Queue, planned: Outage, start: float, ends: Mapping[int, float
 
 
 def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]]) -> list[dict[str, Any]]:
-    """Return whose jobs an outage at the asked start holds, those with the most work first."""
+    """Return the users whose jobs an outage at the requested start delays, those with the most work first."""
     often = {row for row in queue.state.queued if np.mean([one.get(row, 0.0) > DELAYED_S for one in delays]) >= 0.5}
     past = _running_past(queue, planned, planned.start)
     users: dict[str, dict[str, Any]] = {}
@@ -205,7 +206,8 @@ def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]])
 def extend(
     settings: Settings, job_id: str, hours: float, viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
-    """Say how many other jobs would start later if a running job got more hours, and by how much; no names.
+    """Compute how many other jobs would start later if a running job got more hours, and by how much; the answer has no
+    names.
 
     The job is assumed to use all of its limit, before and after the extension, so the result is what the extension
     can cost at most.

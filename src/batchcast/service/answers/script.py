@@ -79,7 +79,8 @@ def answer_options(
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
-    """Simulate when Slurm's two loops would start the job if all jobs ran to their limits and none came; NaN: never."""
+    """Simulate when Slurm's two loops would start the job if all jobs ran to their limits and no further jobs arrived;
+    NaN: never."""
     from ...predict.wait.scheduler_replay import start_on
 
     state = clock.clock.state
@@ -132,7 +133,7 @@ MOST_NAMES = 100
 AS_REQUESTED = "as requested"
 """Name of the submission option that changes neither size nor limit; `batchcast.clusters` compares clusters by it."""
 ASSUMED, OF_NEW_JOBS = "assumed: ", "this is for a new job: "
-"""How the two notes begin that every such answer has."""
+"""The beginnings of the two notes that every such answer has."""
 
 
 class Placement(NamedTuple):
@@ -202,7 +203,7 @@ def answer_where(
 
 
 def check_deadline(by: float | None, now: float) -> None:
-    """UsageError for a deadline that has passed; both in epoch seconds."""
+    """Raise UsageError for a deadline that has passed; both arguments are in epoch seconds."""
     if by is not None and by <= now:
         raise UsageError(
             "--done-by: this time has passed (accepted: a later time: 18:00, now+6hours, 2030-01-31T12:00)"
@@ -210,7 +211,8 @@ def check_deadline(by: float | None, now: float) -> None:
 
 
 def own_runs(site: Site) -> dict[str, list[float]]:
-    """The viewer's completed jobs of 90 days by name: how many, and mean and variance of the log of their run times."""
+    """Return the viewer's completed jobs of 90 days by name: their number, and mean and variance of the log of their
+    run times."""
     if site.viewer.name is None:
         return {}
     since = site.now - OWN_RUNS_SINCE_S
@@ -224,7 +226,7 @@ def own_runs(site: Site) -> dict[str, list[float]]:
 def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
     """Submit to the loaded clock the jobs that were sent after the collector last read the queue; return their number.
 
-    Else jobs that one user sends within seconds would all be told of the same free processors.
+    Otherwise jobs that one user sends within seconds would all count on the same free processors.
     """
     seen_at = float(site.memory.get("snapshot_at") or -math.inf)
     unseen = [(at, options) for at, options in sent if at > seen_at]
@@ -421,7 +423,8 @@ def _result(
 def run_times(
     run: Prediction | None, limit: float, longer: float = 1.0, shares: Sequence[float] = RUN_SHARES
 ) -> list[float]:
-    """Equally likely run times of a forecast, stretched, none beyond the limit; the limit alone without a forecast.
+    """Return equally likely run times of a prediction, stretched, none beyond the limit; only the limit without a
+    prediction.
 
     >>> run_times(None, 60.0), run_times(Prediction(10.0), 60.0, 2.0)
     ([60.0], [20.0])

@@ -114,7 +114,8 @@ RESERVED_UNTIL = "the end of what is reserved"
 
 
 class Release(NamedTuple):
-    """When a job is not held any more, epoch seconds, likely and at the latest; what ends then, in words; and why."""
+    """When a job is no longer held (epoch seconds, likely and at the latest), the event that ends the hold in words,
+    and the reason."""
 
     likely: float
     latest: float
@@ -123,7 +124,7 @@ class Release(NamedTuple):
 
 
 def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release | None:
-    """Return when this waiting job is not held any more, as far as known; None if nothing holds it."""
+    """Return when this waiting job is no longer held, as far as known; None if nothing holds it."""
     kind = rule(row["reason"] or "")
     if kind is Rule.RESERVATION:
         return _behind_reservation(reader, cluster, memory, row, now)
@@ -140,7 +141,8 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the beginning of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
-    if not ends and word(row["reason"]) == "ReqNodeNotAvail":  # from 24.11 on also said of drained nodes
+    # from 24.11 on, Slurm gives this reason also for drained nodes
+    if not ends and word(row["reason"]) == "ReqNodeNotAvail":
         basis = "no answer until an administrator acts: nothing is reserved, so what it needs is down or drained"
         return Release(math.nan, math.nan, "an administrator's action", basis)
     if not ends:

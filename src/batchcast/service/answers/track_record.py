@@ -162,7 +162,8 @@ class _Tally:
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
         """Return the figures, including predictions that are overdue."""
         losses = array("d", [*self.losses, *map(_pinball, late)])
-        came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])  # who waits on asked last
+        # a user who still waits asked last
+        came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])
         held = [hit for _, hit in sorted([*self.held, *((row["as_of"], False) for row in late)])]
         return {
             "forecasts": len(self.errors),
@@ -231,7 +232,7 @@ def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median, NaN of no values.
+    """Return the median, NaN without values.
 
     >>> median([3.0, 1.0, 2.0, 10.0])
     2.5

@@ -170,7 +170,7 @@ MOST_JOBS = 1000
 LEAST_GIB_H = 10.0
 """Smaller savings, in GiB-hours, give no advice."""
 MOST_OFTEN = 0.2
-"""If this share of jobs runs out of memory, the group is shown whatever it would save."""
+"""If this share of jobs runs out of memory, the group is shown whatever its saving."""
 
 
 def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:

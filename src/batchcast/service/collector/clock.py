@@ -64,7 +64,8 @@ class Renewal:
         The clock learns nothing from this and is unchanged. If no method can renew, older renewals are deleted.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
-        if able and self.last <= now < self.next:  # now before last: the clock was ahead and has been corrected
+        # now before last: this machine's clock was ahead and has been corrected
+        if able and self.last <= now < self.next:
             return 0
         began = time.process_time()
         rows: list[dict[str, Any]] = []
@@ -240,11 +241,11 @@ class StoredClock:
             return files.save(self.place, saved) or None
         except OSError as error:
             return f"{self.place}: {error.strerror}"
-        except Exception as error:  # a predictor of the site, whose state cannot be read
+        except Exception as error:  # a predictor of another package whose state cannot be read
             return f"{self.place}: {type(error).__name__}: {error}"
 
     def _slack(self) -> float:
-        """Return how long the clock may remember older events than it should before it is rebuilt."""
+        """Return how many seconds older events the clock may remember before it is rebuilt."""
         return max(86400.0, self.memory_s / 10)
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
@@ -265,7 +266,8 @@ class StoredClock:
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
         again = [event.job.row for event in events if isinstance(event, Submit) and event.time <= before]
-        predicted_rows = clock_jobs.rows_forecast(connection, again)  # given up as lost, then seen again
+        # the job was given up as lost, and seen again later
+        predicted_rows = clock_jobs.rows_forecast(connection, again)
         for event in events:
             if isinstance(event, End) and event.time > live_since:
                 ended[event.job.row] = event.job
@@ -275,7 +277,7 @@ class StoredClock:
             for key, prediction in self._clock.tell(event, ask).items():
                 method = json.loads(key)[1]
                 shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
-                assert isinstance(event, Submit)  # only submissions ask for predictions
+                assert isinstance(event, Submit)  # only submissions require predictions
                 for kept_as, said in self._kept_as(key, event.job, prediction, memory):
                     issue.append({**shared, "kind": kept_as, "prediction": said})
         ended |= self._hear_memory(connection)
@@ -384,7 +386,8 @@ class AskedBefore:
 
 
 def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
-    """If the batch system estimates a start for the first time, store its estimate and ours of the same moment."""
+    """If the batch system estimates a start for the first time, store its estimate and batchcast's prediction of the
+    same moment."""
     issue = []
     seen: set[int] = set()
     for forecast in clock_jobs.newly_estimated(connection, cluster):

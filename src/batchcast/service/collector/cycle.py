@@ -146,7 +146,7 @@ class Collector:
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             last = memory.get("snapshot_at")
-            if last is not None and last > snapshot.asked_at:  # the clock was ahead and has been corrected
+            if last is not None and last > snapshot.asked_at:  # this machine's clock was ahead and has been corrected
                 last = None
             seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
@@ -161,7 +161,7 @@ class Collector:
             clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
             if "live_since" not in memory:
                 clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
-        done.seen = seen  # only after it was written
+        done.seen = seen  # only after the job was stored
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._read_inputs()
         self._learn_reservations(snapshot)

@@ -42,7 +42,7 @@ MOST_BYTES = 1 << 30
 MOST_LINE = 64 << 10
 """The most bytes of one directory's answer."""
 PAUSE_S = 3600.0
-"""A user whose directory took too long is passed over for this time."""
+"""A user whose directory took too long is skipped for this many seconds."""
 TOO_SLOW, NOT_IN_TIME, UNKNOWN_USER = "took too long", "not read in time", "unknown user"
 
 
@@ -102,7 +102,8 @@ class InputReader:
         for place in list(rows)[:MOST_JOBS]:
             groups.setdefault(place.user if os.geteuid() == 0 else "", []).append(place)
         for group in groups.values():
-            if not self._left:  # a process that a file system holds cannot be ended: no second one joins it
+            # a process that is blocked in a file system cannot be ended, so no second process is started
+            if not self._left:
                 self._read_group(group, answers, end)
         return {row: answers[place] for place, of_place in rows.items() for row in of_place}
 
@@ -229,7 +230,7 @@ def work(identity: tuple[int, int, list[int]] | None) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a reader prints is no answer
+    os.dup2(2, 1)  # what a reader prints is not an answer
     print("ready", file=out, flush=True)
     for line in sys.stdin:
         print(json.dumps(_read(*json.loads(line))), file=out, flush=True)
@@ -242,5 +243,5 @@ def _read(root: str, work_dir: str, owner: int, submit_time: float) -> dict[str,
             return features_at_submission(folder, submit_time)
     except InputError:
         return {STATUS: NO_DIRECTORY}
-    except Exception:  # a reader from elsewhere, or too little memory
+    except Exception:  # a reader of another package failed, or memory ran out
         return {STATUS: UNREADABLE}

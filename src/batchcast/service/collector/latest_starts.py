@@ -6,7 +6,7 @@ priority, none of them before a job in front, on the nodes that have room. Nodes
 and no job runs into a reservation. Slurm's backfill starts jobs earlier than that.
 
 Later submissions of a higher priority, and priorities that change, are not known. Memory and GPUs are not counted. The
-margin of answers (`answers.latest`) covers these.
+margin of answers (`answers.latest`) covers these effects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..answers.latest import Job, queue_place, starts_in_order, time_limit
 @dataclass(frozen=True, slots=True)
 class LatestStarts:
     """The latest starts by the job's row, and of a job submitted now: by partition, with the usable processors. The
-    partition "" stands for those that the batch system does not describe."""
+    partition "" stands for partitions that the batch system does not describe."""
 
     jobs: dict[int, float] = field(default_factory=dict)
     new: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ def latest_starts(
 def _after_all(running: Sequence[Job], waiting: Sequence[Job], procs: float, now: float) -> float:
     """Return when all jobs have run to their limits on a pool of processors, one after the other.
 
-    If running jobs seem to hold more than there is, the jobs with the latest ends count.
+    If running jobs seem to use more processors than there are, the jobs with the latest ends count.
     """
     free, holders = procs, []
     for end, amount in sorted(((_end(job, now), _procs(job)) for job in running), reverse=True):
@@ -134,13 +134,14 @@ class _Nodes:
         here = np.array([self.place[name] for name in names if name in self.place], int)
         if names:
             self._hold(here, np.full(len(here), _procs(job) / len(names)), _end(job, self.at))
-        elif self.may_take(job):  # its nodes are not known: it takes the first that are free
+        elif self.may_take(job):  # the job's nodes are unknown: it takes the first nodes that are free
             self.start(job)
 
     def start(self, job: Job) -> float:
         """Return when a waiting job starts at the latest, and let it run to its limit; infinity if it does not fit."""
         procs, count, whole = _procs(job), float(job["req_nodes"] or 1.0), (job["exclusive"] or 0.0) > 0
-        if _partition(job) != self.part.name:  # it may run elsewhere: here it takes what there is at most
+        # the job may run in another partition: in this one it takes at most what there is
+        if _partition(job) != self.part.name:
             procs, count = min(procs, float(self.cpus.sum())), min(count, float(len(self.cpus)))
         count = max(int(count), math.ceil(procs / float(self.cpus.max())))
         each = np.full(len(self.cpus), math.ceil(procs / count)) if not whole else self.cpus

@@ -53,7 +53,7 @@ class MachineWatch:
         return not self.settings["machine"]
 
     def known(self, scheduler: Any, now: float) -> dict[str, Any]:
-        """Return what the store should keep: capture time (epoch seconds; None: not yet), trouble, shares."""
+        """Return what the store should record: capture time (epoch seconds; None: not yet), trouble, shares."""
         used = self.shares(scheduler, now)
         at = self.captured_at if math.isfinite(self.captured_at) else None
         return {"machine": {"at": at, "trouble": self.trouble}} | ({} if used is None else {"shares": used})
@@ -74,7 +74,7 @@ class MachineWatch:
             if digest == self._digest and 0 <= now - self._whole_at < WHOLE_EVERY_S:
                 return False
             fresh = in_service(scheduler.machine())
-            make_site(fresh)  # finds what the simulation does not model now, and not at each prediction
+            make_site(fresh)  # list now what the simulation does not model, not at each prediction
         except BatchcastError as error:
             self.trouble = error.message
             return False
