@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`actual`: perfect knowledge. `actual`: the true run times, so it is not a predictor that a site can use.
-"""
+"""`actual`: perfect knowledge. `actual`: the true run times, so it is not a predictor that a site can use."""
 
 from __future__ import annotations
 
