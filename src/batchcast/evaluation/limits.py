@@ -236,8 +236,8 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
             f"{thumb[KILLED]:.1f} of 1,000 jobs early, also within the accepted {1000.0 * risk:g}."
         )
     return (
-        f"Suggested limits request {own_unused - advice_unused:,.0f} core-hours less than the users' limits ({saved:.0%} "
-        f"of the unused core-hours{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, {risk_words}.{plain}"
+        f"Suggested limits request {own_unused - advice_unused:,.0f} core-hours less than the users' limits "
+        f"({saved:.0%} of the unused core-hours{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, {risk_words}.{plain}"
     )
 
 
