@@ -237,7 +237,8 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
         )
     return (
         f"Suggested limits request {own_unused - advice_unused:,.0f} core-hours less than the users' limits "
-        f"({saved:.0%} of the unused core-hours{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, {risk_words}.{plain}"
+        f"({saved:.0%} of the unused core-hours{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, "
+        f"{risk_words}.{plain}"
     )
 
 
