@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..document import plain
 from ..errors import BatchcastError, InputError
 from ..events.event import Event
 from ..events.state import SystemState
@@ -119,7 +120,7 @@ def _write(path: Path, held: Mapping[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as beside:
-            beside.write_text(json.dumps(held), encoding="utf-8")
+            beside.write_text(json.dumps(held, default=plain), encoding="utf-8")
     except OSError as error:
         raise BatchcastError(f"{path}: cannot be written: {error.strerror}", hint="another place after -o") from error
 

@@ -162,6 +162,6 @@ def test_ibl_skips_the_same_waits_as_the_count_for_people():
     assert (spoiled.tolist(), outages) == ([False, True, False, False, False], 1)
     assert list(irregular_waits(log).values()) == [1, 1, 1, 1]
     method = Ibl(search=False)
-    replay(log, {"ibl": method})
+    replay(log, {"ibl": method}, total=64.0)
     assert method.learned == [0]
     assert method.wait[0] == 0.0

@@ -147,7 +147,7 @@ def test_without_enough_groups_nothing_is_called_best() -> None:
     assert rows["last_2"]["differences"]["mae_s"].verdict == "unknown"
     assert np.isnan(rows["last_2"]["differences"]["mae_s"].low)
     assert "would shorten" not in first_screen(evaluation).headline
-    assert "20 are needed" in difference_blocks(list(rows.values()), (("mae_s", "mean error", "seconds"),), [])[0].note
+    assert "20 are needed" in difference_blocks(list(rows.values()), FORECAST, [])[0].note
 
 
 def test_where_no_policy_stands_clear_no_gain_is_stated() -> None:

@@ -138,7 +138,7 @@ def test_the_limits_are_told_from_the_record() -> None:
     evaluation = found(GOOD)
     words = limits_used(evaluation.trace, evaluation.scores.scored, "req")
     assert "Half of the jobs use less than 10 % of their time limit" in words
-    assert "90.0 % of 1 requested by time limits" in text(evaluation)
+    assert "90.0 % of the 1 requested" in text(evaluation)
 
 
 @pytest.mark.parametrize("ratio", [4.8, 0.2])

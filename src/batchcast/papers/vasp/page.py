@@ -112,17 +112,18 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
         for row in rows
         if "against" in row
     ]  # fmt: skip
+    by_method = {str(row["predictor"]): apa for row in rows if (apa := Difference.of(row, "apa")) is not None}
+    groups = next(iter(by_method.values())).groups or 0
     note = (
-        f"Intervals of 90 % over {first['apa_groups']:,} groups of {first['groups_of']}, in the split itself, not "
-        "resampled: level is to say that these runs cannot tell the two apart."
+        f"Intervals of 90 % over {groups:,} groups of {first['groups_of']}, in the split itself, not resampled. "
+        "Level: these runs cannot tell the two apart."
     )
-    if first["apa_groups"] < LEAST_GROUPS:
-        note = f"No interval: {first['apa_groups']} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
+    if groups < LEAST_GROUPS:
+        note = f"No interval: {groups} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
     decided = "; ".join(
-        f"{shown_name(str(row['predictor']))} {100 * row['apa_largest_share']:.0f} %, without it "
-        f"{row['apa_without_largest']:+.3f}"
-        for row in rows
-        if row.get("apa_largest_share", 0.0) > DECIDES
+        f"{shown_name(method)} {100 * apa.largest_share:.0f} %, without it {apa.without_largest:+.3f}"
+        for method, apa in by_method.items()
+        if apa.largest_share > DECIDES
     )
     note += f" One group owns so much of the sum of absolute differences in apa: {decided}." if decided else ""
     return [Table(f"What is real · {words}", columns, shown, note)]
