@@ -3,6 +3,9 @@ shows no names."""
 
 from __future__ import annotations
 
+import http.client
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from sqlalchemy import insert
 
 from batchcast.service.answers.disclosure import Site, Viewer
 from batchcast.service.answers.who_pays import who_pays
+from batchcast.service.http.server import Server
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, planned
 from batchcast.store.database import Store
@@ -20,7 +24,9 @@ from batchcast.store.schema import jobs
 SETTINGS = load({"plan": "order", "plan_age_s": 86400.0}, {})
 
 
-def site_of(place: Path, ordered: bool = True, private: bool = False, procs: float = 4.0) -> Site:
+def site_of(
+    place: Path, ordered: bool = True, private: bool = False, procs: float = 4.0, begin: float = 1000.0
+) -> Site:
     """Every hour three one-hour jobs of `long`, then three five-minute jobs of `short`, on a machine of four
     processors."""
     store = Store(str(place / "s.db"), create=True)
@@ -28,11 +34,11 @@ def site_of(place: Path, ordered: bool = True, private: bool = False, procs: flo
         clock_jobs.write_meta(connection, "c", total_procs=procs)
         if ordered:
             planned.write_order(
-                connection, "c", {"0": Standing(7, 0)}, [Step("0", 0.0, "sets", 0, 7, "its place")], 500.0
+                connection, "c", {"0": Standing(7, 0)}, [Step("0", 0.0, "sets", 0, 7, "its place")], begin - 500.0
             )
         for k in range(240):
             name, run = ("long", 5400.0) if k % 6 < 3 else ("short", 300.0)
-            submit = 1000.0 + k // 6 * 3600.0 + k % 6
+            submit = begin + k // 6 * 3600.0 + k % 6
             values = {"cluster": "c", "job_id": str(k), "submit_time": submit, "first_seen": submit, "open": 0}
             more = {"user_id": name, "account": f"of_{name}", "partition_id": "main", "req_procs": 3.0}
             more |= {"req_time": 2.0 * run, "state": "completed", "status": "completed"}
@@ -41,6 +47,15 @@ def site_of(place: Path, ordered: bool = True, private: bool = False, procs: flo
             )
     store.close()
     return Site(Reader(str(place / "s.db")), "c", {"total_procs": procs}, private, SETTINGS, Viewer(None), 1e12)
+
+
+def get(server: Server, target: str) -> str:
+    """Return what the service answers on its socket."""
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(server.address))
+    connection.request("GET", target)
+    return connection.getresponse().read().decode()
 
 
 def test_short_jobs_gain_and_long_ones_pay(tmp_path: Path) -> None:
@@ -67,11 +82,16 @@ def test_accuracy_prints_the_table_and_the_page_for_operators_has_it(
     from batchcast.cli.users.accuracy import _print_who_pays
     from batchcast.service.page.cluster import operator_figures
 
-    site_of(tmp_path).reader.close()
+    now = time.time()
+    site_of(tmp_path, begin=now - 2 * 86_400.0).reader.close()
     there = SETTINGS.replaced(store=str(tmp_path / "s.db"), private="no")
-    rows = operator_figures(there, Viewer("root", sees_all=True), 200_000.0)["pays"]
+    rows = operator_figures(there, Viewer("root", sees_all=True), now)["pays"]
     assert {row["group"] for row in rows} == {"long", "short", "of_long", "of_short"}
-    assert not operator_figures(there.replaced(plan="limits"), Viewer("root", sees_all=True), 200_000.0)["pays"]
+    assert not operator_figures(there.replaced(plan="limits"), Viewer("root", sees_all=True), now)["pays"]
+    with Server(there, str(tmp_path / "api.sock"), lambda _: None) as server:
+        page = get(server, "/operators")
+    [short] = [row for row in rows if row["group"] == "short"]
+    assert f"{short['differences']['wait_s'].value / 60:,.1f}" in page
     _print_who_pays(rows)
     text = capsys.readouterr().out
     assert "BY ARRIVAL" in text
