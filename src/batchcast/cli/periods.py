@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoAnswer, UsageError
-from ..units import counted
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
 from .output import console, document, emit, progress, say
 
@@ -119,6 +118,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from ..metrics.schedule import ScheduleTotals
     from ..predict.protocol import named
     from ..simulation.periods import simulate_periods
+    from ..simulation.workload import left_out_words
     from ..trace.parquet import Answers, summed_notes
 
     periods, folder = opened(given)
@@ -143,7 +143,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                 if totals is None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
-    said = [f"{counted(count)} not simulated ({reason})" for reason, count in left_out.items() if count]
+    said = left_out_words(left_out)
     _print(
         "simulate",
         periods,

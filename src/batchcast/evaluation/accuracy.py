@@ -49,7 +49,7 @@ class Scores:
     `trains_from` after how many submissions a method first trains that never did;
     `planned` what planning with each of its quantiles would come to (run times alone);
     `against` is the method that the others are compared with, if any, `seed` for the intervals; memory is MiB per
-    `per`.
+    `per`. `whole` are the forecasts of all jobs by one method, if `score` was asked to keep them.
     """
 
     trace: Trace
@@ -68,6 +68,7 @@ class Scores:
     against: str = ""
     seed: int = 0
     per: str = ""
+    whole: Forecasts | None = None
     _drawn: list[Keys] = field(default_factory=list, init=False, compare=False)
 
     def held_against(self, method: str | None) -> Scores:
@@ -92,6 +93,7 @@ def score(
     mask: np.ndarray | None = None,
     seed: int = 0,
     target: str = RUN_TIME_TARGET,
+    whole_of: str = "",
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
     """Replay a log once on the recorded clock and collect every predictor's prediction at each scored submission.
@@ -100,28 +102,14 @@ def score(
     from the whole trace, `mask` (n,) says which jobs are scored (default: all). They are compared with `recent_mean`,
     else with the request, else with the first method (`Scores.held_against` sets another); the same seed gives the same
     intervals. `target` is `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view.
-    `tick(done)` is called now and then with the number of submissions so far.
+    `whole_of` names the method whose predictions of all jobs, scored or not, are added as `Scores.whole`. `tick(done)`
+    is called now and then with the number of submissions so far.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
     ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
     >>> [r["mae_s"] for r in figures(score(trace, ["requested", "last_2"]))]
     [51.0, 25.5]
     """
-    return score_and_forecasts(trace, methods, protocol, procs, mask, seed, target, tick)[0]
-
-
-def score_and_forecasts(
-    trace: Trace,
-    methods: Sequence[str] | Mapping[str, Maker],
-    protocol: str = "honest",
-    procs: str = "req",
-    mask: np.ndarray | None = None,
-    seed: int = 0,
-    target: str = RUN_TIME_TARGET,
-    tick: Callable[[int], None] | None = None,
-) -> tuple[Scores, dict[str, Forecasts]]:
-    """Return `score`, and the predictions of all jobs, scored or not, by each method that predicts a log in one
-    call."""
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     log, wanted = trace, target_of(trace, target)
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
@@ -130,8 +118,7 @@ def score_and_forecasts(
     timed = {spec: Timed(wanted.wrap(predictor(spec, trace, total, seed, makers)), perf_counter) for spec in specs}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
     points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
-    whole = {spec: method.answer for spec, method in timed.items() if isinstance(method.answer, Forecasts)}
-    scores = Scores(
+    return Scores(
         trace=trace,
         protocol=protocol,
         procs=procs,
@@ -150,8 +137,8 @@ def score_and_forecasts(
         against=reference_of(specs, None, RUN_TIME),
         seed=seed,
         per=wanted.per,
+        whole=timed[whole_of].answer if whole_of in timed else None,
     )
-    return scores, whole
 
 
 def _trains_from(method: Any) -> int:

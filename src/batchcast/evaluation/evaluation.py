@@ -28,7 +28,7 @@ from ..simulation.simulate import LOOPS
 from ..table import Trace, check_log
 from ..table.result import Picture, Result, by_column
 from ..units import counted
-from .accuracy import Scores, error_pictures, figures, score_and_forecasts
+from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences, wait_intervals
 from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
@@ -348,12 +348,13 @@ def evaluate(
                 model, trace, inside, learned = found
 
     def predict(tick: Callable[[int], None]) -> tuple[Scores, Limits | None]:
-        scores, whole = score_and_forecasts(trace, methods, protocol, procs, inside, seed, tick=tick)
-        if protocol != "honest":
-            return scores, None
         # The suggested limits calibrate the predictions of `kernel`, so the log is not replayed once more for them.
-        answers = whole.get("kernel") if methods.get("kernel") == "kernel" else None
-        return scores, latest_limits(trace, inside, procs=procs, answers=answers)
+        kernel = "kernel" if protocol == "honest" and methods.get("kernel") == "kernel" else ""
+        scores = score(
+            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, whole_of=kernel, tick=tick
+        )
+        limits = latest_limits(trace, inside, procs=procs, answers=scores.whole) if protocol == "honest" else None
+        return replace(scores, whole=None), limits
 
     tasks: list[Task[Any]] = [Task("Predicting run times, advising limits", len(trace), predict)]
     if waits:
@@ -401,7 +402,7 @@ def _with_schedules(
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"],
                                      workers=workers)  # fmt: skip
-    return replace(forecasts, outcomes=outcomes, validity=checked, notes=_notes(outcomes[0].schedule),
+    return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
                    differences=differences, other=model.other, settings=settings)  # fmt: skip
 
 
@@ -438,11 +439,6 @@ NO_MACHINE = (
 def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> Outcome:
     measured = schedule.measures(inside[schedule.rows])
     return Outcome(policy, spec, schedule, {**measured, "kernel_s": schedule.kernel_s})
-
-
-def _notes(schedule: Schedule) -> list[str]:
-    left = [f"{counted(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
-    return [*left, *schedule.notes]
 
 
 @contextmanager

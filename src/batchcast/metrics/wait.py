@@ -15,8 +15,10 @@ import numpy as np
 from .measure import Measure
 
 COMPARED = (
-    Measure("mean_abs_error_s", "seconds", "mean error"),
-    Measure("crps_log", "number", "CRPS"),
+    Measure("mean_abs_error_s", "seconds", "mean error", meaning="mean absolute error of the likely wait"),
+    Measure(
+        "crps_log", "number", "CRPS", meaning="continuous ranked probability score of log(1 + wait); lower is better"
+    ),
 )
 """The measures in which wait predictions are compared, each the mean of one value per job."""
 LEAST_JOBS = 5

@@ -18,7 +18,7 @@ from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
 from ..predict.protocol import named as named
 from ..report import figures
-from .blocks import Block, Figure, Table, TableColumn
+from .blocks import Block, Figure, Table, TableColumn, measure_columns
 from .difference import groups_in, interval_words
 from .figures import span
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     TableColumn("predictor", "predictor"),
     TableColumn("jobs", "jobs", "count", "selected jobs that ran"),
-    *(TableColumn(m.name, m.heading or m.title, m.unit, m.meaning, more=m.table == "more") for m in FORECAST),
+    *measure_columns(FORECAST),
     TableColumn(
         "coverage_90", "within 90 % bound", "share", "jobs that ended within the 90 % bound of their prediction"
     ),
@@ -175,8 +175,7 @@ def _words(settings: Mapping[str, Any], keys: Sequence[str]) -> str:
 DEFAULT = "kernel"
 PLANNED_COLUMNS = (
     TableColumn("level", "planned with", "text", "the quantile of the prediction that the scheduler would use"),
-    TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
-    TableColumn("underestimate_rate", "too low", "share", "jobs that ran longer than planned"),
+    *measure_columns(each for each in FORECAST if each.name in ("mae_s", "underestimate_rate")),
 )
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..units import format_memory, span
+
+if TYPE_CHECKING:
+    from ..metrics.measure import Measure
 
 Kind = Literal["text", "difference", "count", "seconds", "memory", "share", "number", "ratio"]
 Tone = Literal["good", "note", "warning"]
@@ -45,6 +48,12 @@ class TableColumn:
     kind: Kind = "text"
     meaning: str = ""
     more: bool = False
+
+
+def measure_columns(measures: Iterable[Measure], *, on_page: bool = False) -> list[TableColumn]:
+    """Return a column for each measure, under its heading in the terminal's tables or its title on pages."""
+    return [TableColumn(m.name, m.title if on_page or not m.heading else m.heading, m.unit, m.meaning,
+                        more=m.table == "more" and not on_page) for m in measures]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

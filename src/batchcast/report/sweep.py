@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from ..metrics.measure import OverReplicates
 from ..metrics.paired import DECIDES, Difference
+from ..metrics.schedule import SCHEDULE
 from ..units import counted
-from .blocks import Block, Table, TableColumn
+from .blocks import Block, Table, TableColumn, measure_columns
 from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
@@ -40,6 +42,7 @@ _RATIOS = (
     TableColumn("p99_wait_s", "p99 over", "difference"),
     TableColumn("max_wait_s", "max over", "difference"),
 )
+SHOWN = {"mean_wait_s", "p99_wait_s", "max_wait_s", "mean_bounded_slowdown", "utilization"}
 _BEHIND = "Behind each mean the 5th to 95th percentile over the replicates, paired"
 
 
@@ -55,12 +58,8 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     plain = [
         *naming,
         TableColumn("replicates", "replicates", "count"),
-        TableColumn("mean_bounded_slowdown", "mean bounded slowdown", "number"),
         TableColumn("geometric_mean_bounded_slowdown", "geometric mean", "number"),
-        TableColumn("mean_wait_s", "mean wait", "seconds"),
-        TableColumn("p99_wait_s", "p99", "seconds"),
-        TableColumn("max_wait_s", "max", "seconds"),
-        TableColumn("utilization", "util.", "share"),
+        *measure_columns(replace(each, table="always") for each in SCHEDULE if each.name in SHOWN),
         TableColumn("on", "frontier"),
     ]
     blocks: list[Block] = [

@@ -15,16 +15,17 @@ from typing import Any
 
 from ..errors import BatchcastError
 from ..metrics.schedule import SCHEDULE
+from ..metrics.wait import COMPARED
 from ..trace.whole_file import whole_file
 from ..units import counted
 from .accuracy import COLUMNS as FORECASTS
-from .blocks import Table, TableColumn
+from .blocks import Table, TableColumn, measure_columns
 from .difference import named_row
 
 COLUMNS = (
     TableColumn("policy", "policy"),
     TableColumn("predictor", "planned with"),
-    *(TableColumn(m.name, m.heading or m.title, m.unit, more=m.table == "more") for m in SCHEDULE if m.table),
+    *measure_columns(each for each in SCHEDULE if each.table),
     TableColumn("corrections", "corrections", "count", more=True),
 )
 
@@ -108,10 +109,10 @@ WAIT_COLUMNS = (
     TableColumn("predictor", "predictor"),
     TableColumn("jobs", "jobs", "count", "jobs scored"),
     TableColumn("median_abs_error_s", "median error", "seconds"),
-    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the likely wait"),
+    *measure_columns(COMPARED[:1]),
     TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
     TableColumn("interval_90", "90 % coverage", "share", "waits between the 5 % and 95 % quantiles"),
-    TableColumn("crps_log", "CRPS", "number", "continuous ranked probability score of log(1 + wait); lower is better"),
+    *measure_columns(COMPARED[1:]),
     *(
         replace(column, more=True)
         for column in (

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..evaluation.wait import crps_of, quick_score, transforms
 from ..events.recorded import Forecasts
-from ..metrics.wait import bin_of, error_by_range, identified_curve, reliability
+from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
 from ..report import figures
-from .blocks import Block, Figure, Section, Table, TableColumn
+from .blocks import Block, Figure, Section, Table, TableColumn, measure_columns
 from .figures import span
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
@@ -194,9 +194,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
         *(TableColumn(name, name), TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count")),
         *(TableColumn("median_wait_s", "median wait", "seconds"), TableColumn("mae_s", "mean error", "seconds")),
         TableColumn("median_ae_s", "median error", "seconds"),
-        TableColumn(
-            "crps_log", "CRPS", "number", "continuous ranked probability score of log(1 + wait); lower is better"
-        ),
+        *measure_columns(COMPARED[1:]),
         TableColumn("interval_80", "80 % coverage", "share", "waits between the 10 % and 90 % quantiles"),
     )
     left_out = len(names) - len(largest)

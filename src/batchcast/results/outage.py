@@ -21,6 +21,7 @@ from ..processes import in_processes
 from ..simulation.on_nodes import simulate_on
 from ..simulation.outage import HOUR_S, WEEK_S, Outage
 from ..simulation.schedule import Schedule
+from ..simulation.workload import left_out_words
 from ..table import Trace
 from ..table.result import Picture, Rows
 from ..trace.select import format_date, zone
@@ -125,7 +126,7 @@ def outage(
     rows = _rows(part, now, held, starts, procs)
     groups = by_group(part, now, held[0], np.ones(len(part), bool), procs)
     asked, others = rows[0], sorted(rows[1:], key=lambda row: float(row["delayed_hours"]))
-    notes = [f"{counted(n)} not simulated ({why})" for why, n in now.left_out.items() if n]
+    notes = left_out_words(now.left_out)
     if cut := len(week) - len(starts):
         notes.append(f"{counted(cut, 'start')} of that week left out, because the log ends within two days after it")
     if planned.start + planned.length + TAIL_S > last:

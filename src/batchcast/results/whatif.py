@@ -32,7 +32,7 @@ from ..simulation.schedule import Schedule
 from ..table import Trace, check_log
 from ..table.result import Picture, Rows
 from ..trace.machine_files import open_machine
-from ..units import counted, parse_duration, parse_share
+from ..units import parse_duration, parse_share
 
 BY = ("user_id", "account", "qos", "partition_id")
 LEAST = 20
@@ -278,8 +278,7 @@ class Variants:
             trace, schedules[NOW], mask, procs=procs, modelled=MODELLED_ON_NODES,
             policy=MADE_FROM_LOG.get(now.name, "slurm"),
         )  # fmt: skip
-        notes = [f"{counted(n)} not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
-        notes += [*schedules[NOW].notes, *(memory_note(k, plan, schedules[k].rows) for k, plan in placed.items())]
+        notes = [*schedules[NOW].remarks, *(memory_note(k, plan, schedules[k].rows) for k, plan in placed.items())]
         return WhatIf(rows, groups, schedules, checked, notes)
 
 

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..metrics.schedule import measures
 from ..table.result import Picture, Result
 from ..table.text import cell
+from .workload import left_out_words
 
 Intervals = list[tuple[int, int]]
 
@@ -83,6 +84,11 @@ class Schedule(Result):
             "waits": partial(plots.waits, {"simulated": self}),
             "gantt": partial(plots.gantt, self),
         }
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences on the jobs that were not simulated, and the notes."""
+        return [*left_out_words(self.left_out), *self.notes]
 
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
         """Return quality measures over all jobs, or over a boolean mask of the simulated jobs; keys as printed."""

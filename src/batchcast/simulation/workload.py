@@ -26,6 +26,15 @@ from ..units import counted, span
 WIDE = ("drop", "widen", "cut")
 
 
+def left_out_words(left_out: Mapping[str, int]) -> list[str]:
+    """Return a sentence on each reason why jobs were not simulated.
+
+    >>> left_out_words({"no run time": 0, "no processors": 2})
+    ['2 jobs not simulated (no processors)']
+    """
+    return [f"{counted(count)} not simulated ({reason})" for reason, count in left_out.items() if count]
+
+
 def no_job(left_out: Mapping[str, int]) -> NoAnswer:
     """Return the error for a log of which no job can be simulated, with the reasons and their counts.
 
@@ -33,7 +42,7 @@ def no_job(left_out: Mapping[str, int]) -> NoAnswer:
     no job to simulate: 2 jobs not simulated (no processors)
       try: `batchcast info LOG` shows which fields the log knows
     """
-    why = "; ".join(f"{counted(count)} not simulated ({reason})" for reason, count in left_out.items() if count)
+    why = "; ".join(left_out_words(left_out))
     return NoAnswer(f"no job to simulate: {why or 'the log has none'}",
                     hint="`batchcast info LOG` shows which fields the log knows")  # fmt: skip
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...units import counted
 from ..grammar import verb
 from ..options import (
     Log,
@@ -130,7 +129,7 @@ def command(**given: Any) -> None:
         results = [{**row, **more[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["schedule_file"]:
         _write(given["schedule_file"], first, log, given["schedule_format"])
-    notes = [*_left_out(first), *first.notes]
+    notes = first.remarks
     kill = any(policy.kill for policy in plan.policies.values())
     limits = schedules.get("slurm, requested") if not (changed or order) else None
     checked = judge(today, log.trace, mask, limits, kill=kill)
@@ -216,10 +215,6 @@ def _queue(order: Ordering | None) -> QueuePlan | None:
     from ...simulation.on_nodes import QueuePlan
 
     return QueuePlan(order=order) if order else None
-
-
-def _left_out(schedule: Schedule) -> list[str]:
-    return [f"{counted(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:

@@ -26,7 +26,6 @@ from ...store.database import Store
 from ...store.history import to_trace
 from ...store.reader import Reader, Row
 from ...table import Trace
-from ...units import counted
 from ..settings import Settings
 from .terms import method_of, order_time, planned_time, terms_of
 
@@ -178,8 +177,7 @@ def simulated(
     for arm in list(schedules)[1:]:
         groups = by_group(trace, schedules[NOW], schedules[arm], everybody, bursts=burst, seed=seed)
         rows += [{"part": "group", "policy": arm, **group} for group in groups]
-    left = [f"{counted(n)} not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
-    return rows, judged_on(machine, trace, schedules[NOW], None), [*left, *schedules[NOW].notes]
+    return rows, judged_on(machine, trace, schedules[NOW], None), schedules[NOW].remarks
 
 
 def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
