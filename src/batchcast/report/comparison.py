@@ -63,7 +63,7 @@ def verdict(comparison: Comparison, level: float) -> Callout:
     """Return whether the two reports are comparable, and how many schedules changed by more than a few bursts
     explain."""
     if comparison.unlike:
-        text = f"{'; '.join(comparison.unlike)}. The differences below mix that with whatever else changed."
+        text = f"{'; '.join(comparison.unlike)}. The differences below include the effect of this."
         return Callout(text, "warning", "Not like for like:")
     schedules = comparison.part("schedule")
     changes = (change for row in comparison.rows for change in row.get("differences", {}).values())
@@ -76,8 +76,8 @@ def verdict(comparison: Comparison, level: float) -> Callout:
     if known:
         beyond = [change for change in known if change.verdict in ("ahead", "behind")]
         text += (
-            f" {len(beyond)} of {len(known)} schedules differ in mean wait by more than the {100 * level:g} % interval "
-            "puts down to a few bursts."
+            f" In {len(beyond)} of {len(known)} schedules the change of the mean wait is larger than its "
+            f"{100 * level:g} % interval explains by chance."
         )
     return Callout(text, "good", "Like for like:")
 
@@ -189,8 +189,14 @@ def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
     settings = [settings_table(comparison)] if comparison.part("setting") else []
     sections = [Section("In short", [*short, *only_words(comparison), *settings])]
     for part, heading, table, what, reads in (
-        ("forecast", "Forecasts", forecast_table, "absolute error", "above zero more forecasts of B come so near."),
-        ("schedule", "Simulated schedules", schedule_table, "wait", "above zero more jobs wait at most so long in B."),
+        (
+            "forecast",
+            "Predictions",
+            forecast_table,
+            "absolute error",
+            "above zero, B has more predictions with an error up to this value.",
+        ),
+        ("schedule", "Simulated schedules", schedule_table, "wait", "above zero, more jobs wait up to this time in B."),
     ):
         if rows := comparison.part(part):
             named_table = replace(table(rows, level), caption="A, B and the change, B - A")
@@ -217,7 +223,7 @@ def _change_cards(changes: Mapping[str, Difference], part: str, title: str, leve
     clear = {name: one for name, one in changes.items() if one.verdict in ("ahead", "behind")}
     known = [one for one in changes.values() if one.verdict != "unknown"]
     count = f"{len(clear)} of {len(known)}" if known else "unknown"
-    note = f"changed in {title}, clear of chance" if known else f"no intervals of {title}: see the table's note"
+    note = f"changed in {title} beyond its interval" if known else f"no intervals of {title}: see the table's note"
     name, largest = max((clear or changes).items(), key=lambda item: abs(item[1].value))
     ends = f"{figures.signed(largest.low)} to {figures.signed(largest.high)}"
     reach = f", {100 * level:g} % interval {ends}" if largest.has_interval else ""

@@ -33,7 +33,7 @@ _COST = (
     TableColumn("tasks", "tasks", "count"),
     TableColumn("done", "done", "count"),
     TableColumn("to_do", "to do", "count"),
-    TableColumn("task_s", "s a task", "number"),
+    TableColumn("task_s", "s per task", "number"),
     TableColumn("core_hours", "core hours", "number"),
     TableColumn("wall_s", "on the workers", "seconds"),
 )
@@ -43,13 +43,14 @@ _RATIOS = (
     TableColumn("max_wait_s", "max over", "difference"),
 )
 SHOWN = {"mean_wait_s", "p99_wait_s", "max_wait_s", "mean_bounded_slowdown", "utilization"}
-_BEHIND = "Behind each mean the 5th to 95th percentile over the replicates, paired"
+_BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
 
 
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
     """Return the table that `--dry-run` prints."""
-    note = f"Seconds a task: {source}. The time is that of an even share, and no shorter than the longest task."
-    return Table(f"What is to be done, on {counted(workers, 'worker')}", _COST, rows, note)
+    note = f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least that of the "
+    "longest task."
+    return Table(f"Tasks and their cost, on {counted(workers, 'worker')}", _COST, rows, note)
 
 
 def study_tables(rows: Sequence[Row]) -> list[Block]:
@@ -64,11 +65,11 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     ]
     blocks: list[Block] = [
         Table(
-            "Means over the replicates (of the log itself where there are none); bounded slowdown, tau = 10 s",
+            "Means over the replicates (without replicates: of the log itself); bounded slowdown, tau = 10 s",
             plain,
             [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
-            "Frontier: no other plan of the log that can be had (perfect knowledge cannot) has a smaller mean bounded"
-            " slowdown and a smaller longest wait.",
+            "Frontier: no other plan (except perfect knowledge) has both a smaller mean bounded slowdown and a smaller"
+            " longest wait.",
         )
     ]
     against = next((row["against"] for row in rows if row.get("against")), None)
@@ -96,8 +97,8 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
     cells = [{**_cells(row), "jobs": _paired(row), "users": interval(row["users_longer"], "{:.2f}")} for row in rows]
     note = (
         f"{_BEHIND}; on the log itself the 90 % interval"
-        " over groups of one user's submissions of one week. Users: of those with 50 jobs or more the share that waits"
-        " longer by more than a tenth."
+        " over groups of one user's submissions of one week. Users: share of the users with 50 jobs or more that wait longer"
+        " by more than a tenth."
     )
     return Table(f"Against {plan_named(against)}", columns, cells, note)
 
@@ -116,7 +117,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
         TableColumn("slowdown", "bounded slowdown more", "difference"),
         *_RATIOS,
     ]
-    note = "The plan without the word less, or over, the plan with it: above 0, above 1 where the word helps."
+    note = "The plan without the word less, or over, the plan with it: above 0, or above 1, if the word helps."
     caption = "Ablation: pairs of plans that differ by one word"
     return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
 

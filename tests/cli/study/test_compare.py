@@ -175,7 +175,7 @@ def test_the_page_says_the_verdict_first_and_draws_what_changed(tmp_path: Path) 
     assert "Not like for like" in short
     assert "the loop differs: closed against open" in short
     assert "Settings that differ" in short
-    assert [part.partition("<")[0] for part in parts] == ["Forecasts", "Simulated schedules", "Provenance"]
+    assert [part.partition("<")[0] for part in parts] == ["Predictions", "Simulated schedules", "Provenance"]
     row = next(r for r in rows(tmp_path, "a", "b")["schedule"] if r["predictor"] == "last_2")
     assert row["differences"]["mean_wait_s"]
     assert "Differences in mean wait" in parts[1]

@@ -268,7 +268,7 @@ def _prediction_tile(evaluation: Evaluation) -> Tile:
     return Tile(
         "Run-time prediction error",
         span(least["mae_s"]),
-        f"mean error of the {method_words(least['predictor'])}{beside}",
+        f"on average with the {method_words(least['predictor'])}{beside}",
     )
 
 

@@ -135,12 +135,13 @@ def bar_chart(screen: FirstScreen) -> BarChart:
     rows = []
     for bar in screen.bars:
         change = "" if bar.change_s != bar.change_s else f" ({'+' if bar.change_s > 0 else ''}{span(bar.change_s)})"
-        interval = f", 90 % {span(bar.low_s)} to {span(bar.high_s)}" if bar.low_s == bar.low_s else ""
+        interval = f"; 90 %: {span(bar.low_s)} to {span(bar.high_s)}" if bar.low_s == bar.low_s else ""
         rows.append(BarRow(bar.label, bar.method, bar.value_s, f"{span(bar.value_s)}{change}{interval}",
                            bar.low_s, bar.high_s))  # fmt: skip
     title = "Simulated mean wait" if screen.measure == "mean wait" else "Mean error of predicted run times"
     based = f" ({screen.based_on})" if screen.based_on else ""
-    return BarChart(f"{title}{based}", rows)
+    caption = "Error bars: 90 % intervals of the difference to the first bar." if len(rows) > 1 else ""
+    return BarChart(f"{title}{based}", rows, caption)
 
 
 def _limit_blocks(evaluation: Evaluation) -> list[Block]:
