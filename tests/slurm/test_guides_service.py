@@ -54,12 +54,13 @@ def test_scripts_tokens_prometheus_and_ondemand_are_connected_as_the_guide_says(
     root, port = tmp_path / "root", _free_ports(1)[0]
     for folder in ("etc/systemd/system", "etc/ood/config/apps/dashboard/initializers", "etc/ood/config/ondemand.d"):
         (root / folder).mkdir(parents=True)
-    shell.words |= below(root) | {
+    shell.words |= {
         "contrib/": f"{ROOT}/contrib/",
         "/run/batchcast/api.sock": str(tmp_path / "api.sock"),
         "127.0.0.1:8642": f"127.0.0.1:{port}",
         "create ada": "create root",
         "714fe363": "$(batchcast site token list | awk 'END { print $1 }')",
+        **below(root),
     }
     follower.start()
     lab.wait(follower.has_looked, "a cycle", PATIENCE)
