@@ -312,8 +312,8 @@ class _Table:
         if not np.isnan(used).all():
             columns["used_mem_kib"] = used
         measured = {
-            "used_gpus": records.gpus.of(ids.tolist()),
-            "used_gpu_mem_kib": records.gpus.memory_of(ids.tolist()),
+            "used_gpus": records.peaks.busy_gpus(ids.tolist()),
+            "used_gpu_mem_kib": records.peaks.gpu_memory(ids.tolist()),
         }
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
         outgrown = _ran_out(columns, records.peaks.outgrown(ids.tolist()))

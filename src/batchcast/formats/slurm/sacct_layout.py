@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ...units import parse_memory
 from ..memory import STEP_FIELDS, Peak, outgrew, peak
+from .resources import parse_tres
 from .sacct_forms import Taken, check_of, may_hold_delimiters, take_apart
 
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
@@ -143,10 +146,11 @@ def cells_of(line: str, delimiter: str) -> list[str] | None:
 
 _PLACES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes", "AllocTRES", "State")}
 _MEASURED = ("maxrss", "tresusageinmax", "tresusageintot")
+_PERCENT = re.compile(r"\d+(\.\d*)?")
 
 
 class StepPeaks:
-    """The peak memory of each record over the rows of its steps.
+    """The peak memory of each record over the rows of its steps, and the GPUs that its steps kept busy.
 
     Several records can have the same id: runs of a requeued job, jobs of several clusters, or a reused id. A step
     belongs to the last record before it with its id. If a step comes before all records with its id (in a sorted file),
@@ -158,6 +162,9 @@ class StepPeaks:
     >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
     >>> peaks.of(["7", "8"], np.array([2.0, 1.0])).tolist(), peaks.zeros
     ([24.0, nan], 1)
+    >>> peaks.take(Layout.of("JobID|Submit|TRESUsageInTot"), [["9", "9.0"], ["", ""], ["", "gres/gpuutil=160,mem=1G"]])
+    >>> peaks.busy_gpus(["9", "8"]).tolist(), peaks.gpu_memory(["9"]).tolist()
+    ([1.6, nan], [nan])
     """
 
     def __init__(self) -> None:
@@ -166,6 +173,8 @@ class StepPeaks:
         self._before_any: set[str] = set()
         self._most: dict[Key, float] = {}
         self._outgrown: set[Key] = set()
+        self._busy: dict[Key, float] = {}
+        self._gpu_memory: dict[Key, float] = {}
 
     def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
         """Read rows of one layout in the order of the file, jobs and steps."""
@@ -180,17 +189,29 @@ class StepPeaks:
             if not any(texts):
                 continue
             row = {name: columns[place][k] for place, name in names}
+            count = self._records.get(name, 0)
+            key = _key(name, count)
             step_peak: Peak = peak([row])
             self.zeros += step_peak.zeros
             self.bad += step_peak.bad
+            has_gpus = "gres/gpu" in row.get("TRESUsageInTot", "")
+            if has_gpus:
+                self._take_gpus(key, row["TRESUsageInTot"])
             if step_peak.node_kib == step_peak.node_kib:
-                count = self._records.get(name, 0)
-                if not count:
-                    self._before_any.add(name)
-                key = _key(name, count)
                 self._most[key] = max(step_peak.node_kib, self._most.get(key, 0.0))
                 if dot and outgrew(row):
                     self._outgrown.add(key)
+            elif not has_gpus:
+                continue
+            if not count:
+                self._before_any.add(name)
+
+    def _take_gpus(self, key: Key, text: str) -> None:
+        tres = parse_tres(text)
+        if _PERCENT.fullmatch(percent := tres.get("gres/gpuutil", "")):
+            self._busy[key] = max(float(percent) / 100.0, self._busy.get(key, 0.0))
+        if (memory := parse_memory(tres.get("gres/gpumem", ""))) >= 0:
+            self._gpu_memory[key] = max(memory, self._gpu_memory.get(key, 0.0))
 
     def of(self, ids: Sequence[object], nodes: np.ndarray) -> np.ndarray:
         """Return the peak memory of each job.
@@ -207,8 +228,21 @@ class StepPeaks:
         ndarray
             KiB of the whole job (peak of the busiest node times nodes), shape (n,). NaN if no step was measured.
         """
-        most = [math.nan if key is None else self._most.get(key, math.nan) for key in self._keys(ids)]
-        return np.array(most) * np.where(nodes > 0, nodes, 1.0)
+        return self._by_record(self._most, ids) * np.where(nodes > 0, nodes, 1.0)
+
+    def busy_gpus(self, ids: Sequence[object]) -> np.ndarray:
+        """Return the GPUs that each record kept busy, shape (n,); NaN if no step was measured.
+
+        This is `gres/gpuutil` of its busiest step (percent, summed over GPUs) / 100.
+        """
+        return self._by_record(self._busy, ids)
+
+    def gpu_memory(self, ids: Sequence[object]) -> np.ndarray:
+        """Return the GPU memory of the step that used most, KiB summed over GPUs, shape (n,); NaN if unknown."""
+        return self._by_record(self._gpu_memory, ids)
+
+    def _by_record(self, values: Mapping[Key, float], ids: Sequence[object]) -> np.ndarray:
+        return np.array([math.nan if key is None else values.get(key, math.nan) for key in self._keys(ids)])
 
     def outgrown(self, ids: Sequence[object]) -> np.ndarray:
         """Return which jobs had a step that was killed for its memory (`formats.memory.outgrew`), shape (n,)."""

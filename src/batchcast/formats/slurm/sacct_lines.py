@@ -4,18 +4,12 @@ compute from the steps how many GPUs a job kept busy."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from ...errors import input_error
 from ...job import is_slurm_state
-from ...units import parse_memory
 from ..chunks import Problems
-from .resources import parse_tres
 from .sacct_forms import MOST_PIECES, Taken
 from .sacct_layout import COMMAND, Layout, StepPeaks
 
@@ -29,7 +23,6 @@ UNDECIDED = "its text columns can be split in more than one way (`sacct -P --del
 Columns = list[Sequence[str]]
 Row = tuple[int, list[str]]
 """A repaired record: its line number and its fields."""
-_PERCENT = re.compile(r"\d+(\.\d*)?")
 
 
 class Records:
@@ -47,7 +40,6 @@ class Records:
         self._problems = problems
         self._first_mended = ""
         self.peaks = StepPeaks()
-        self.gpus = StepGpus()
         self._torn: list[tuple[int, str]] = []
         self._number = self._hopeless = 0
 
@@ -80,7 +72,6 @@ class Records:
         use.
         """
         self.peaks.take(layout, columns)
-        self.gpus.take(layout, columns)
         steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
         if not steps:
             return columns, numbers
@@ -253,58 +244,3 @@ def no_header(source: str, line: str) -> Exception:
         accepted="`sacct -P` (or --parsable2) with its header, that is, without -n",
         hint=COMMAND,
     )
-
-
-class StepGpus:
-    """The number of GPUs that each record kept busy: `gres/gpuutil` of its busiest step (percent, summed over GPUs) /
-    100. The second value is the GPU memory of the step that used most of it, KiB summed over GPUs (`gres/gpumem`).
-
-    A step belongs to the last record before it with its id, because runs of a requeued job share an id.
-
-    Examples
-    --------
-    >>> layout = Layout.of("JobID|Submit|TRESUsageInTot")
-    >>> gpus = StepGpus(); gpus.take(layout, [["7", "7.0", "8"], ["", "", ""], ["", "gres/gpuutil=160,mem=1G", ""]])
-    >>> gpus.of(["7", "8"]).tolist(), gpus.memory_of(["7", "8"]).tolist()
-    ([1.6, nan], [nan, nan])
-    """
-
-    def __init__(self) -> None:
-        self._records: Counter[str] = Counter()
-        self._busy: dict[tuple[str, int], float] = {}
-        self._memory: dict[tuple[str, int], float] = {}
-
-    def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
-        """Read rows of one layout in the order of the file, jobs and steps."""
-        used = layout.first("tresusageintot")
-        if used is None:
-            return
-        for job, text in zip(columns[layout.job], columns[used]):
-            number, is_step, _ = job.partition(".")
-            self._records[number] += not is_step
-            if "gres/gpu" not in text:
-                continue
-            tres, key = parse_tres(text), (number, self._records[number])
-            if _PERCENT.fullmatch(percent := tres.get("gres/gpuutil", "")):
-                self._busy[key] = max(float(percent) / 100.0, self._busy.get(key, 0.0))
-            if (memory := parse_memory(tres.get("gres/gpumem", ""))) >= 0:
-                self._memory[key] = max(memory, self._memory.get(key, 0.0))
-
-    def of(self, ids: Sequence[object]) -> np.ndarray:
-        """Return the busy GPUs of each record, shape (n,), by ids in the order of the file; NaN if no step was
-        measured.
-        """
-        return self._by_record(self._busy, ids)
-
-    def memory_of(self, ids: Sequence[object]) -> np.ndarray:
-        """Return the GPU memory of each record, KiB, shape (n,), by ids in the order of the file; NaN if unknown."""
-        return self._by_record(self._memory, ids)
-
-    def _by_record(self, values: Mapping[tuple[str, int], float], ids: Sequence[object]) -> np.ndarray:
-        """Return the value of each record, by the number of earlier records with its id."""
-        seen: Counter[str] = Counter()
-        found = []
-        for number in map(str, ids):
-            seen[number] += 1
-            found.append(values.get((number, seen[number]), math.nan))
-        return np.array(found)
