@@ -96,8 +96,8 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
     ]
     cells = [{**_cells(row), "jobs": _paired(row), "users": interval(row["users_longer"], "{:.2f}")} for row in rows]
     note = (
-        f"{_BEHIND}; on the log itself the 90 % interval over groups of one user's submissions of one week. Users: share "
-        "of the users with 50 jobs or more that wait longer by more than a tenth."
+        f"{_BEHIND}; on the log itself the 90 % interval over groups of one user's submissions of one week. Users: the "
+        "share of users with 50 jobs or more that wait longer by more than a tenth."
     )
     return Table(f"Against {plan_named(against)}", columns, cells, note)
 
