@@ -743,7 +743,7 @@ BOUNDS = "kernel", "calibrated"
 FIRST_JOBS = {
     OPERATOR: "--procs-total 32", MIT: f"--map {MIT[:-7]}.map.toml --procs-total peak", THETA: "", GWU: "",
 }  # fmt: skip
-CONTROL = "--load 2 --arms none,order-limits,order,both-limits,both --against none,order-limits,both-limits"
+ARMS = "--arms none,order-limits,order,both-limits,both --against none,order-limits,both-limits"
 ON_LOGS = (KTH, SP2, DS, THETA, BLUE, CTC, HPC2N)
 STUDIES = (
     Study(
@@ -840,16 +840,16 @@ STUDIES = (
         tuple(f"batchcast simulate {KTH} --scheduler slurm --order {order}" for order in ("none", "forecast")),
         read_order, (KTH,),
     ),
-    Study(
-        "lab-order-control",
-        (f"python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 {CONTROL} -o order.jsonl",),
-        read_lab_control, rerun="lab",
-    ),
-    Study(
-        "lab-order-default",
-        ("python benchmarks/order_gain.py --seeds 1,2 --jobs 300 --load 2 --padding default "
-         "--arms none,order-limits,order --against none,order-limits -o default.jsonl",),
-        read_lab_control, rerun="lab",
+    *(
+        Study(name, (f"{before}python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 {words} -o order.jsonl",),
+              read_lab_control, rerun="lab")
+        for name, before, words in (
+            ("lab-order-control", "", f"--load 2 {ARMS}"),
+            ("lab-order-low", "", f"--load 1.3 {ARMS}"),
+            ("lab-order-default", "", f"--load 2 --padding default {ARMS}"),
+            ("lab-order-newer", "BATCHCAST_LAB=newer ",
+             "--load 2 --arms none,order-limits,both --against none,order-limits"),
+        )
     ),
     Study(
         "order-rules", (f"python -m benchmarks.planning.order_on_logs {' '.join(ON_LOGS)} --first 15000",),
