@@ -101,8 +101,8 @@ def forecast_differences(
     """Return the keys for each method's row: its difference from the reference in mean absolute error and accuracy.
 
     `points` are seconds (n,), as the trace's run times; pairs are the jobs `scored` of which both are known. The
-    reference's own row gets only the figures that no burst dominates. `groups` (n,) are the result of `burst_groups`,
-    if already computed.
+    row of the reference has no difference, only its means over user-weeks. `groups` (n,) are the result of
+    `burst_groups`, if already computed.
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     run = trace.run_time[scored]

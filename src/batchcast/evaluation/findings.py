@@ -305,8 +305,9 @@ def step_between(name: str, before: ScheduleRow, row: ScheduleRow, compare: Comp
 def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> float:
     """Return by how many seconds the smallest of several mean waits is too small on average, because it was selected.
 
-    The shortest of several mean waits is partly short by chance. Half of the weeks choose a schedule, the other half of
-    the weeks judge it, and the reverse. What the choice promised beyond what the other weeks confirm is its optimism.
+    The shortest of several mean waits is partly short by chance. One half of the weeks chooses the
+    schedule with the shortest mean wait and the other half judges it, then the halves change roles. The optimism is the
+    gain in the weeks that chose minus the gain in the weeks that judged.
 
     Parameters
     ----------

@@ -185,9 +185,9 @@ class Owner(StrEnum):
 def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     """Return who set the limit that Slurm shows for a job with an entry.
 
-    A limit that is not in the entry was set by somebody else. So was a limit in the entry if the other one was read
-    back last, unless slurmctld started since (a killed slurmctld loses its latest changes) or a change may still
-    arrive.
+    The entry has two limits: the user's and the planned one. Somebody else set a limit that is neither of them.
+    Somebody else also set one of the two if Slurm showed the other one at the last look, unless slurmctld has started
+    since (a killed slurmctld loses its latest changes) or one of our changes may still arrive.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)
     >>> entry, terms = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0), Terms(1000.0, {}, {})

@@ -390,9 +390,9 @@ class RangedMethod(BatchMethod):
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """Search, and double a range and continue while the best genome has its largest number; at most `widen` times.
+        """Search; while the best genome has the largest value of a range, double the range and search again.
 
-        The last four genes are N, K, alpha and beta. `fitness` returns the function that scores genomes of given genes.
+        This happens at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` returns the function that scores genomes of given genes.
         """
         search = self.evolved(genes, fitness(genes), *more, start=start)
         spent = search.evaluations

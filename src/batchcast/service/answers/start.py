@@ -294,7 +294,7 @@ def _held(job: Mapping[str, Any], node_procs: float) -> float:
 
 
 def _length(job: Mapping[str, Any], at_most: bool) -> float:
-    """Return how long a job runs: as predicted, or at most."""
+    """Return the predicted run time of a job, or its time limit if `at_most` is set (s)."""
     longest = time_limit(job)
     return longest if at_most or job["run_point_s"] is None else min(float(job["run_point_s"]), longest)
 

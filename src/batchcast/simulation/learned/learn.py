@@ -62,7 +62,7 @@ class Learned:
         return [*lines, *self._outages()]
 
     def in_short(self) -> str:
-        """Return what was learned in one sentence, without evidence."""
+        """Return one sentence on what was learned, without the jobs that show it."""
         lines = [line.says for line in self.lines if not line.name.startswith("outage-")]
         return f"The machine was learned from the log's first part. {'; '.join([*lines, *self._outages()])}."
 

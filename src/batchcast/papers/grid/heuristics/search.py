@@ -61,7 +61,7 @@ class Search:
 
     def __init__(self, seed: int = 1, kicks: int = 2000, near: int | None = None, slack: float = 0.0005) -> None:
         if kicks < 0 or (near is not None and near < 1):
-            raise ValueError("kicks is at least 0, near at least 1")
+            raise ValueError(f"kicks = {kicks}, near = {near} (accepted: kicks of at least 0, near of at least 1)")
         self.seed, self.kicks, self.near, self.slack = seed, kicks, near, slack
         self.stop: Callable[[], bool] = lambda: False
         self.price = np.empty(0)
