@@ -392,7 +392,8 @@ class RangedMethod(BatchMethod):
     ) -> Evolved:
         """Search; while the best genome has the largest value of a range, double the range and search again.
 
-        This happens at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` returns the function that scores genomes of given genes.
+        This happens at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` returns the
+        function that scores genomes of given genes.
         """
         search = self.evolved(genes, fitness(genes), *more, start=start)
         spent = search.evaluations

@@ -143,8 +143,8 @@ def tables_5_and_6(rows: Rows) -> Table:
     )  # fmt: skip
     note = (
         "Events are in the order of the simulator pyss, and no job is killed. 'open, raised': a prediction below the "
-        "run time is replaced by the run time, as in pyss. Gains are relative to the same policy with users' limits, as "
-        "means over all jobs. The means of pyss leave out the first 1 % of the jobs to finish, jobs on one processor "
+        "run time is replaced by the run time, as in pyss. Gains are relative to the same policy with users' limits, "
+        "as means over all jobs. The means of pyss leave out the first 1 % of the jobs to finish, jobs on one processor "
         f"with an estimate of 1 s, and jobs that end after the last submission. {PAPERS_SELECTION}."
     )
     keys = ("wait_gain", "bounded_slowdown_gain")
