@@ -1,9 +1,13 @@
 """Tests the page's suggested limits: for the latest jobs, among the scored jobs, and only if there are enough."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.evaluation.limits import LEAST_SCORED, find_limits, latest_limits, limit_rows
+from batchcast.predict.runtime.kernel import Kernel
 from batchcast.report.limits import limit_blocks
 from batchcast.table import Trace
 
@@ -47,3 +51,23 @@ def test_only_the_latest_and_the_scored_jobs_count():
     assert found is not None
     assert [row["jobs"] for row in limit_rows(found)] == [350] * 3
     np.testing.assert_array_equal(found.limits["advice"], find_limits(log.take(np.arange(200, 600))).limits["advice"])
+
+
+def test_an_evaluation_predicts_the_log_once_for_scores_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+    predict_trace = Kernel.predict_trace
+
+    def counted(method: Kernel, *arguments: Any) -> Any:
+        passes.append(arguments)
+        return predict_trace(method, *arguments)
+
+    log = steady(500)
+    mask = np.arange(500) >= 150
+    alone = latest_limits(log, mask)
+    monkeypatch.setattr(Kernel, "predict_trace", counted)
+    found = evaluate(log, predictor="kernel", policy="easy", mask=mask)
+    assert len(passes) == 1
+    assert alone is not None
+    assert found.limits is not None
+    for rule, limits in alone.limits.items():
+        np.testing.assert_array_equal(found.limits.limits[rule], limits)
