@@ -69,13 +69,13 @@ class Shell:
         self.done += lines
         return dict(zip(lines, parts, strict=True))
 
-    def run(self, line: str, codes: Sequence[int] = (0,)) -> str:
+    def run(self, line: str, codes: Sequence[int] = (0,), seconds: float = 300.0) -> str:
         """Run a line of the guide and return its output; fail if its exit code is not among `codes`."""
         self.done.append(line)
         line = self.here(line)
         done = subprocess.run(
             ["/bin/sh", "-c", line], env=self.env, cwd=self.place, input="y\ny\n", capture_output=True, text=True,
-            timeout=300, check=False,
+            timeout=seconds, check=False,
         )  # fmt: skip
         assert done.returncode in codes, f"{line}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
