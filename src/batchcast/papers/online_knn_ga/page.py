@@ -144,8 +144,8 @@ def tables_5_and_6(rows: Rows) -> Table:
     note = (
         "Events are in the order of the simulator pyss, and no job is killed. 'open, raised': a prediction below the "
         "run time is replaced by the run time, as in pyss. Gains are relative to the same policy with users' limits, "
-        "as means over all jobs. The means of pyss leave out the first 1 % of the jobs to finish, jobs on one processor "
-        f"with an estimate of 1 s, and jobs that end after the last submission. {PAPERS_SELECTION}."
+        "as means over all jobs. The means of pyss leave out the first 1 % of the jobs to finish, jobs on one "
+        f"processor with an estimate of 1 s, and jobs that end after the last submission. {PAPERS_SELECTION}."
     )
     keys = ("wait_gain", "bounded_slowdown_gain")
     rows = [{**row, **{f"{key}_words": _gain_words(row, key) for key in keys}} for row in rows]
