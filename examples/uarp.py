@@ -16,8 +16,7 @@ def guard(job):
 
 
 class Easy:
-    """The head starts if it fits, and then every other job that fits; if the head does not fit, a job may pass it only
-    if it ends by the head's reservation."""
+    """Start the head if it fits, then what else fits; else a job passes the head if it ends by the head's reservation."""
 
     def head(self, job):
         return job.submit_time, job.row
@@ -45,8 +44,7 @@ class Sjf(Uarp):
 
 
 def table(log, policies, planned, size=None):
-    """Return the mean wait and, as HPCOpt measures it, the 95th percentile of (wait + run) / max(run, 60 s) of all jobs
-    that ran."""
+    """Return the mean wait and HPCOpt's 95th percentile of (wait + run) / max(run, 60 s) over the jobs that ran."""
     for name, policy in policies.items():
         made = batchcast.simulate(log.take(~np.isnan(log.run_time)), policy, planned, total=size)
         slowdown = np.percentile((made.wait_time + made.run_time) / np.maximum(made.run_time, 60.0), 95)

@@ -65,7 +65,7 @@ def test_an_evaluation_predicts_the_log_once_for_scores_and_limits(monkeypatch: 
     mask = np.arange(500) >= 150
     alone = latest_limits(log, mask)
     monkeypatch.setattr(Kernel, "predict_trace", counted)
-    found = evaluate(log, predictor="kernel", policy="easy", mask=mask)
+    found = evaluate(log, predictor="kernel", policy="easy", scheduler="policy", mask=mask)
     assert len(passes) == 1
     assert alone is not None
     assert found.limits is not None
