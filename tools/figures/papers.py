@@ -11,7 +11,7 @@ from batchcast.papers.vasp.page import PAPER_MRE
 from batchcast.units import span
 
 from .files import Figures, Study
-from .studies import BLUE, CTC, DAS2, DS, HPC2N, KTH, LPC, SP2, table
+from .studies import BLUE, CTC, DAS2, DS, HPC2N, KTH, LPC, SP2, ends_of, table
 
 QUICK_STARTERS = {"CTC": CTC, "HPC2N": HPC2N, "SDSC-BLUE": BLUE, "SDSC-SP2": SP2}
 
@@ -109,8 +109,8 @@ def read_vasp(documents: list[Any], _: Path) -> Figures:
     head = "predictor | public runs, split in time: accuracy | split by system: accuracy | split by system: MRE"
     values: dict[str, Any] = {}
     for name, part in (("irpa", "system"), ("irpa", "first"), ("brbf", "first")):
-        row = found[name, part]
-        values |= {f"{name}.{part}.{end}": round(abs(row[f"apa_difference_{end}"]), 3) for end in ("low", "high")}
+        stated = found[name, part]["differences"]["apa"]
+        values |= {f"{name}.{part}.{end}": round(abs(stated[end]), 3) for end in ("low", "high")}
     for name in ("forest", "boosted", "irpa", "parzen", "user_clusters"):
         values[f"{name}.system"] = round(found[name, "system"]["apa"], 3)
     return Figures(values, {"accuracy": table(f"{head} | synthetic: accuracy | synthetic: MRE | printed MRE", rows)})
@@ -127,7 +127,7 @@ def read_older(documents: list[Any], _: Path) -> Figures:
         by = {row["predictor"]: row for row in document["results"]}
         ours = by["forecast"]
         best = min(by[name]["mean_abs_error_s"] for name in EARLIER)
-        ends = " to ".join(f"{ours[f'crps_log_difference_{end}']:.2f}" for end in ("low", "high"))
+        ends = " to ".join(f"{end:.2f}" for end in ends_of(ours, "crps_log")[1:])
         rows.append(
             (log, f"{ours['jobs']:,}", *(percent(ours[f"interval_{level}"]) for level in (80, 90)),
              f"{ours['crps_log']:.2f}", ends, span(ours["mean_abs_error_s"]), span(best))

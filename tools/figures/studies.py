@@ -586,7 +586,7 @@ def read_limits(documents: list[Any], _: Path) -> Figures:
         by = {row["limits"]: row for row in document["results"]}
         early = (f"{by[name]['killed_beyond_own_per_thousand']:.1f}" for name in ("advice", "rule_of_thumb"))
         unused = (f"{by[name]['over_request_core_h']:,.0f}" for name in ("advice", "rule_of_thumb", "own"))
-        ends = " to ".join(f"{by['advice'][f'mean_unused_core_h_difference_{end}']:+.2f}" for end in ("low", "high"))
+        ends = " to ".join(f"{end:+.2f}" for end in ends_of(by["advice"], "mean_unused_core_h")[1:])
         rows.append((name_of(log), *early, *unused, ends))
     head = "log | ended early of 1,000: suggested | rule | unused core-hours: suggested | rule | users' limits"
     return Figures({}, {"table": table(f"{head} | suggested minus users', a job (90 % interval)", rows)})
