@@ -18,7 +18,7 @@ def document(
     warnings: Sequence[str],
     results: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the one JSON document: schema, log, settings (defaults included), warnings, results (flat objects)."""
+    """Return the one JSON document: schema, log, settings (defaults included), warnings, results (one object per row)."""
     return {
         "schema": f"batchcast/{verb}/1",
         "log": dict(log),
