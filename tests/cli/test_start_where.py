@@ -268,8 +268,8 @@ def test_chances_of_wait_and_run_together() -> None:
 def test_one_sentence_says_between_when_most_likely_and_how_such_answers_came_true(store: str) -> None:
     lines = run("start", "600", store=store).stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("600: ")]
-    came_out = "came true: a start between their two times (80 % should)"
-    for words in ("most likely", "chance to start within 10 min", "answers like this", came_out):
+    came_out = "of the jobs started between their two times (target: 80 %)"
+    for words in ("most likely", "chance to start within 10 min", "similar predictions", came_out):
         assert words in line
 
 
@@ -278,7 +278,7 @@ def test_the_sentence_never_names_what_is_not_known() -> None:
     known = {"likely_start_s": base + 7200, "by_10_start_s": base + 3600, "by_90_start_s": base + 10800}
     assert sentence(known, base).startswith("between ")
     assert sentence({**known, "by_90_start_s": float("inf")}, base).startswith("not before ")
-    assert came_of(known) == "no answer like this has come out yet"
+    assert came_of(known) == "no similar prediction has a known outcome yet"
     assert sentence({**known, "likely_start_s": float("nan")}, base) == ""
 
 
@@ -301,7 +301,7 @@ def test_tasks_of_an_array_are_one_line_from_the_first_start_to_the_last(capsys:
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["7_[1-299]", "7_300", "8"]
     assert re.search(r"\d\d:\d\d:\d\d to \d\d:\d\d:\d\d .*jobs are ahead", lines[1])
-    assert sum("came true" in line for line in lines) == 1, "said once where it is the same for all"
+    assert sum("similar predictions" in line for line in lines) == 1, "said once where it is the same for all"
     assert any(line.startswith("7_1 (the first of 299): between ") for line in lines)
 
 

@@ -40,9 +40,9 @@ def test_a_range_over_tasks_never_runs_backwards(capsys: pytest.CaptureFixture[s
 def test_a_job_with_others_ahead_is_not_said_to_have_room() -> None:
     features = np.zeros(len(NAMES))
     features[NAMES.index("fits")] = 1.0
-    assert reason(features).endswith("it fits beside what runs")
+    assert reason(features).endswith("enough resources are free now")
     features[NAMES.index("queue: all: jobs")] = math.log1p(30)
-    assert reason(features).endswith("it fits beside what runs, unless jobs ahead of it take the room")
+    assert reason(features).endswith("enough resources are free now, unless jobs ahead of it take them")
 
 
 def test_slurms_long_reason_keeps_its_last_part() -> None:

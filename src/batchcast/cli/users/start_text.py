@@ -207,12 +207,12 @@ def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
 
 
 def came_of(r: Mapping[str, Any]) -> str:
-    """Return how many of the last such answers were right."""
+    """Return the coverage of the last similar predictions."""
     count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
     if not count or share is None or share != share:
-        return "no answer like this has come out yet"
-    of = f"of the last {count:,} answers like this"
-    return f"{of}, {_percent(share)} came true: a start between their two times (80 % should)"
+        return "no similar prediction has a known outcome yet"
+    of = f"of the last {count:,} similar predictions"
+    return f"{of}, {_percent(share)} of the jobs started between their two times (target: 80 %)"
 
 
 def _between(early: float, late: float, now: float) -> str:

@@ -301,21 +301,21 @@ def reason(features: np.ndarray) -> str:
     """Explain a wait in one line: jobs ahead, whether there is room, and when there will probably be room.
 
     >>> reason(np.zeros(len(NAMES)))
-    'nobody ahead of it; too little room, until about 0 min from now'
+    'no job ahead of it; not enough free resources until about 0 min from now'
     """
     queued, before, own = (round(float(np.expm1(features[k]))) for k in (_QUEUED, _BEFORE, _OWN))
-    words = "nobody ahead of it" if queued == 0 else f"behind {queued} job{'s' if queued != 1 else ''}"
+    words = "no job ahead of it" if queued == 0 else f"behind {queued} job{'s' if queued != 1 else ''}"
     if queued and before:
-        words += f", {before} of them no larger nor longer"
+        words += f", {before} of them neither larger nor longer"
     if own:
-        words += f", {own} the user's own"
+        words += f", {own} of the same user"
     if features[_FITS] > 0:
-        ahead = ", unless jobs ahead of it take the room" if queued else ""
-        return f"{words}; it fits beside what runs{ahead}"
+        ahead = ", unless jobs ahead of it take them" if queued else ""
+        return f"{words}; enough resources are free now{ahead}"
     shadow = float(features[_SHADOW])
     if shadow != shadow:
-        return f"{words}; larger than what can come free"
-    return f"{words}; too little room, until about {rough_span(float(np.expm1(shadow)))} from now"
+        return f"{words}; it needs more than running jobs will free"
+    return f"{words}; not enough free resources until about {rough_span(float(np.expm1(shadow)))} from now"
 
 
 def rough_span(seconds: float) -> str:

@@ -22,7 +22,7 @@ MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
 """An answer exceeds the wait that limits imply by at most this share of it and this time."""
 OLD_S = 3600.0
 """Bounds of a queue that the collector read longer ago are not used."""
-CUT = "; cut to what Slurm's limits imply, half as much again and an hour"
+CUT = "; at most 1.5 times the wait that Slurm's limits imply, plus 1 h"
 
 
 def starts_in_order(

@@ -129,7 +129,7 @@ def test_no_answer_is_later_than_limits_imply_and_a_margin(
     answer = disclosed(start_answer(row, 600.0, latest=latest_start(row, memory, 600.0)), hidden=False)
     told = max(answer["likely_start_s"], answer["by_90_start_s"])
     assert told == pytest.approx(latest) if latest < math.inf else told > 80 * 86400.0
-    assert ("cut to what Slurm's limits imply" in answer["basis"]) == (latest < math.inf)
+    assert ("the wait that Slurm's limits imply" in answer["basis"]) == (latest < math.inf)
 
 
 def test_what_only_an_administrator_ends_has_no_answer(ask: Ask) -> None:

@@ -647,7 +647,7 @@ def test_what_start_test_says_is_no_later_than_limits_imply_and_a_margin(setting
     options = {"partition": "main", "ntasks": "1", "time": "10"}
     answer = answer_options(settings, options, Viewer("ada"), 51_000.0).results[0]
     assert answer["likely_start_s"] == pytest.approx(51_000.0 + MARGIN_S)
-    assert "cut to what Slurm's limits imply" in answer["basis"]
+    assert "the wait that Slurm's limits imply" in answer["basis"]
 
 
 @pytest.mark.parametrize("way", ["setting", "variable"])
