@@ -64,8 +64,8 @@ class Shell:
 
     def follow(self, lines: Sequence[str]) -> dict[str, str]:
         """Run lines in one shell, whose variables and folder last; return what each printed. Each must succeed."""
-        said = self.run("set -e\n" + "\n".join(f"echo '@{k}@'\n{line}" for k, line in enumerate(lines)))
-        parts = re.split(r"^@\d+@\n", said, flags=re.MULTILINE)[1:]
+        said = self.run("set -e\n" + "\n".join(f"printf '\\n@{k}@\\n'\n{line}" for k, line in enumerate(lines)))
+        parts = re.split(r"\n@\d+@\n", said)[1:]
         self.done += lines
         return dict(zip(lines, parts, strict=True))
 
