@@ -7,12 +7,12 @@ import contextlib
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Column, Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
@@ -31,20 +31,13 @@ from .place import (
     version_number,
     without_secrets,
 )
-from .schema import jobs, meta, metadata, moves, renewed, tokens
+from .schema import jobs, meta, metadata, renewed
 
 
-def _add_moves(connection: Connection) -> None:
-    """Adds the table `moves` and the column `renewed.why`."""
-    moves.create(connection, checkfirst=True)
-    if "why" not in {column["name"] for column in inspect(connection).get_columns("renewed")}:
-        connection.execute(text("ALTER TABLE renewed ADD COLUMN why TEXT"))
-
-
-def absent_columns(connection: Connection) -> list[Column[Any]]:
-    """Return the columns of `jobs` that this store lacks because an older batchcast created it."""
-    there = {column["name"] for column in inspect(connection).get_columns("jobs")}
-    return [column for column in jobs.columns if column.name not in there]
+def absent_columns(connection: Connection, table: Table = jobs) -> list[Column[Any]]:
+    """Return the columns of a table that this store lacks because an older batchcast created it."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    return [column for column in table.columns if column.name not in there]
 
 
 def _add_columns(connection: Connection) -> None:
@@ -52,18 +45,12 @@ def _add_columns(connection: Connection) -> None:
     dialect = connection.dialect
     # On PostgreSQL, two processes can open the store at the same time; SQLite has only one writer.
     unless = "IF NOT EXISTS " if dialect.name == "postgresql" else ""
-    for column in absent_columns(connection):
-        words = CreateColumn(column).compile(dialect=dialect)
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {unless}{words}"))
+    for table in (jobs, renewed):
+        for column in absent_columns(connection, table):
+            words = CreateColumn(column).compile(dialect=dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {unless}{words}"))
 
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {
-    9: lambda connection: tokens.create(connection, checkfirst=True),
-    10: lambda connection: renewed.create(connection, checkfirst=True),
-    11: _add_moves,
-    12: lambda connection: None,  # version 13 only added columns of jobs, which every opening adds
-}
-"""For version n, the migration of a store from version n to n + 1. Each runs in a transaction of its own."""
 LOCK_S = 60.0
 
 __all__ = ["Connection", "Store", "schema_version"]
@@ -239,12 +226,12 @@ class Store:
             version = schema_version(connection)
         refuse_newer(self.shown, version)
         refuse_older(self.shown, version)
-        for step in range(version, VERSION):
-            with self.begin() as connection:
-                MIGRATIONS[step](connection)
-                set_version = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
-                connection.execute(set_version.values(value=str(step + 1)))
         with self.begin() as connection:
+            if version < VERSION:  # so far, newer versions only added tables and columns
+                for table in metadata.sorted_tables:
+                    table.create(connection, checkfirst=True)
+                set_version = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
+                connection.execute(set_version.values(value=str(VERSION)))
             _add_columns(connection)
 
     def _no_room(self) -> bool:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from ...events.event import Capacity, Event, Submit
 from ...events.record import Columns, clean_request, requests_of
-from ...events.recorded import Forecasts, event_table, replay, timeline
+from ...events.recorded import Forecasts, event_table, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
+from ...predict import batched
 from ...predict.protocol import Grounds, Prediction
 from ...predict.registry import make, takes
 from ...table import Trace
@@ -177,7 +178,9 @@ class PQStar:
             points, bounds = np.where(rest, self.rules.threshold, points), bounds
             basis[rest] = "not marked; fallback none"
         elif rest.any():
-            other = fallback_answers(self.fallback, trace, protocol, procs, total, rest)
+            size = trace.info.max_procs if total is None else total
+            whole = {"it": self.fallback}
+            other = batched.replay(trace, whole, protocol=protocol, procs=procs, total=size, ask=rest)["it"]
             points = np.where(rest, other.points, points)
             bounds = np.where(rest, other.quantiles[:, -1], bounds) if other.levels else bounds
             basis[rest] = [f"not marked; {self.falls_back_to}: {other.basis[row]}" for row in np.flatnonzero(rest)]
@@ -212,11 +215,3 @@ def made_alike(fallback: str, cancelled: str) -> Any:
     """Create the fallback; it learns from the same jobs if it has the option."""
     spec = f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback
     return make("wait", spec, known_at_submit=None)
-
-
-def fallback_answers(method: Any, trace: Trace, protocol: str, procs: str, total: float | None, ask: np.ndarray) -> Any:
-    """Return a fallback's answers for the requested jobs, by its batch method if it has one."""
-    if hasattr(method, "predict_trace"):
-        return method.predict_trace(trace, protocol, procs, total=total, ask=ask)
-    size = trace.info.max_procs if total is None else total
-    return replay(trace, {"it": method}, protocol=protocol, procs=procs, total=size, ask=ask)["it"]
