@@ -16,7 +16,7 @@ def guard(job):
 
 
 class Easy:
-    """Start the head if it fits, then what else fits; else a job passes the head if it ends by the head's reservation."""
+    """Start the head if it fits, then what else fits; otherwise jobs pass it that end by its reservation."""
 
     def head(self, job):
         return job.submit_time, job.row
