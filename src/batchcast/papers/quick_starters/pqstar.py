@@ -183,7 +183,7 @@ class PQStar:
             other = batched.replay(trace, whole, protocol=protocol, procs=procs, total=size, ask=rest)["it"]
             points = np.where(rest, other.points, points)
             bounds = np.where(rest, other.quantiles[:, -1], bounds) if other.levels else bounds
-            basis[rest] = [f"not marked; {self.falls_back_to}: {other.basis[row]}" for row in np.flatnonzero(rest)]
+            basis[rest] = [f"not marked; {self.falls_back_to}: {other.basis[int(row)]}" for row in np.flatnonzero(rest)]
         return Forecasts(points, (self.level,), bounds[:, None], basis.tolist())
 
     def marks(
