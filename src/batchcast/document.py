@@ -18,7 +18,7 @@ def document(
     warnings: Sequence[str],
     results: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the one JSON document: schema, log, settings with defaults, warnings, and results with one object a row."""
+    """Return the JSON document: schema, log, settings with defaults, warnings, and results with one object a row."""
     return {
         "schema": f"batchcast/{verb}/1",
         "log": dict(log),
