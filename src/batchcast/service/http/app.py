@@ -201,10 +201,13 @@ class _FromMemory:
         took = time.perf_counter() - begun
         service.measures.request(path, reply.status, took)
         if not self.quiet or reply.status >= 500:
-            self.log(
-                "request", user=viewer.name, method="GET", path=path, status=reply.status, ms=round(1000 * took, 1)
-            )
+            _log_request(self.log, viewer, scope, reply.status, took)
         return reply, service.tag(target, viewer) if reply.status == 200 else None
+
+
+def _log_request(log: Log, viewer: Viewer, scope: Scope, status: int, took: float) -> None:
+    answered = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * took, 1)}
+    log("request", user=viewer.name or None, **answered)
 
 
 _IN_MEMORY = {
@@ -341,14 +344,7 @@ class _Frame:
             took = time.perf_counter() - begun
             scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
             if not self.quiet or status >= 500:
-                self.log(
-                    "request",
-                    user=viewer.name or None,
-                    method=scope["method"],
-                    path=scope["path"],
-                    status=status,
-                    ms=round(1000 * took, 1),
-                )
+                _log_request(self.log, viewer, scope, status, took)
 
     async def _viewer(self, request: Request, peer: Peer) -> Viewer:
         """Return the user that a trusted proxy names, else the token's user, else the connection's user."""
