@@ -146,7 +146,7 @@ def small_text(path: str | Path, most: int = SMALL) -> str:
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise InputError(f"{path}: more than {most >> 20} MiB, which is not a file that somebody wrote")
+        raise InputError(f"{path}: more than {most >> 20} MiB, too large for a file that a person writes")
     return data.decode("utf-8")
 
 
@@ -157,7 +157,7 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
     {'a': {'b': 1}}
     """
     if len(text) > SMALL:
-        raise InputError(f"{path}: more than {SMALL >> 20} MiB, which is not a file that somebody wrote")
+        raise InputError(f"{path}: more than {SMALL >> 20} MiB, too large for a file that a person writes")
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > _MOST_DOTS and _dots_outside_texts(line) > _MOST_DOTS:
             raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)

@@ -89,7 +89,7 @@ _ALL = (
     Column("group_id", "nominal", "", "submission", "Group of the user", 13,
            sacct="Group", squeue="GroupName", pbs="egroup"),
     Column("app_id", "nominal", "", "submission",
-           "Executable, if the log names it; of Slurm a digest of the script's name and arguments", 14,
+           "Executable, if the log names it; for Slurm a digest of the script's name and arguments", 14,
            sacct="SubmitLine", squeue="Command"),
     Column("queue_id", "nominal", "", "submission", "Queue", 15),
     Column("partition_id", "nominal", "", "submission", "Partition", 16,

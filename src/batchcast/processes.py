@@ -137,7 +137,7 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
         try:
             there.send(_answer(task))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            there.send(_Raised(RuntimeError(f"an answer cannot be sent from a process of its own: {error}")))
+            there.send(_Raised(RuntimeError(f"an answer cannot be sent from a separate process: {error}")))
         except BrokenPipeError:  # the parent was killed
             return
 
@@ -149,7 +149,7 @@ def _answer(task: Callable[[], Any]) -> Any:
         return _Raised(error)
     except Exception as error:  # the exception's type may not be picklable
         text = "".join(traceback.format_exception(error))
-        return _Raised(RuntimeError(f"{type(error).__name__} in a process of its own: {error}\n{text}"))
+        return _Raised(RuntimeError(f"{type(error).__name__} in a separate process: {error}\n{text}"))
 
 
 def _received(here: Connection) -> Any:

@@ -156,7 +156,7 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
     spans = [row["by_90_end_s"] - now for row in (before, after)]
     assert 2.5 * spans[0] < spans[1] < 3 * spans[0] + 60.0
     text = run(tmp_path, tables, "start", "--test", script, "--where").stdout
-    assert "DONE 90% is 3.0 times the forecast's time, because your jobs ended later than forecast so far" in text
+    assert "DONE 90% is 3.0 times the forecast's time, because your past jobs ended later than predicted" in text
 
 
 def test_accuracy_tells_of_the_submissions_of_somebody_who_has_no_store(script: str, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_tasks_of_an_irregular_array_leave_room_for_the_answer(capsys: pytest.Ca
     assert max(map(len, lines[:2])) < 90
     assert lines[1].startswith("108_[1-2,")
     assert "...,397-398] " in lines[1]
-    assert "none of recent_wait has come out yet" in lines[-1]
+    assert "the outcome of recent_wait is not known yet" in lines[-1]
 
 
 def test_my_jobs_are_the_default_and_a_held_one_counts_from_its_release(stores: dict[bool, str]) -> None:

@@ -98,9 +98,9 @@ def test_without_a_machine_the_node_is_said_to_be_unknown(log: Path) -> None:
         (["limits", "LOG", "--machine", "x.toml"], "only applies with --memory"),
         (["limits", "LOG", "--memory", "--step", "5:00"], "not a memory size"),
         (["limits", "LOG", "--step", "64G"], "not a time"),
-        (["limits", "PLAIN", "--memory"], "knows no memory that its jobs used"),
-        (["runtime", "PLAIN", "--memory"], "knows no memory that its jobs used"),
-        (["runtime", "COPY", "--memory"], "a copy, no measurement"),
+        (["limits", "PLAIN", "--memory"], "has no used memory"),
+        (["runtime", "PLAIN", "--memory"], "has no used memory"),
+        (["runtime", "COPY", "--memory"], "so it is a copy and not a measurement"),
     ],
 )
 def test_what_cannot_be_answered_is_one_message(log: Path, tmp_path: Path, arguments: list[str], words: str) -> None:

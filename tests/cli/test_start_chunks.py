@@ -43,7 +43,7 @@ def test_where_every_length_waits_as_long_the_longest_that_is_allowed_is_first(s
     hourly = next(row for row in rows if row["length_s"] == HOUR)
     assert hourly["chunks"] == 143, "an hour in two goes to checkpoints: 71 hours of work in halves, and the last hour"
     text = run("start", "--test", script, "--chunks", "3d,30m", store=store).stdout
-    assert "likely done first: 4 x --time=1-00:00:00 (probability 100%)" in text
+    assert "earliest likely end: 4 x --time=1-00:00:00 (probability 100%)" in text
 
 
 def test_where_long_jobs_wait_much_longer_short_chunks_are_first(

@@ -174,7 +174,7 @@ def test_where_overtimelimit_is_lowered_limits_go_back_first_and_it_is_said(lab:
     finally:
         lab.run("scontrol", "update", "partitionname=main", "overtimelimit=15")
     whys = {s["why"] for s in steps(planner) if s["job_id"] in waiting and s["what"] == "restoring"}
-    assert "OverTimeLimit no longer covers it" in whys
+    assert "OverTimeLimit no longer covers the planned limit" in whys
     planner.kill(signal.SIGTERM)
     assert early(jobs | waiting, accounted(lab)) == []
 
@@ -207,7 +207,7 @@ def test_a_maintenance_announced_after_jobs_started_and_were_submitted_ends_noth
     planner.kill(signal.SIGTERM)
     assert early(jobs | waiting, accounted(lab)) == []
     whys = {s["why"] for s in steps(planner) if s["job_id"] == later}
-    assert "its own limit passes the next reservation or maintenance" in whys
+    assert "the job's time limit reaches into the next reservation or maintenance" in whys
 
 
 def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: Lab) -> None:
@@ -228,8 +228,8 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     assert f"job {waiting[1]}" in doctor
     assert "OverTimeLimit is 0 s" in doctor
     rows = json.loads(planner.run("plan", "--dry-run", "--json"))["results"]
-    assert {r["why"] for r in rows if r["job_id"] == marked} == {"its submit line asks for a --signal"}
-    assert {r["why"] for r in rows if r["job_id"] == scripted} == {"its script asks for a --signal"}
+    assert {r["why"] for r in rows if r["job_id"] == marked} == {"its submit line contains --signal"}
+    assert {r["why"] for r in rows if r["job_id"] == scripted} == {"its script contains --signal"}
     when = ("starttime=now+30minutes", "duration=10", "users=root", "nodes=ALL", "flags=ignore_jobs")
     name = lab.run("scontrol", "create", "reservation", *when).split()[-1]
     ours.remove(waiting[0])
@@ -256,7 +256,7 @@ def test_a_second_collector_with_a_store_of_its_own_leaves_the_jobs_of_the_first
     jobs = submitted(lab, [Asked(40, 5.0), Asked(40, 39.0), Asked(40, 60.0)], "-n1")
     lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in jobs), "planned limits", PATIENCE)
     second.start()
-    lab.wait(lambda: "are left alone: another batchcast plans it" in second.tail(), "a word of the second", PATIENCE)
+    lab.wait(lambda: "are left alone: planned by another batchcast" in second.tail(), "a word of the second", PATIENCE)
     assert "another batchcast" in second.run("doctor", check=False)
     lab.run("scancel", blocker)
     lab.wait(lambda: all(limits_now(lab)[i] == 40 for i in jobs), "their own limits, of the first", PATIENCE)

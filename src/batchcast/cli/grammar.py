@@ -52,7 +52,7 @@ class Verb(click.Command):
         self.rare = {_long(each)[2:]: each for each in self.params if reads_log and _long(each) in RARE}
         self.takes_more = any("--set" in each.opts for each in self.params)
         if self.rare and not self.takes_more:
-            self.params.append(set_option("Rare settings; `batchcast help VERB --all`."))
+            self.params.append(set_option("Rare settings: see `batchcast help VERB --all`."))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`; with `--json`, an error prints its

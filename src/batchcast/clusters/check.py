@@ -65,13 +65,15 @@ def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
     name = f"cluster {cluster.name}: submit"
     words = cluster.words("scontrol")
     if shutil.which(words[0]) is None:
-        return finding(name, "failed", f"there is no {words[0]} on this computer", "correct submit in [[cluster]]")
+        return finding(name, "failed", f"{words[0]} is not installed on this computer", "correct submit in [[cluster]]")
     if not ask:
         return finding(name, "ok", cluster.submit, "")
     try:
         answered_by = _name_behind(words)
     except BatchcastError as error:
-        return finding(name, "failed", f"{cluster.submit}: {error.message}", "does this command work in your shell?")
+        return finding(
+            name, "failed", f"{cluster.submit}: {error.message}", "check that this command works in your shell"
+        )
     if answered_by.lower() != cluster.name.lower():
         fact = f"{cluster.submit} reaches {answered_by}, so jobs for {cluster.name} would go there"
         return finding(name, "failed", fact, f'submit = "sbatch -M {cluster.name}", or over ssh')
@@ -95,6 +97,6 @@ def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:
     places = {each.files_at for each in known.clusters} - {cluster.files_at}
     missing = sorted(places - set(cluster.bandwidth))
     if missing:
-        fact = f"no bandwidth from {', '.join(missing)}: with --input from there, {cluster.name} is left out"
+        fact = f"no bandwidth from {', '.join(missing)}: with --input from these places, {cluster.name} is not offered"
         return finding(name, "warning", fact, f'bandwidth = {{ {missing[0]} = "100M" }} in [[cluster]]')
     return finding(name, "ok", f"at {cluster.files_at}" + (", bandwidth from every other place set" if places else ""))

@@ -30,7 +30,7 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
         try:
             times = _of_store(cluster, entries) if cluster.store else _of_accounting(cluster, entries)
         except BatchcastError as error:
-            problems.append(f"{name}: what came of {len(entries)} jobs is not known: {error.message}")
+            problems.append(f"{name}: the outcome of {len(entries)} jobs is not known: {error.message}")
             continue
         for one in entries:
             if one.job_id in times:

@@ -86,7 +86,7 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
         return Ratio(math.log(speed_here / speed_there), BENCHMARK_SD, "the figures `speed` of the settings")
     both = [n for n in here if n in there and min(here[n][0], there[n][0]) >= LEAST_RUNS]
     if not both:
-        return Ratio(0.0, UNKNOWN_SD, "no job of yours ran on both: taken as equally fast, within a factor of 2")
+        return Ratio(0.0, UNKNOWN_SD, "no job of yours ran on both: assumed equally fast, within a factor of 2")
     differences = [there[n][1] - here[n][1] for n in both]
     own = [INPUTS_SD**2 + sum(max(runs[2], 0.01) / runs[0] for runs in (here[n], there[n])) for n in both]
     between = _variance_between(differences, own)

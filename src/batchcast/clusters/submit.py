@@ -96,7 +96,7 @@ def submit(
             if _MAYBE.search(said) and not _SURELY_NOT.search(said):
                 raise Unreachable(
                     f"{entry.cluster}: sbatch failed ({said}), and the job may be in the queue nevertheless",
-                    hint="the same command again in a minute looks for it first",
+                    hint="run the same command again in a minute: it first looks for the job",
                 )
             ledger.note(token, REJECTED, said=said)
             notes.append(f"{entry.cluster} rejected the job: {said}")
@@ -123,8 +123,8 @@ def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
     """
     if cluster is None:
         raise Unreachable(
-            f"an earlier try went to {entry.cluster}, which is no [[cluster]] any more: nobody can tell whether it is "
-            "in the queue there",
+            f"an earlier attempt went to {entry.cluster}, which is no [[cluster]] any more: whether the job is in "
+            "the queue there is unknown",
             hint=f"look for {MARK}{entry.token} in the job comments there; batchcast submit --forget {entry.token}",
         )
     queue = _ask([*cluster.words("squeue"), "--me", "--all", "--states=all", "--noheader", "--format=%A=%k"], cluster)
@@ -134,8 +134,8 @@ def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
     age = now - entry.at
     if age < SURE_AFTER_S:
         raise Unreachable(
-            f"an earlier try to submit to {entry.cluster} may still be on its way",
-            hint=f"the same command again in {SURE_AFTER_S - age:.0f} s",
+            f"an earlier attempt to submit to {entry.cluster} may not be complete yet",
+            hint=f"run the same command again in {SURE_AFTER_S - age:.0f} s",
         )
     if age <= STILL_SHOWN_S:
         return ""
@@ -144,8 +144,8 @@ def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
         return job_id
     if "job_comment" not in _ask([*cluster.words("scontrol"), "show", "config"], cluster):
         raise Unreachable(
-            f"an earlier try to submit to {entry.cluster} {span(age)} ago may have run, and its accounting keeps no "
-            "comments",
+            f"an earlier attempt to submit to {entry.cluster} {span(age)} ago may have run, and its accounting keeps "
+            "no comments",
             hint=f"sacct -S uts{entry.at:.0f} shows it; batchcast submit --forget {entry.token} if it is not there",
         )
     return ""
@@ -167,7 +167,7 @@ def _ask(command: Sequence[str], cluster: Cluster) -> str:
         raise Unreachable(f"{cluster.name}: {shlex.join(command[:4])} cannot be run: {error}") from None
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise Unreachable(f"{cluster.name} does not say whether an earlier try is in its queue: {said}")
+        raise Unreachable(f"{cluster.name} does not report whether an earlier attempt is in its queue: {said}")
     return done.stdout
 
 
@@ -219,7 +219,9 @@ def _command(offered: str, text: str, script: str, arguments: Sequence[str], tok
     if os.path.basename(words[0]) != "ssh":
         return [*words, *more, script, *arguments], ""
     if arguments:
-        raise InputError("a script that is sent over ssh takes no arguments", hint="write them into the script")
+        raise InputError(
+            "a script that is sent over ssh takes no arguments", hint="write the arguments into the script"
+        )
     if not {"job-name", "J"} & set(parse_script(text)):
         more.append(f"--job-name={os.path.basename(script)}")
     at = words.index("sbatch")

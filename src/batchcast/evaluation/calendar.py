@@ -25,7 +25,7 @@ def calendar(trace: Trace, time: float) -> datetime:
         return datetime.fromtimestamp(trace.info.unix_start + time, zone(trace.info.timezone))
     except (OverflowError, OSError, ValueError):
         raise InputError(
-            f"{trace.info.source}: no calendar holds {trace.info.unix_start + time:.0f} seconds since 1970",
+            f"{trace.info.source}: the calendar has no date for {trace.info.unix_start + time:.0f} seconds since 1970",
             hint="--from and --to to leave out jobs with a broken submit time",
         ) from None
 

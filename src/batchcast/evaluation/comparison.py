@@ -149,7 +149,7 @@ def _of_schedules(
     waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
     means = row["mean_wait_s_a"], row["mean_wait_s_b"]
     if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
-        return _Found({"no_interval": "the numbers are of a part of the jobs in the schedules"})
+        return _Found({"no_interval": "the figures cover only a part of the jobs in the schedules"})
     group, unit = _groups(ours)
     slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
     one, slow = (
@@ -186,7 +186,9 @@ def compare_starts(
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
     if not len(ids):
         begin = "; ".join(", ".join(map(str, side["job_id"][:3])) for side in (a, b))
-        raise UsageError("no job is in both schedules", hint=f"job_id must mean the same; they begin with {begin}")
+        raise UsageError(
+            "no job is in both schedules", hint=f"the job ids must refer to the same jobs; they begin with {begin}"
+        )
     shift = _clock_apart(a["submit_time"][at_a], b["submit_time"][at_b])
     b = {**b, **{name: b[name] + shift for name in ("submit_time", "start_time", "end_time")}} if shift else b
     ours, theirs = ({k: v[at] for k, v in side.items()} for side, at in ((a, at_a), (b, at_b)))
@@ -321,12 +323,15 @@ def _unlike(a: Document, b: Document, rows: Sequence[Mapping[str, Any]]) -> list
         reasons.append(f"the logs differ: A is of {names[0]}, B of {names[1]}")
     differing = [name for name, _, _ in _settings(a, b) if name in SELECTION]
     if differing:
-        reasons.append(f"other jobs, machine or requests were chosen: {', '.join(differing)} differ")
+        reasons.append(f"the reports use different jobs, machines or requests: {', '.join(differing)} differ")
     for name in ("protocol", "loop"):
         if a["settings"].get(name) != b["settings"].get(name):
             reasons.append(f"the {name} differs: {a['settings'].get(name)} against {b['settings'].get(name)}")
     if not reasons and any(row["jobs_a"] != row["jobs_b"] for row in rows if "jobs_a" in row):
-        reasons.append("the same selection gave another number of jobs: batchcast itself may have changed between them")
+        reasons.append(
+            "the same selection gave a different number of jobs: the two reports may come from different"
+            " versions of batchcast"
+        )
     return reasons
 
 

@@ -251,8 +251,8 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, measure: Me
     jobs = counted(one.largest_jobs)
     length = span(float(submit.max() - submit.min()))
     return (
-        f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {who}, submitted within "
-        f"{length} from {since} on; without them the difference is {_amount(measure, one.without)} instead of "
+        f"{100 * one.largest_share:.0f} % of the sum of absolute differences comes from {jobs} of {who}, submitted "
+        f"within {length} from {since} on; without them the difference is {_amount(measure, one.without)} instead of "
         f"{_amount(measure, one.difference)}"
     )
 
@@ -261,7 +261,7 @@ def _who(trace: Trace, row: int) -> str:
     """Return the user of a job, as the site allows results to name users."""
     code = trace.nominal("user_id").codes[row]
     if code < 0:
-        return "a user that is not known"
+        return "an unknown user"
     return "one user" if trace.info.private else f"user {shown_names(trace, 'user_id')[code]}"
 
 

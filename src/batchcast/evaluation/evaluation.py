@@ -337,7 +337,7 @@ def evaluate(
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
     else:
-        with bar("Simulating today, to compare with the record", len(trace)) as tick:
+        with bar("Simulating the present scheduler, to compare with the record", len(trace)) as tick:
             kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and not split
             model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
         tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not is_stated(model)
@@ -432,7 +432,7 @@ def outcome_differences(
 
 NO_MACHINE = (
     "Nothing was simulated: the log does not say how many processors the machine has. "
-    "Give it with --procs-total N (or --procs-total peak for the most the log ever shows in use)."
+    "Set the number with --procs-total N (or --procs-total peak: the most processors in use at once)."
 )
 
 

@@ -245,4 +245,6 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
 def _doubt(advice: Mapping[str, Any]) -> str:
     """Return a sentence for a saving that cannot be distinguished from none."""
     saved = Difference.of(advice, MEAN_UNUSED)
-    return "" if saved is None or saved.verdict in ("ahead", "behind") else ", which this log cannot tell from nothing"
+    return (
+        "" if saved is None or saved.verdict in ("ahead", "behind") else ", a difference that may be chance on this log"
+    )

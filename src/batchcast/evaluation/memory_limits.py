@@ -268,7 +268,7 @@ def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
     unmeasured = plan.unmeasured(rows)
     jobs = len(rows) - unmeasured
     return (
-        f"{name}: {jobs:,} jobs placed by the memory advised, {plan.out_of_memory(rows):,} ran out of it and were run"
-        " again with their own request (else with twice the memory), and their wait is the wait of the second attempt;"
-        f" {unmeasured:,} of which no peak is known placed as they asked"
+        f"{name}: {jobs:,} jobs were placed with the suggested memory; {plan.out_of_memory(rows):,} ran out of memory"
+        " and ran again with their own request (else with twice the memory); their second wait counts;"
+        f" {unmeasured:,} without a known peak were placed as requested"
     )

@@ -202,7 +202,7 @@ def forecast_periods(
 
 def _method(kind: str, spec: str, trace: Trace, size: float, seed: int, cancelled: str) -> Any:
     if parse_spec(spec)[0] == "actual":
-        raise UsageError("actual has the answers of the whole log: it cannot be carried from period to period",
+        raise UsageError("actual knows the run times of the whole log, so it cannot run period by period",
                          hint="the other methods")  # fmt: skip
     vouched = trace.info.known_at_submit
     if kind == "runtime":
@@ -210,7 +210,7 @@ def _method(kind: str, spec: str, trace: Trace, size: float, seed: int, cancelle
                     seed=seed)  # fmt: skip
     method = make("wait", with_settings(spec, cancelled=cancelled), known_at_submit=vouched)
     if hasattr(getattr(method, "fallback", None) or method, "search_s"):
-        raise UsageError(f"{spec} searches its settings in the log beforehand: it needs the whole log at once",
+        raise UsageError(f"{spec} searches its settings in the log first, so it needs the whole log at once",
                          hint="without --in-periods, or another method")  # fmt: skip
     return method
 
@@ -218,6 +218,6 @@ def _method(kind: str, spec: str, trace: Trace, size: float, seed: int, cancelle
 def _one_protocol(methods: dict[str, Any]) -> str:
     clocks = {str(getattr(method, "protocol", DEFAULT_PROTOCOL)) for method in methods.values()}
     if len(clocks) > 1:
-        raise UsageError(f"these methods have clocks of their own: {', '.join(sorted(clocks))}",
-                         hint="--protocol NAME, or one command each")  # fmt: skip
+        raise UsageError(f"these methods need their own protocol: {', '.join(sorted(clocks))}",
+                         hint="choose --protocol NAME, or run a command for each method")  # fmt: skip
     return clocks.pop()

@@ -79,14 +79,13 @@ def measured(trace: Trace) -> MemoryUse:
     if use.known:
         return use
     if not use.is_measured:
-        why = (
-            f"the memory used equals the request in {use.copied:.1%} of the jobs that know both: a copy, no measurement"
-        )
+        why = f"the used memory equals the request in {use.copied:.1%} of the jobs with both: "
+        why += "it is a copy and not a measurement"
     elif use.zeros:
         why = f"no job has a measured peak of memory ({use.zeros} have a use of 0)"
     else:
-        why = "the log knows no memory that its jobs used"
-    raise NoAnswer(why, hint=f"the rows of steps have it: {COMMAND}, without -X")
+        why = "the log has no used memory"
+    raise NoAnswer(why, hint=f"the rows of job steps contain the used memory: {COMMAND}, without -X")
 
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:

@@ -269,7 +269,7 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
         place = np.arange(1, len(trace) + 1)
         rows = rows & (place >= jobs[0]) & (place <= jobs[1])
     if not rows.any():
-        raise NoAnswer(f"no job of the log's {len(trace)} is left to score", hint="a wider --places")
+        raise NoAnswer(f"none of the {len(trace)} jobs of the log can be scored", hint="a wider --places")
     return np.asarray(rows)
 
 

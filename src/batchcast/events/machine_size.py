@@ -122,7 +122,8 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
         known = trace.info.max_procs if trace.info.max_procs > 0 else peak_procs(trace, rule)
         if not known > 0:
             raise InputError(
-                f"{trace.info.source}: no job tells its processors", hint="batchcast machine capture -o machine.toml"
+                f"{trace.info.source}: no job has a number of processors",
+                hint="batchcast machine capture -o machine.toml",
             )
         sizes = {next(iter(sizes), "all"): known}
     names = trace.nominal("partition_id").decode()

@@ -186,7 +186,7 @@ def check_machine(machine: Machine, where: str) -> None:
             raise InputError(f"{where}: nodes without a name", hint='names = "n[1-4]"')
         for name in group.names:
             if name in seen:
-                raise InputError(f"{where}: node {name} is there twice (accepted: each name once)")
+                raise InputError(f"{where}: node {name} is defined twice (accepted: each name once)")
             seen.add(name)
         shown = group.names[0] + (", ..." if len(group.names) > 1 else "")
         numbers = {name: getattr(group, name) for name in LEAST} | dict(group.gres)
@@ -278,7 +278,7 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
         elif key not in JOB_KEYS:
             if key not in SETTINGS_READ:
                 raise UsageError(
-                    f"{key}={value}: the model reads no such setting (accepted: {', '.join(SETTINGS_READ)})"
+                    f"{key}={value}: the model does not use this setting (accepted: {', '.join(SETTINGS_READ)})"
                 )
             if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not _is_number(value):
                 raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
@@ -329,7 +329,9 @@ def _new_kind(machine: Machine, names: tuple[str, ...], kind: str, value: str) -
     cpus = sum(int(one[1] or 0) for one in found if one)
     if None in found or not 0 < cpus <= MOST:
         nodes = next(iter(machine.node_names()), "n1")
-        raise UsageError(f"add={value}: no node and no kind of node (accepted: {ADD_FORM}; a node here is {nodes})")
+        raise UsageError(
+            f"add={value}: neither a node nor a kind of node (accepted: {ADD_FORM}; a node here is {nodes})"
+        )
     memory = sum(float(one[2] or 0) * 1024 for one in found if one)
     gres = {one[4]: int(one[3]) for one in found if one and one[3]}
     return NodeGroup(names, cpus, memory_mib=memory or math.inf, gres=gres)
@@ -356,7 +358,7 @@ def _resized(machine: Machine, value: str) -> Machine:
         if names:
             groups.append(replace(group, names=names, down=tuple(n for n in group.down if n in names)))
     if not groups:
-        raise UsageError(f"nodes={value}: nothing is left of the machine")
+        raise UsageError(f"nodes={value}: the machine would have no node")
 
     def changed(nodes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(m for n in nodes if n not in taken for m in (n, *more.get(n, ())))

@@ -158,7 +158,7 @@ class Waits:
 SCHEDULE = (
     Measure("mean_wait_s", "seconds", "mean wait", lambda s: s.wait, True, meaning="start - submission"),
     Measure("median_wait_s", "seconds", "median wait", lambda s: s.percentiles[0], heading="median",
-            meaning="half of the jobs wait no longer"),
+            meaning="median wait"),
     Measure("p95_wait_s", "seconds", "95 % wait", lambda s: s.percentiles[1], heading="p95",
             meaning="95th percentile of the wait", table="more"),
     Measure("p99_wait_s", "seconds", "99 % wait", lambda s: s.percentiles[2], heading="p99", table=""),

@@ -256,8 +256,8 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
         for row in rows
     ]  # fmt: skip
     note = (
-        "Gain: how much nearer, as a share of what it is held against; shares (UR, PU, identified, good) in points. "
-        "Intervals are over groups of one user's submissions of one week. Outside: the interval holds no zero. "
+        "Gain: relative reduction of the error of the method compared; shares (UR, PU, identified, good) in points. "
+        "Intervals are over groups of one user's submissions of one week. Outside: the interval does not contain zero. "
         "Printed beyond the noise: the printed gain is larger than half this interval's length, so that a log like "
         "this one could show it."
     )

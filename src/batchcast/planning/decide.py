@@ -61,7 +61,9 @@ def may_merge(comment: str) -> bool:
 
 
 OPT_IN = re.compile(r"(?<![\w-])batchcast(?![\w-])")
-PLANNED_BY_ANOTHER = "another batchcast plans it, or one whose store is lost (its AdminComment)"
+PLANNED_BY_ANOTHER = (
+    "planned by another batchcast installation, or by an earlier one whose store is lost (see AdminComment)"
+)
 _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Deadline|Reservation")
 
 
@@ -84,7 +86,9 @@ def _stopped(_: Plannable, terms: Terms) -> str:
 
 def _opted_in(job: Plannable, terms: Terms) -> str:
     return (
-        "" if is_opted_in(job, terms) else "nobody opted in: not its partition, its QOS, or batchcast in its --comment"
+        ""
+        if is_opted_in(job, terms)
+        else "not opted in: neither its partition nor its QOS is planned, and its --comment has no `batchcast`"
     )
 
 
@@ -117,23 +121,23 @@ def _within(job: Plannable, terms: Terms) -> str:
     """Refuse jobs above a maximum: they wait until it is raised, but a shorter limit would let them start."""
     for name in job.partitions:
         if job.limit > terms.longest.get(name, 0.0):
-            return f"its limit is above the maximum of partition {name}"
+            return f"the job's time limit is above the maximum of partition {name}"
     for key in (("qos", job.qos), ("user", job.account, job.user)):
         if job.limit > terms.walls.get(key, math.inf):
             return f"its limit is above the maximum of its {'QOS' if key[0] == 'qos' else 'association'}"
-    return f"it waits for a limit ({job.reason})" if _LIMITED.search(job.reason) else ""
+    return f"the job waits because of a resource limit ({job.reason})" if _LIMITED.search(job.reason) else ""
 
 
 def _covered(job: Plannable, terms: Terms) -> str:
     for name in job.partitions:
         if terms.over_time.get(name, 0.0) < 60.0:
             return f"OverTimeLimit is 0 in partition {name}"
-    return "" if job.partitions else "its partition is not known"
+    return "" if job.partitions else "the job's partition is not known"
 
 
 def _before_outage(job: Plannable, terms: Terms) -> str:
     late = terms.now + terms.margin + job.limit > terms.next_outage
-    return "its own limit passes the next reservation or maintenance" if late else ""
+    return "the job's time limit reaches into the next reservation or maintenance" if late else ""
 
 
 def _in_trial(job: Plannable, terms: Terms) -> str:
@@ -202,10 +206,15 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
     least = max(least_limit(job.limit, job.partitions, terms.over_time), terms.least)
     planned = in_minutes(max(needs, least))
     if not planned < job.limit:
-        return math.nan, "its forecast leaves nothing to plan with" if needs >= least else "its limit is short already"
+        return (
+            math.nan,
+            "the predicted limit is not shorter than the user's limit"
+            if needs >= least
+            else "the user's limit is already short",
+        )
     if why := signal(job):
         return math.nan, why
-    return planned, "forecast" if needs >= least else "forecast, kept to what OverTimeLimit covers"
+    return planned, "forecast" if needs >= least else "prediction, raised until OverTimeLimit covers the user's limit"
 
 
 def decide(
@@ -235,10 +244,10 @@ def decide(
 def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
     """Return the step for a job that has an entry."""
     if job.finished and entry.state in (State.INTENDED, State.PLANNED, State.RESTORING):
-        return _note(job, entry, State.ENDED, terms, "it was over before the next look")
+        return _note(job, entry, State.ENDED, terms, "the job ended before the next cycle")
     if not (job.begun or job.waits):
         return None
-    why = "somebody else changed its limit"
+    why = "another user changed the job's time limit"
     if entry.state is State.YIELDING:
         return _yield(job, entry, terms, why)
     mine = owner_of(job, entry, terms)
@@ -251,11 +260,11 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
         return None if entry.state is State.FOREIGN else _note(job, entry, State.FOREIGN, terms, why)
     if mine is Owner.USERS:
         back = entry.state in (State.PLANNED, State.RESTORING) or (by_start and entry.state is State.INTENDED)
-        return _note(job, entry, State.RESTORED, terms, "its user's limit was seen") if back else None
+        return _note(job, entry, State.RESTORED, terms, "its user's limit was found in Slurm") if back else None
     if why := _why_restore(job, entry, terms):
         return Action("restore", job, entry._replace(state=State.RESTORING, at=terms.now), why)
     if entry.state is not State.PLANNED:
-        return _note(job, entry, State.PLANNED, terms, "its planned limit was seen")
+        return _note(job, entry, State.PLANNED, terms, "its planned limit was found in Slurm")
     return None
 
 
@@ -281,7 +290,7 @@ def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
     if entry.how is not terms.how:
         return f"planning is by {terms.how} now"
     if entry.planned < least_limit(entry.user_limit, job.partitions, terms.over_time):
-        return "OverTimeLimit no longer covers it"
+        return "OverTimeLimit no longer covers the planned limit"
     return why_ineligible(job._replace(limit=entry.user_limit, time_min=0.0), terms)
 
 

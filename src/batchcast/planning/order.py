@@ -191,7 +191,9 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     [3593, 4921]
     """
     if rule.age != rule.age:
-        raise UsageError("the age is not found yet", hint="replace(rule, age=AgeFinder(processors).look(...))")
+        raise UsageError(
+            "the age limit has not been determined yet", hint="replace(rule, age=AgeFinder(processors).look(...))"
+        )
     groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
     count = len(groups)
     work, arrival = np.full(count, -np.inf), np.full(count, np.inf)

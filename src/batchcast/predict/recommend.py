@@ -90,7 +90,7 @@ def recommend_limit(
     limit, shaped = max(wanted, floor), "the shortest limit here" if wanted < floor else ""
     limit = rounded_request(limit, floor, step)
     if limit > most:
-        limit, shaped = most, "the longest limit there is"
+        limit, shaped = most, "the longest allowed limit"
     return Advice(float(limit), quantile, k, n, sum(was_cut), reached, shaped, longest)
 
 
@@ -134,7 +134,7 @@ def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
     return math.ceil(1.25 * max(run_times) / step - 1e-9) * step
 
 
-BY_NAME = "the user's jobs of this name and size"
+BY_NAME = "jobs of this user with this name and size"
 """The `basis` of suggestions that use only ended jobs of the same user, name and size."""
 NEW_NAME = "limit: the name is new, and predictions for new names have not been reliable so far"
 """The `basis` if a job with a new name keeps its limit: too many jobs of new names exceeded their predicted bound, or

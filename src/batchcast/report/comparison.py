@@ -117,7 +117,7 @@ def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
         words = {"interval": _interval_words(row, SCHEDULE[0]), "policy": policy_words(row["policy"])}
         words["slow_interval"] = _interval_words(row, SCHEDULE[1])
         shown_rows.append({**_shown(row, SCHEDULE), **words})
-    note = _note(rows, "Interval of the change in mean wait", SCHEDULE[:1])
+    note = _note(rows, "90 % interval of the change in mean wait", SCHEDULE[:1])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, note)
 
 

@@ -165,7 +165,7 @@ def growth_columns(rows: Cells) -> tuple[list[TableColumn], list[Mapping[str, An
         TableColumn("more", "work"),
         TableColumn("partition", "partition"),
         TableColumn("mean", "mean wait"),
-        TableColumn("most", "90 % wait less than"),
+        TableColumn("most", "wait of 90 % of jobs"),
     ]
     cells: list[Mapping[str, Any]] = [
         {**row, "more": f"{row['work']:+.0%}", "mean": _spans(row, "mean_wait_s"), "most": _spans(row, "wait_90_s")}

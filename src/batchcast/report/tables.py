@@ -57,7 +57,7 @@ _SINGLE = (
     ("at_request_share", "ran to 99 % of the request", 3),
     ("request_values", "different requests", 0),
     ("popular_requests_share", "share of the 20 most popular", 3),
-    ("like_last_run", "run time / the user's last one", 3),
+    ("like_last_run", "run time / the user's previous run time", 3),
     ("same_user_next_share", "next job is the same user's", 3),
 )
 

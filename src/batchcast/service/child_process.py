@@ -127,7 +127,7 @@ class KeptChild:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), SOON_S)
         if self._child is None:
-            raise self._error or Unreachable("the forecasts are being loaded", hint="ask again in some seconds")
+            raise self._error or Unreachable("the forecasts are being loaded", hint="ask again in a few seconds")
         asked = asyncio.ensure_future(self._in_turn(self._child, answer))
         self._under_way.add(asked)
         asked.add_done_callback(self._over)
@@ -169,7 +169,7 @@ class KeptChild:
             try:
                 return await _exchange(child, answer, LONGEST_S)
             except (ConnectionError, asyncio.IncompleteReadError):
-                raise Unreachable("the process that forecasts has ended", hint="ask again in some seconds") from None
+                raise Unreachable("the prediction process has ended", hint="ask again in a few seconds") from None
 
 
 def _environment() -> dict[str, str]:

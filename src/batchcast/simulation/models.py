@@ -94,7 +94,11 @@ class Nodes:
         Under `SLURM` the planner's upper quantiles become the limits of waiting jobs, as with `plan = "limits"`. Under
         `LEAST_WORK` they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.
         """
-        from .on_nodes import Ordering, QueuePlan, simulate_on  # sixty kernels, which a pool does without
+        from .on_nodes import (
+            Ordering,
+            QueuePlan,
+            simulate_on,
+        )  # loads sixty kernels, which a pool of processors does not need
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:

@@ -54,10 +54,10 @@ FOUND_EVERY_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """What orders waiting jobs (`none`, `forecast`, `limit`), by which predictor, under which rule.
+    """How waiting jobs are ordered (`none`, `forecast` or `limit`), with which predictor and under which rule.
 
-    A predictor orders by the 90 % quantile of its prediction, as `batchcast plan` does, or by its point without
-    quantiles. Run times (n,), s, may replace a predictor; NaN: by the job's limit.
+    A predictor orders jobs by the 90 % quantile of its prediction, as `batchcast plan` does; a predictor without
+    quantiles orders them by its point prediction. Run times (n,), s, may replace a predictor; NaN is the job's limit.
 
     >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
     ('last_2', 'kernel')
@@ -95,7 +95,8 @@ def reorder_by(
 ) -> Reorder:  # fmt: skip
     """Return the function that each look of the simulation calls: `planning.order` on the waiting jobs.
 
-    `kind` numbers jobs that are one another's history (`kind_of`); jobs of number 0 need none. None: no job does.
+    `kind` gives the same number to jobs that form one history (`kind_of`); jobs with number 0 need no history. With
+    `kind` None, no job needs a history.
     """
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
@@ -129,8 +130,8 @@ def reorder_by(
 
 
 class _ByForecast:
-    """Run times that order waiting jobs: predicted, or time limits for users with too many jobs that ran longer, and
-    for jobs without a history of their own.
+    """Run times that order waiting jobs: predictions, or time limits for jobs without a history and for users of whom
+    too many jobs ran longer than predicted.
     """
 
     def __init__(
@@ -182,7 +183,8 @@ SECOND = "+"
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """MiB per processor of the first attempt (n,), NaN: as in the log; of the second, NaN: the first suffices.
+    """MiB per processor of the first and the second attempt (n,). NaN means: as in the log for the first attempt, not
+    needed for the second.
 
     Jobs without a measured peak are placed as requested, because their need is unknown.
     """
@@ -289,7 +291,9 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     refused at submission never waits, so it is left out.
     """
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
-    more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it requested a minimum
+    more = (
+        trace.number("alloc_nodes") > trace.number("req_nodes")
+    ).tolist()  # then the job requested a minimum of nodes
     each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
     jobs: list[NodeRequest] = []
@@ -356,7 +360,7 @@ def simulate_on(
         raise InputError(f"no job of {trace.info.source} fits the machine: {why}", hint="batchcast machine show FILE")
     if queue.memory is not None:
         fitting = [r for r in jobs if has_room(machine, r)]
-        left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
+        left["with their requested memory they do not fit the machine"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, queue.memory)
     plan = _plan(trace, machine, predictor, procs, protocol)
     reorder, order = None, queue.order

@@ -23,10 +23,10 @@ KEYS = ("nodes", "start", "hours", "step")
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Nodes that a reservation keeps free from `start` on for `length` seconds, on the clock of a log or an epoch.
+    """Nodes that a reservation keeps free for `length` seconds from `start`, in the seconds of a log or of the epoch.
 
-    `nodes` is `ALL`, a partition, or a host list such as `n[1-4]`. The other starts within the week are `step` seconds
-    apart.
+    `nodes` is `ALL`, a partition, or a host list such as `n[1-4]`. Other start times within the week are
+    tried at intervals of `step` seconds.
     """
 
     nodes: str
@@ -60,7 +60,7 @@ class Outage:
         return replace(machine, reservations=(*machine.reservations, added))
 
     def starts(self, earliest: float = -math.inf) -> list[float]:
-        """Return the asked start, then the others of the same week, `step` apart, none before `earliest`."""
+        """Return the requested start, then later ones at intervals of `step` within a week; none before `earliest`."""
         count = math.ceil(WEEK_S / self.step)
         later = (self.start + k * self.step for k in range(count))
         return [start for start in later if start >= earliest]
@@ -69,7 +69,7 @@ class Outage:
 def parse_outage(text: str, when: Callable[[str], float]) -> Outage:
     """Read `nodes=ALL,start=TIME,hours=10`; `when` turns the time into seconds. UsageError for anything else.
 
-    `step=HOURS` is the distance of the other starts that are tried, six hours without it.
+    `step=HOURS` is the interval between the start times that are tried; its default is six hours.
 
     >>> parse_outage("nodes=n[1,3],start=90,hours=2", float)
     Outage(nodes='n[1,3]', start=90.0, length=7200.0, step=21600.0)

@@ -154,7 +154,7 @@ class OwnRun:
             left, job = len(self.queue), next(iter(self.queue.values()))
             raise BatchcastError(
                 f"{self.policy.name}: {left:,} jobs never start, the first is {job.job_id} ({job.procs} processors of"
-                f" {self.machine.total}), and nothing more happens (accepted: every job starts one day)",
+                f" {self.machine.total}), and nothing more happens (accepted: a policy that starts every job)",
                 hint="machine.wake_at(time) asks for a call to come; batchcast.testing.check_policy finds more",
             )
         return self
@@ -252,16 +252,18 @@ class OwnRun:
         if not isinstance(job, Job):
             raise self._wrong(now, f"it started {job!r}", "jobs of the queue")
         if self.queue.get(job.row) is not job:
-            raise self._wrong(now, f"it started job {job.job_id}, which does not wait", "jobs of the queue, once each")
+            raise self._wrong(
+                now, f"the policy started job {job.job_id}, which does not wait", "waiting jobs, each at most once"
+            )
         if job.procs > machine.free:
-            what = f"it started job {job.job_id} on {job.procs} processors where {machine.free} are free"
+            what = f"the policy started job {job.job_id} on {job.procs} processors where {machine.free} are free"
             raise self._wrong(now, what, "jobs for which machine.fits(job)")
         if machine.nodes:
             by = self.scheduler.start if where is not None else machine.allocator.place
             where = machine.place(job) if where is None else where
             self._check_nodes(job, where, now, by)
         elif where is not None:
-            raise self._wrong(now, f"it named nodes for job {job.job_id}", "jobs alone: this machine is a pool")
+            raise self._wrong(now, f"the policy named nodes for job {job.job_id}", "jobs alone: this machine is a pool")
         del self.queue[job.row]
         job.start_time = self.start[job.row] = now
         machine.take(job, where)
@@ -281,11 +283,11 @@ class OwnRun:
         whole = isinstance(where, Mapping) and all(isinstance(procs, int | np.integer) for procs in where.values())
         if not whole or sum(where.values()) != job.procs:
             forms = f"{job.procs} whole processors by the numbers of their nodes, as {{0: {job.procs}}}"
-            raise self._wrong(now, f"it put job {job.job_id} on {where!r}", forms, by)
+            raise self._wrong(now, f"the policy put job {job.job_id} on {where!r}", forms, by)
         for number, procs in where.items():
             if not (number in range(len(nodes)) and 0 < procs <= nodes[number].free):
                 free = f"{nodes[number].free} are free" if number in range(len(nodes)) else "there is no such node"
-                what = f"it put job {job.job_id} on {procs} processors of node {number!r}, where {free}"
+                what = f"the policy put job {job.job_id} on {procs} processors of node {number!r}, where {free}"
                 raise self._wrong(now, what, f"free processors of nodes 0 to {len(nodes) - 1}", by)
 
     def _wrong(self, now: float, what: str, forms: str, by: Any = None) -> BatchcastError:

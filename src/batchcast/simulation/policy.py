@@ -62,7 +62,7 @@ def parse_order(order: str | Callable[..., float], option: str = "order") -> Ord
         return _of_function(_imported(name, function, option), on, ageing)
     code = NAMES[name]
     if code == FCFS and rest:
-        raise UsageError(f"--{option}: fcfs has no parameters, the oldest already comes first")
+        raise UsageError(f"--{option}: fcfs has no parameters because it already starts the oldest job first")
     return Order(code, on, ageing, 0, code in VARYING)
 
 

@@ -124,7 +124,7 @@ class Commands:
         now = self.clock()
         if now < counter.not_before:
             raise Unreachable(
-                f"{daemon} is away ({counter.last_error}); asked again in {counter.not_before - now:.0f} s"
+                f"{daemon} does not answer ({counter.last_error}); asked again in {counter.not_before - now:.0f} s"
             )
         if counter.calls and now < counter.last_call + self.floor_s:
             self.sleep(counter.last_call + self.floor_s - now)
@@ -156,7 +156,8 @@ class Commands:
             code, out, complaint = _run_whole(argv, environment, self.timeout_s)
         except FileNotFoundError:
             raise Unreachable(
-                f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are"
+                f"{argv[0]} is not installed on this machine",
+                hint="run this on a machine with the batch system's clients",
             ) from None
         except subprocess.TimeoutExpired:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
@@ -250,7 +251,7 @@ def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
     SLURM_CONF=/path/to/beta/slurm.conf asks beta; without -M and SLURM_CLUSTERS, alpha is meant
     """
     return WrongCluster(
-        f"{meant} was meant, but Slurm's clients here ask {answered_by} (ClusterName in scontrol show config)",
+        f"the settings name cluster {meant}, but its clients ask {answered_by} (ClusterName in scontrol show config)",
         hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf asks {meant}; without -M and SLURM_CLUSTERS, {answered_by} is "
         "meant",
     )
@@ -339,7 +340,7 @@ class Recorded:
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
         """Refuse: a recording changes nothing."""
-        return Answer("", "", self._now), f"nothing is done by a recording: {' '.join(command)}"
+        return Answer("", "", self._now), f"a recording runs no commands: {' '.join(command)}"
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the next recorded answer to this command."""

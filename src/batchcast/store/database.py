@@ -215,7 +215,7 @@ class Store:
             if tables and not has_meta and sqlite_path(self.url) is not None:
                 raise InputError(
                     f"{self.shown} is the database of another program (tables {', '.join(tables[:3])})",
-                    hint="name another file: --store PATH",
+                    hint="choose another file with --store PATH",
                 )
             if not has_meta and not create:
                 raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect creates one")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ..units import format_duration
 
 CHOSEN, SUBMITTED, REJECTED, ABSENT = "chosen", "submitted", "rejected", "absent"
-"""Before sbatch answered; with a job id; sbatch rejected it; looked for and surely not there."""
+"""States of a submission: sbatch has not answered; it has a job id; sbatch rejected it; Slurm has no such job."""
 _TABLE = """CREATE TABLE IF NOT EXISTS sent (
     token TEXT PRIMARY KEY, key TEXT UNIQUE, at REAL NOT NULL, digest TEXT NOT NULL, script TEXT NOT NULL,
     cluster TEXT NOT NULL, command TEXT NOT NULL, offers TEXT NOT NULL, state TEXT NOT NULL, job_id TEXT, said TEXT,
@@ -98,8 +98,8 @@ class Ledger:
     def alone(self) -> Iterator[int]:
         """Hold the ledger's lock; yield its file descriptor.
 
-        Whoever runs sbatch hands the descriptor on. If this process is killed, sbatch keeps the lock until it ends, so
-        nobody looks for the job while it may still be on its way.
+        The caller passes the descriptor on to sbatch. If this process is killed, sbatch keeps the lock until it ends,
+        so no other process searches for the job while sbatch may still submit it.
         """
         descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -139,9 +139,9 @@ class Ledger:
         return self._read("at >= ?", (since,))
 
     def sent_since(self, since: float) -> dict[str, list[tuple[float, dict[str, str]]]]:
-        """Return the jobs that were submitted since an instant, by cluster: when, and with which sbatch options.
+        """Return the jobs submitted since an instant, by cluster: the time of each and its sbatch options.
 
-        A collector that has not looked since does not know them.
+        A collector that has not queried Slurm since that instant does not know these jobs.
         """
         found: dict[str, list[tuple[float, dict[str, str]]]] = {}
         for one in self.entries(since):
@@ -150,11 +150,11 @@ class Ledger:
         return found
 
     def lateness(self, name: str, now: float) -> list[float]:
-        """Return how long each submission took over what was told before any correction, the latest ended last.
+        """Return the ratio of each actual to each uncorrected predicted duration, ordered by end, the latest last.
 
-        `name` is that of the predicted instant, likely_end_s or by_90_end_s; the correction is in the field of that
-        name with _factor at its end. A job that is late and has not ended counts by the time that has passed: without
-        it, only early ends would be seen.
+        `name` is the field of the predicted instant, likely_end_s or by_90_end_s; the field of that name plus _factor
+        holds the correction. A late job that has not ended counts with the time passed so far; otherwise only early
+        ends would count.
         """
         found = []
         for one in self.entries():

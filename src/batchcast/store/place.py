@@ -325,7 +325,7 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
 
 
 def clock_path(store: str, cluster: str) -> Path:
-    """The file of a cluster's clock: beside an SQLite store; of another store where one would lie.
+    """Path of a cluster's clock file: beside the SQLite store; for another database, where an SQLite store would be.
 
     >>> clock_path("/var/lib/batchcast/store.db", "big one").name
     'store.db.big_one.clock'
@@ -347,5 +347,5 @@ def machine_path(store: str, cluster: str) -> Path:
 
 
 def asked_path(store: str, cluster: str) -> Path:
-    """The file of what `start --test` was asked lately: beside the clock."""
+    """Path of the file with recent questions to `start --test`, beside the clock file."""
     return clock_path(store, cluster).with_suffix(".asked.jsonl")

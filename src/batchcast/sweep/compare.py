@@ -262,7 +262,9 @@ class SweepPlans(Rows):
         return f"<SweepPlans of {len(self.rows)} cells and plans, {self.table.height} tasks>"
 
     def _pictures(self) -> Mapping[str, Picture]:
-        cells = [name for name in CELL if len({row[name] for row in self.rows}) > 1]  # what tells the rows apart
+        cells = [
+            name for name in CELL if len({row[name] for row in self.rows}) > 1
+        ]  # the columns in which the rows differ
         names = (*cells, *PLAN)
         points = {
             ", ".join(str(row[name]) for name in names if row[name]): (

@@ -128,14 +128,14 @@ class Dataset:
             file = open(self.folder / ".lock", "a", opener=without_links)  # noqa: SIM115
         except OSError as error:
             raise UsageError(
-                f"{self.folder}/.lock cannot be written: {error.strerror}", hint="name another folder: -o FOLDER"
+                f"{self.folder}/.lock cannot be written: {error.strerror}", hint="choose another folder with -o FOLDER"
             ) from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(
-                    f"{self.folder}: another sweep is using this folder", hint="name another folder: -o FOLDER"
+                    f"{self.folder}: another sweep is using this folder", hint="choose another folder with -o FOLDER"
                 ) from None
             for path in self.results.glob("log=*/.*.part"):  # leftovers of a killed process
                 with suppress(OSError):

@@ -40,7 +40,7 @@ class Pool:
     def renew(self) -> None:
         """Replace a broken executor by a new one; Unreachable if that is not possible."""
         if self._renew is None:
-            raise Unreachable("the workers are gone", hint="the same command again: finished tasks are kept")
+            raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
         self.executor = self._renew()
 
 
@@ -226,7 +226,14 @@ def run(
             continue
         landed, lost = flight.land()
         if len(lost) == 1:
-            landed.append((lost[0], Failed(lost[0].key, lost[0].label, "its process died (out of memory, or killed)")))
+            landed.append(
+                (
+                    lost[0],
+                    Failed(
+                        lost[0].key, lost[0].label, "the process of this task ended early (out of memory, or killed)"
+                    ),
+                )
+            )
         else:
             suspects.extend(lost)
         for _, outcome in landed:
@@ -275,7 +282,7 @@ class _Flight:
 def _error(future: Future[Any]) -> BaseException | None:
     """Returns the exception of a future, or None."""
     if future.cancelled():
-        raise Unreachable("the workers are gone", hint="the same command again: finished tasks are kept")
+        raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
     return future.exception()
 
 

@@ -161,11 +161,15 @@ def check(study: Study, path: str, text: str) -> None:
     for what, names in (("log", [log.name for log in study.log]), ("period", [p.name for p in study.period])):
         for name in names:
             if names.count(name) > 1:
-                raise input_error(path, f"two of [[{what}]] are called", value=name, accepted="a `name` for each")
+                raise input_error(
+                    path, f"two [[{what}]] tables have the name", value=name, accepted="a `name` for each"
+                )
     for log in study.log:
         if not SAFE.fullmatch(log.name):
-            raise input_error(path, "a log's name becomes a folder's", line=line_of(text, log.name), value=log.name,
-                              accepted="letters, digits and . _ + -")  # fmt: skip
+            raise input_error(
+                path, "the name of a log is used as the name of a folder", line=line_of(text, log.name),
+                value=log.name, accepted="letters, digits and . _ + -",
+            )  # fmt: skip
         if log.format is not None:
             _in_file(path, text, log.format, partial(check_word, "format", log.format, FORMATS))
         if "reference" in log.clean and log.procs == "req":

@@ -103,7 +103,9 @@ def future_is_hidden(policy: Any, nodes: Any = None) -> None:
         again = _schedule(policy, changed, nodes, "a log with another future")
         known = schedule.start_time <= instant
         wrong = np.flatnonzero(known & (schedule.start_time != again.start_time))
-        assert not len(wrong), f"the start of job {schedule.job_id[wrong[:1]]} by {instant:g} s knew the future"
+        assert not len(wrong), (
+            f"the start of job {schedule.job_id[wrong[:1]]} by {instant:g} s uses times after that instant"
+        )
 
 
 def same_answer_twice(policy: Any, nodes: Any = None) -> None:
@@ -111,7 +113,7 @@ def same_answer_twice(policy: Any, nodes: Any = None) -> None:
     log = small_workload()
     first, second = (_schedule(policy, log, nodes, "a log") for _ in range(2))
     assert np.array_equal(first.start_time, second.start_time), (
-        "the same log twice, two schedules: what is drawn at random needs a seed, set where the policy is made"
+        "the same log twice, two schedules: a random policy needs a seed that is set when it is created"
     )
     assert first.nodes == second.nodes, "the same log twice, two placements"
 

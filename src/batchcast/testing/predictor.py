@@ -86,7 +86,7 @@ def predict_is_pure(make: Maker, log: Trace) -> None:
     some = np.arange(len(log)) % 3 == 0
     asked_some = [answer for _, answer in _answers(make(log), log, ask=some)]
     expected = [answer for answer, wanted in zip(asked_all, some) if wanted]
-    assert asked_some == expected, "predict changes the predictor: answers depend on who else was asked"
+    assert asked_some == expected, "predict changes the predictor: its answers depend on earlier calls of predict"
 
 
 def future_is_hidden(make: Maker, log: Trace) -> None:
@@ -97,7 +97,7 @@ def future_is_hidden(make: Maker, log: Trace) -> None:
         until = log.submit_time <= instant
         poisoned = _points(make, poison(log, instant))
         for row in np.flatnonzero(until).tolist():
-            assert points[row] == poisoned[row], f"job {row}, submitted by {instant}, was predicted from the future"
+            assert points[row] == poisoned[row], f"job {row}, submitted by {instant}, was predicted with later data"
 
 
 def poison(log: Trace, instant: float) -> Trace:
@@ -150,7 +150,7 @@ def survives_pickling(make: Maker, log: Trace) -> None:
 
 def same_seed_same_answer(make: Maker, log: Trace) -> None:
     """Two predictors that are made in the same way give the same answers."""
-    assert _points(make, log) == _points(make, log), "two predictors made alike answer differently"
+    assert _points(make, log) == _points(make, log), "two predictors with the same parameters answer differently"
 
 
 def answers_on_odd_logs(make: Maker, log: Trace) -> None:
@@ -305,7 +305,7 @@ def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
     for event in events(log):
         for answer in driver.tell(event).values():
             if answer.levels and answer.levels[-1] >= 0.5:
-                assert answer.quantiles[-1] >= answer.point, f"bound below the point at {event}: {answer}"
+                assert answer.quantiles[-1] >= answer.point, f"bound below the point prediction at {event}: {answer}"
 
 
 def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
@@ -349,7 +349,7 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
         _event(predictor, state, Submit(0.0, job))
         _event(predictor, state, Start(outage, job, outage))
         answers.append(predictor.predict(job._replace(row=1), state).point)
-    assert answers[0] == answers[1], "a wait through an outage was learned from"
+    assert answers[0] == answers[1], "the predictor learned from a wait during an outage"
 
 
 def goes_on_when_attached_late(make: Maker, log: Trace) -> None:

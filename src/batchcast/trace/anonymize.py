@@ -261,9 +261,9 @@ def _treat(
             return values, "kept", "how the job ended"
         return _replaced(values, name, key, whole), "replaced", "names: a keyed hash"
     if name not in COLUMNS:
-        return None, "dropped", f"numbers of an unknown meaning (--keep {name} keeps them)"
+        return None, "dropped", f"numbers with an unknown meaning (--keep {name} keeps them)"
     if name == "prev_job_id" and ids == "renumber":
-        return None, "dropped", "job numbers, and those are new"
+        return None, "dropped", "job numbers, which are replaced"
     if name in _INSTANTS and (shift or step):
         values = values + shift if trace.info.unix_start == 0 else values  # otherwise _info shifts unix_start
         values = np.floor(values / step) * step if step else values

@@ -61,7 +61,7 @@ def partial(trace: Trace) -> Masks:
     """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a record of its own."""
     status = trace.nominal("status")
     pieces = np.array([str(word).startswith("partial") for word in status.categories] + [False], dtype=bool)
-    return {"a piece of a job": pieces[status.codes]}
+    return {"a record of a part of a job": pieces[status.codes]}
 
 
 def duplicates(trace: Trace) -> Masks:
@@ -224,7 +224,7 @@ def _without_strays(trace: Trace, strict: bool) -> Trace:
     first, last = np.searchsorted(times, [middle - CENTURY, np.nextafter(middle + CENTURY, np.inf)])
     if last - first == len(times):
         return trace
-    rule = "submitted a century from the rest"
+    rule = "submitted a century apart from the other jobs"
     if strict:
         job = trace.job_id[0 if first else -1]
         raise input_error(trace.info.source, f"{rule}: job {job}", hint="read the log without --strict")

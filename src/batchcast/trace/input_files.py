@@ -74,7 +74,7 @@ class Folder:
         if not stat.S_ISREG(status.st_mode):
             return f"is {irregular(status.st_mode) or 'a directory'}, not a file"
         if self.owner is not None and status.st_uid != self.owner:
-            return "belongs to another user than the job"
+            return "does not belong to the owner of the job"
         if status.st_size > LARGEST:
             return f"is larger than any input file (accepted: at most {LARGEST >> 20} MiB)"
         return ""

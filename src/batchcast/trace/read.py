@@ -116,7 +116,9 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     if not paths:
         raise UsageError("no log is named", hint="give the path of a log, or several paths")
     if [str(each) for each in paths].count(STDIN) > 1:
-        raise UsageError(f"standard input ({STDIN}) is named twice", hint=f"{STDIN} once, other logs by their files")
+        raise UsageError(
+            f"standard input ({STDIN}) is named twice", hint=f"{STDIN} at most once; name other logs by their paths"
+        )
     return paths
 
 

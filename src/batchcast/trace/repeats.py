@@ -11,7 +11,7 @@ from ..errors import worded
 from ..table import Nominal, Trace, Values
 
 IDENTICAL = "identical to another record"
-OUTDATED = "an earlier state of a job that another record has"
+OUTDATED = "an earlier state of a job that has a later record"
 SHARED_NUMBERS = 0.01
 """If a larger share of the records differs from another record with the same number and submit time, a job number does
 not identify one job."""
@@ -51,7 +51,7 @@ def without_repeats(trace: Trace) -> Trace:
     ...            "status": ["running", "completed", "completed"]}
     >>> once = without_repeats(Trace.from_arrays(columns))
     >>> once.job_id.tolist(), once.run_time.tolist(), dict(once.info.dropped)
-    ([7, 8], [60.0, 9.0], {'an earlier state of a job that another record has': 1})
+    ([7, 8], [60.0, 9.0], {'an earlier state of a job that has a later record': 1})
     """
     submit, ids = trace.submit_time, trace.job_id
     begins = np.ones(len(trace), bool)

@@ -69,7 +69,7 @@ def _check(document: Any, name: str) -> None:
     schema = document.get("schema") if isinstance(document, Mapping) else None
     parts = schema.split("/") if isinstance(schema, str) else []
     if len(parts) != 3 or parts[0] != "batchcast":
-        raise input_error(name, "is JSON, but not a document of batchcast", value=schema, hint=AGAIN)
+        raise input_error(name, "is JSON, but was not written by batchcast", value=schema, hint=AGAIN)
     if parts[1] != VERB:
         raise input_error(
             name,

@@ -73,7 +73,7 @@ class Source:
         raw = self._raw()
         first = next(raw, b"")
         if not first:
-            raise input_error(self.name, "the file is empty", hint="check that the log was written at all")
+            raise input_error(self.name, "the file is empty", hint="check that the log was written")
         for magic, (what, advice) in _REFUSED.items():
             if first.startswith(magic):
                 raise input_error(self.name, f"this is {what}, not a job log", accepted=FORMS, hint=advice)
@@ -97,7 +97,9 @@ class Source:
         except FileNotFoundError:
             raise InputError(f"{self.name}: no such file", hint=_nearby(Path(self.path))) from None
         except IsADirectoryError:
-            raise InputError(f"{self.name}: is a folder, not a log", hint="name one file in it") from None
+            raise InputError(
+                f"{self.name}: is a folder, not a log", hint="give the path of one file in this folder"
+            ) from None
         except PermissionError:
             raise InputError(f"{self.name}: cannot be read: permission denied", hint="check its permissions") from None
         except OSError as error:

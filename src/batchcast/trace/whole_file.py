@@ -78,7 +78,7 @@ def _refuse_planted(path: Path) -> None:
         folder, owner = path.parent.stat(), path.lstat().st_uid
         shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
         if shared and owner not in (os.geteuid(), folder.st_uid):
-            raise PermissionError(errno.EACCES, "a link of another user in a shared folder", str(path))
+            raise PermissionError(errno.EACCES, "a link that another user made in a shared folder", str(path))
         path = path.parent / path.readlink()
 
 

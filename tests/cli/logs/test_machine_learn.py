@@ -17,7 +17,7 @@ def test_a_learned_machine_has_its_evidence_and_is_judged_on_the_rest(tmp_path: 
     text = file.read_text()
     assert tomllib.loads(text)["name"] == "learned from the log's record"
     assert "# " in text
-    assert "of the nodes are there on a usual day" in done.stderr
+    assert "of the nodes are available on a usual day" in done.stderr
     assert "machine learned from the log's first part" in " ".join(done.stderr.split())
     assert "of the recorded waiting time" in text
     assert "Waiting time of the test jobs by cause" in done.stderr

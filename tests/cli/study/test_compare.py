@@ -109,7 +109,7 @@ def test_other_logs_and_selections_are_not_like_for_like(reports: Path) -> None:
     assert "No interval where the schedules hold different jobs." in told
     told = " ".join(compare(reports, "a", "half").stdout.split())
     assert "score_from differ" in told
-    assert "No interval where the numbers are of a part of the jobs" in told
+    assert "No interval where the figures cover only a part of the jobs" in told
 
 
 def test_without_schedules_the_interval_is_not_available(reports: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:
         (None, "does not exist"),
         ("folder", "without result.json"),
         ("{", "is not JSON"),
-        ("[1]", "not a document of batchcast"),
+        ("[1]", "was not written by batchcast"),
         ('{"schema": "batchcast/runtime/1"}', "the output of `batchcast runtime`"),
         ('{"schema": "batchcast/evaluate/9"}', "another version"),
         ('{"schema": "batchcast/evaluate/1", "results": []}', "has no log, settings or results"),

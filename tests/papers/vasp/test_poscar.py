@@ -54,7 +54,7 @@ def test_modes():
         (poscar(scale="0"), r"P:2: the scale factor is zero"),
         (poscar(scale="1 -1 1"), "three scale factors must all be positive"),
         ("c\n1\n1 0 0\n0 1 0\n", "P:4: ends before lattice vector"),
-        ("c\n1\n1 0 0\n2 0 0\n0 0 1\nNa\n1\nD\n0 0 0\n", "span no volume"),
+        ("c\n1\n1 0 0\n2 0 0\n0 0 1\nNa\n1\nD\n0 0 0\n", "lie in one plane"),
         ("c\n1\n1 0 0\n0 1\n0 0 1\nNa\n1\nD\n0 0 0\n", r"P:4: lattice vector expected: '0 1' \(accepted: 3 numbers\)"),
     ],
 )

@@ -111,7 +111,7 @@ def test_killed_together_with_sbatch_before_it_reached_the_controller_it_is_subm
     first.wait()
     os.kill(client, signal.SIGKILL)
     (lab / "before").unlink()
-    with pytest.raises(Unreachable, match="may still be on its way") as early:
+    with pytest.raises(Unreachable, match="may not be complete yet") as early:
         send(lab, 1010.0)
     assert "in 50 s" in early.value.hint
     assert send(lab, 1100.0).entry.job_id == "1"
@@ -133,7 +133,7 @@ def test_while_the_queue_cannot_be_asked_nothing_is_submitted(lab: Path) -> None
         send(lab)
     (lab / "lost").unlink()
     (lab / "away").touch()
-    with pytest.raises(Unreachable, match="does not say whether an earlier try is in its queue"):
+    with pytest.raises(Unreachable, match="does not report whether an earlier attempt is in its queue"):
         send(lab, 1100.0)
     assert len(queue(lab)) == 1
 

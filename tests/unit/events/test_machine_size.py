@@ -43,7 +43,7 @@ def test_a_stray_job_of_a_fat_node_does_not_make_all_nodes_fat() -> None:
 
 
 def test_a_log_without_processors_teaches() -> None:
-    with pytest.raises(InputError, match="no job tells its processors"):
+    with pytest.raises(InputError, match="no job has a number of processors"):
         machine_of_log(log(user_id=[1, 2]))
 
 

@@ -116,7 +116,7 @@ def test_negative_lengths_are_unknown_and_a_stray_quote_loses_one_row(tmp_path: 
     trace = read_trace(path)
     assert trace.job_id.tolist() == [2, 3, 4]
     assert np.array_equal(trace.run_time, [np.nan, np.nan, 8.0], equal_nan=True)
-    assert trace.info.dropped == {"broken line: an opening quote that swallows whole records": 1}
+    assert trace.info.dropped == {"broken line: an opening quote without a closing quote": 1}
     assert any(note.startswith("1 values of run_time: negative") for note in trace.info.notes)
     with pytest.raises(InputError, match=r"log\.csv:2: an opening quote"):
         read_trace(path, strict=True)

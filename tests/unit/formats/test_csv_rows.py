@@ -99,7 +99,7 @@ def test_a_stray_quote_takes_no_whole_records_in() -> None:
     rows = CsvRows([text], "x.csv", problems)
     found = [row for _, columns in rows.batches(range(3), lambda cells: cells[2].isdigit()) for row in zip(*columns)]
     assert found == [("2", "x", "20"), ("3", 'y"', "30"), ("4", "two\nlines", "40")]
-    assert problems.counts() == {"broken line: an opening quote that swallows whole records": 1}
+    assert problems.counts() == {"broken line: an opening quote without a closing quote": 1}
     strict = CsvRows([text], "x.csv", Problems("x.csv", strict=True))
     with pytest.raises(InputError, match=r"x\.csv:2: an opening quote"):
         list(strict.batches(range(3), lambda cells: cells[2].isdigit()))

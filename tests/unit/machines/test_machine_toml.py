@@ -113,7 +113,7 @@ def test_whatever_is_written_is_read(machine: Machine) -> None:
     [
         ('[[nodes]]\nnames = "a1"\ncpus = "x"', "cpus"),
         ('[[nodes]]\nnames = "a1"\ncpus = 0\n[[partition]]\nname = "p"\nnodes = "a1"', "cpus is 0"),
-        ('[[nodes]]\nnames = "a1,a1"\ncpus = 4\n[[partition]]\nname = "p"\nnodes = "a1"', "node a1 is there twice"),
+        ('[[nodes]]\nnames = "a1,a1"\ncpus = 4\n[[partition]]\nname = "p"\nnodes = "a1"', "node a1 is defined twice"),
         ('[[nodes]]\nnames = "a1"\ncpus = 4\n[[partition]]\nname = "p"', "partition]] 'p' .* it has no nodes"),
         ('[[nodes]]\nnames = "a[1"\ncpus = 4', "not a node list"),
         ("nodes = 5", "not a list of tables"),
@@ -133,7 +133,7 @@ def test_a_broken_description_is_told_without_python(text: str, says: str) -> No
         ("node.txt", NODE.replace("CPUTot=8", "CPUTot=eight"), "NodeName=n1: CPUTot=eight"),
         ("node.txt", NODE.replace("CPUTot=8", "CPUTot=0"), "cpus is 0"),
         ("node.txt", NODE.replace("RealMemory=1000", "RealMemory=nan"), "RealMemory=nan"),
-        ("node.txt", NODE + NODE, "node n1 is there twice"),
+        ("node.txt", NODE + NODE, "node n1 is defined twice"),
         ("partition.txt", MAIN.replace("State", "PriorityTier=-1 State"), "PartitionName=main: PriorityTier=-1"),
         ("qos.txt", "Priority|Flags\n10|\n", "no column Name"),
         ("assoc.txt", "User|Share\nann|1\n", "no column Account"),
@@ -160,7 +160,7 @@ def test_a_reservation_without_times_is_left_out_and_named() -> None:
 def test_a_name_twice_among_a_hundred_thousand_is_found_at_once() -> None:
     """Counting the names one by one would take hours."""
     nodes = '[[nodes]]\nnames = "n[1-100000],n100000"\ncpus = 4\n'
-    with pytest.raises(InputError, match="node n100000 is there twice"):
+    with pytest.raises(InputError, match="node n100000 is defined twice"):
         read_machine_toml(nodes + '[[partition]]\nname = "p"\nnodes = "n1"', expand)
 
 

@@ -257,19 +257,19 @@ TERMS = Terms(0.0, {"p": 1800.0, "q": 0.0}, {"p": 86400.0, "q": 86400.0}, partit
     ("job", "terms", "why"),
     [
         (waiting(), TERMS, ""),
-        (waiting(), TERMS._replace(partitions=frozenset()), "nobody opted in"),
-        (waiting(comment="no-batchcast"), TERMS._replace(partitions=frozenset()), "nobody opted in"),
+        (waiting(), TERMS._replace(partitions=frozenset()), "not opted in"),
+        (waiting(comment="no-batchcast"), TERMS._replace(partitions=frozenset()), "not opted in"),
         (waiting(comment="a batchcast b"), TERMS._replace(partitions=frozenset()), ""),
         (waiting(qos="q1"), TERMS._replace(partitions=frozenset(), qos=frozenset({"q1"})), ""),
         (waiting(special="it is interactive"), TERMS, "it is interactive"),
         (waiting(time_min=600.0), TERMS, "it has a --time-min"),
-        (waiting(comment="batchcast:start=x;"), TERMS._replace(partitions=frozenset()), "nobody opted in"),
+        (waiting(comment="batchcast:start=x;"), TERMS._replace(partitions=frozenset()), "not opted in"),
         (waiting(limit=math.inf), TERMS, "it has no limit"),
         (waiting(limit=90000.0), TERMS, "above the maximum of partition p"),
         (waiting(), TERMS._replace(walls={("user", "a", "ada"): 3600.0}), "maximum of its association"),
         (waiting(reason="QOSMaxWallDurationPerJobLimit"), TERMS, "it waits for a limit"),
         (waiting(partitions=("p", "q")), TERMS, "OverTimeLimit is 0 in partition q"),
-        (waiting(), TERMS._replace(next_outage=7000.0), "passes the next reservation"),
+        (waiting(), TERMS._replace(next_outage=7000.0), "reaches into the next reservation"),
         (waiting(), TERMS._replace(percent=0.0), "other arm"),
         (waiting(), TERMS._replace(stopped="switched off"), "switched off"),
     ],
@@ -286,7 +286,7 @@ def test_a_forecast_is_planned_with_as_far_as_overtimelimit_covers() -> None:
         assert (action.what, action.limit, action.entry.user_limit) == ("plan", limit, 7200.0)
     assert not decide([waiting()], {}, TERMS, lambda _: 7190.0, lambda _: "")
     assert not decide([waiting()], {}, TERMS, lambda _: "it has no forecast yet", lambda _: "")
-    assert not decide([waiting()], {}, TERMS, lambda _: 60.0, lambda _: "its script asks for a --signal")
+    assert not decide([waiting()], {}, TERMS, lambda _: 60.0, lambda _: "its script contains --signal")
 
 
 def test_tasks_of_an_array_that_wait_together_are_planned_together_or_not_at_all() -> None:

@@ -130,7 +130,7 @@ def test_a_job_without_a_limit_does_not_undo_the_age() -> None:
 
 
 def test_an_age_that_is_still_to_be_found_is_refused() -> None:
-    with pytest.raises(UsageError, match="not found yet"):
+    with pytest.raises(UsageError, match="not been determined yet"):
         decide_order(columns([]), OrderRule(), NOW)
 
 

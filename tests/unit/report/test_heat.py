@@ -57,7 +57,7 @@ def test_a_cell_of_recorded_waits_is_the_median_of_its_jobs(found: Evaluation) -
     wait = float(np.median(log.wait_time[thursday_night]))
     assert cells(by_time)["Thu", "00–03 h"] == f"{span(wait)} ({thursday_night.sum():,} jobs)"
     assert "65 and more" not in {row for row, _ in cells(by_size)}
-    assert "fewer than 5 jobs are left empty" in by_size.caption
+    assert "fewer than 5 jobs are empty" in by_size.caption
 
 
 def test_each_partition_has_its_own_waits_by_size() -> None:

@@ -130,7 +130,7 @@ def test_longer_tails_are_named_as_the_price() -> None:
     found_longer, same = found(GOOD, tail=1800.0).findings(), found(GOOD).findings()
     assert found_longer is not None
     assert same is not None
-    assert "5 % of the jobs would wait 30 min or more, against 15 min today" in price(found_longer)
+    assert "5 % of the jobs would wait 30 min or more; today this is 15 min" in price(found_longer)
     assert price(same) == ""
 
 

@@ -68,7 +68,7 @@ def test_several_kinds_of_nodes_are_added_at_once_to_the_partitions_of_their_kin
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("8", "not a number of nodes"), ("8xg7", "no node and no kind"), ("1x4cpu@gpu", "no partition 'gpu'")],
+    [("8", "not a number of nodes"), ("8xg7", "neither a node nor a kind"), ("1x4cpu@gpu", "no partition 'gpu'")],
 )
 def test_nodes_that_cannot_be_read_say_what_is_accepted(value: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as refused:

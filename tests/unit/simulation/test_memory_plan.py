@@ -57,7 +57,7 @@ def test_a_job_that_could_not_run_as_asked_is_left_out_so_that_the_same_jobs_run
     fat = log().with_columns({"req_mem_kib": np.array([9000.0, 3000.0, 3000.0, 3000.0]) * MIB})
     now, then = simulate_on(MACHINE, fat), simulate_on(MACHINE, fat, queue=QueuePlan(plan(1000.0, NONE)))
     assert now.rows.tolist() == then.rows.tolist() == [1, 2, 3]
-    assert then.left_out["as asked they need more memory than there is"] == 1
+    assert then.left_out["with their requested memory they do not fit the machine"] == 1
 
 
 def test_a_second_attempt_that_fits_nowhere_leaves_its_job_out_and_is_counted() -> None:

@@ -222,7 +222,7 @@ def test_a_policy_that_draws_without_a_seed_is_said_to_and_not_to_know_the_futur
             if machine.fits(queue[place]):
                 yield queue[place]
 
-    with pytest.raises(AssertionError, match="two schedules: what is drawn at random needs a seed"):
+    with pytest.raises(AssertionError, match="two schedules: a random policy needs a seed"):
         check_policy(wrong(any_of), on_nodes=False)
 
 

@@ -40,7 +40,10 @@ LOG = '[[log]]\npath = "a.swf"\n'
             "study.toml:6: wide: 'grow' is not a known word (accepted: drop, widen, cut)",
         ),
         (PLAIN + LOG + LOG, "two of [[log]] are called: 'a'"),
-        (PLAIN + '[[log]]\npath = "a.swf"\nname = "a/b"', "study.toml:5: a log's name becomes a folder's"),
+        (
+            PLAIN + '[[log]]\npath = "a.swf"\nname = "a/b"',
+            "study.toml:5: the name of a log is used as the name of a folder",
+        ),
     ],
 )
 def test_a_refusal_says_where_and_what_is_accepted(text: str, said: str) -> None:

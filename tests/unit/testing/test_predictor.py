@@ -66,7 +66,7 @@ class KeepsALambda(Requested):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda t: Peeks(t.run_time), "from the future"),
+        (lambda t: Peeks(t.run_time), "with later data"),
         (lambda t: Counts(), "asked twice"),
         (lambda t: Zero(), "less than"),
         (lambda t: Crosses(), "cross"),

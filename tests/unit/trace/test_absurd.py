@@ -33,7 +33,7 @@ def test_a_run_of_a_billion_years_is_unknown_and_said(tmp_path: Path) -> None:
 def test_a_submission_in_another_age_is_left_out_and_counted(tmp_path: Path, submit: str) -> None:
     trace = read_trace(_log(tmp_path, f"21 {submit} 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"))
     assert len(trace) == 20
-    assert trace.info.dropped["submitted a century from the rest"] == 1
+    assert trace.info.dropped["submitted a century apart from the other jobs"] == 1
 
 
 def test_strict_stops_at_the_first(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def _risk(log: Trace, shared: Trace, is_rounded: bool) -> dict[str, Any]:
 
     jobs, users = linkable(shared)
     of_users = f", and with them a job of {users:.1%} of the users" if users == users else ""
-    sentence = f"somebody who knows a job's submit time and run time can identify {jobs:.1%} of the jobs{of_users}"
+    sentence = f"a person who knows a job's submit time and run time can identify {jobs:.1%} of the jobs{of_users}"
     if is_rounded:
         before, _ = linkable(log)
         sentence += f" ({before:.1%} of the jobs without --round-times)"

@@ -47,7 +47,7 @@ def dry_run_since(
         with Reader(settings["store"]) as reader:
             past = week.week(settings, reader, cluster, terms, parse_when(since), now)
         rows = week.by_partition(past)
-        warnings.append(f"not known of the past and therefore ignored: {week.UNKNOWN}")
+        warnings.append(f"not recorded for past jobs and therefore ignored: {week.UNKNOWN}")
         if described is not None:
             with progress("schedules of the past", 2):
                 more, judged, notes = week.simulated(past, described, settings, seed)
@@ -97,9 +97,12 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     columns += [TableColumn(name, title, "seconds") for name, title in kinds]
     columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
     groups = [{**row, "difference": difference_words(Difference.of(row, "wait_s"), "seconds")} for row in groups]
-    note = "A burst: one user's submissions, each within an hour of the one before. No interval below 20 of them."
+    note = (
+        "A burst is a series of submissions of one user, each within an hour of the previous one. Fewer than 20 bursts"
+        " give no interval."
+    )
     tables = [
-        Table(f"Who gains most, and who pays most: {arm}", columns, [g for g in groups if g["policy"] == arm], note)
+        Table(f"Users whose mean wait changes most: {arm}", columns, [g for g in groups if g["policy"] == arm], note)
         for arm in dict.fromkeys(group["policy"] for group in groups)
     ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
@@ -221,7 +224,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     if stopped:
         notes.insert(0, f"{stopped}; the following applies once planning is on again")
     if settings["plan"] == "order":
-        notes.append("this describes time limits, which plan = order does not change")
+        notes.append("this output covers only time limits, which plan = order does not change")
     if settings["plan"] in ORDERS:
         placed = sum(factor != 0 for factor in factors.values())
         would_be = f"{placed} would get a new priority; {extremes(factors)}".removesuffix("; ")

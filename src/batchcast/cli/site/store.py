@@ -257,7 +257,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
         emit(document("token create", {}, shown, [], [{"id": id_of(token), "user": user, "label": label,
                                                        "expires_s": until, "token": token}]))  # fmt: skip
         return
-    say(f"token {id_of(token)} of {user}, until {clock(until, now)}; it is not shown again")
+    say(f"token {id_of(token)} of {user}, until {clock(until, now)}; the token is not shown again")
     if not _is_known(user):
         say(f"note: there is no user {user} on this machine")
     click.echo(token)

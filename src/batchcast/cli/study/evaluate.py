@@ -224,7 +224,7 @@ def compare(
         _write_page(page, comparison, (ours, theirs), {"seed": seed, "resamples": resamples})
     settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
     if as_json:
-        warnings = [f"not like for like: {reason}" for reason in comparison.unlike] + list(comparison.only)
+        warnings = [f"the two are not comparable: {reason}" for reason in comparison.unlike] + list(comparison.only)
         emit(document("compare", {"a": ours["log"], "b": theirs["log"]}, settings, warnings, comparison.rows))
         return
     out = console()
@@ -258,7 +258,10 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
     if shared["clock_b_behind_s"]:
-        say(f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A: B's clock is set by that")
+        say(
+            f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A;"
+            " the times of B are shifted by this difference"
+        )
     if shared["other_job_in_b"]:
         of = f"{shared['other_job_in_b']:,} of {counted(shared['jobs'])} in both"
         say(f"warning: {of}: another submission or size in B. Are these schedules of one log?")
@@ -274,7 +277,7 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
             [row["measure"].replace("_", " "), plain(row["a"]), plain(row["b"]), signed(row["difference"]), held]
         )
     print_columns(lines, left=1)
-    echo(f"seed {settings['seed']}, {settings['resamples']} draws of {rows[0]['groups']} groups")
+    echo(f"seed {settings['seed']}, {settings['resamples']} resamples of {rows[0]['groups']} groups")
 
 
 def _write_page(

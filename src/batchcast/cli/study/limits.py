@@ -76,7 +76,7 @@ def command(
     rows, groups = ([row for row in result.rows if ("by" in row) == grouped] for grouped in (False, True))
     tables = [advice_table(wording, rows, risk), *([advice_table(wording, groups, risk, by)] if groups else [])]
     name = log_as_typed()
-    next_step = f"batchcast evaluate {name} -o report/  (what another order would gain)"
+    next_step = f"batchcast evaluate {name} -o report/  (gain of another queue order)"
     if by is None:
         next_step = f"batchcast limits {name}{' --memory' * memory} --by user  (who could save most)"
     show_tables(tables, details, advice_differences(wording, rows), headline=result.words, next_step=next_step)

@@ -212,7 +212,7 @@ def _live(given: dict[str, Any]) -> None:
     if given["variants"] or not (given["reserve"] or given["extend"]) or (given["reserve"] and given["extend"]):
         raise click.UsageError("Missing argument 'LOG...': only --reserve or --extend can be asked without a log.")
     if given["log"]:
-        raise click.UsageError("--extend is about the jobs that run now; it takes no LOG.")
+        raise click.UsageError("--extend concerns jobs that run now; it accepts no LOG.")
     now, settings = time.time(), load({})
     machine = open_machine(given["described"]) if given["described"] else None
     if given["extend"]:
@@ -274,7 +274,7 @@ def _next(checked: Any) -> str:
     """Return the next step: a better description of the machine if the simulation is far off, else grown work."""
     if not checked.trusted:
         return f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
-    return "add --demand +20% to see whether the gain lasts when the work grows"
+    return "add --demand +20% to see whether the gain remains when the amount of work grows"
 
 
 def _tables(

@@ -127,11 +127,11 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     from ...units import span
 
     titles = {
-        "submit": "predicted at submission, all jobs, including those that started at once",
-        "asked": "predicted by start --test, for jobs that were then submitted as asked",
-        "slurm": "when Slurm's own first estimate appeared, for the same jobs",
+        "submit": "predicted at submission, for all jobs, including jobs that started at once",
+        "asked": "predicted by start --test, for jobs that were then submitted with the same request",
+        "slurm": "predicted at the time of Slurm's own first estimate, for the same jobs",
     }
-    titles |= {name: f"renewed when jobs had waited {span(s)}" for name, s in SCORED.items()}
+    titles |= {name: f"predicted again when jobs had waited {span(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results if r["came_out"] or r["moment"] == "submit"):
         echo(f"{titles[moment]}:")
         lines = [
@@ -162,7 +162,10 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     echo("WITHIN x%: share of jobs at or below the predicted x % quantile.")
     for r in results:
         if overdue := r.get("overdue"):
-            echo(f"{overdue} jobs still wait past their 90 % time by {_by(r['predictor'])}: counted, as not within it.")
+            echo(
+                f"{overdue} jobs still wait past their 90 % time by {_by(r['predictor'])}: counted as not"
+                " started by then."
+            )
     _print_fallbacks(results)
     late = (
         max(r["issued_after_start"] for r in results if r["moment"] == "submit")
@@ -211,7 +214,7 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
         return
     from ...service.answers.who_pays import WHAT_IT_IS
 
-    echo("queue order (plan): who gains and who loses most, mean waits; 90 % intervals over bursts:")
+    echo("queue order (plan): users whose mean wait changes most; 90 % intervals over bursts:")
     lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
     for r in rows:
         waits = [span(_number(r[name]), "-") for name in ("recorded_s", "now_s", "then_s")]
@@ -231,7 +234,7 @@ def _interval(row: Mapping[str, Any], key: str) -> str:
 
 
 ADVICE = {
-    "limits": ("time limits, suggested at submission:", "SHORT", "the limit would have killed"),
+    "limits": ("time limits, suggested at submission:", "SHORT", "jobs killed by the limit"),
     "memory": ("memory per node, suggested at submission:", "LITTLE", "would have run out of memory"),
 }
 
@@ -261,8 +264,8 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
         lines.append([_by(r["predictor"]), *counts, *ours, _share(_number(r["undecided_rate"])), *users])
     print_columns(lines, left=1, indent="  ")
     echo(
-        f"TOO {short}: share of jobs that {meaning}; ASKED/USED: in all; UNDECIDED: their own request cut them off and "
-        "more was advised."
+        f"TOO {short}: share of jobs that {meaning}; ASKED/USED: sum of requests / sum of use; UNDECIDED: "
+        "share of jobs that reached their own smaller request, so that the outcome of the suggestion is unknown."
     )
     _print_weeks(results)
 

@@ -97,9 +97,12 @@ def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool
     print_columns(lines, left=len(titles))
     best = rows[0]
     if (factor := best["by_90_end_s_factor"]) > 1.0:
-        echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your jobs ended later than forecast so far")
-    rule = "the highest chance to be done in time" if deadline else "the earliest expected end"
-    echo(f"the best has {rule}: files copied, then submitted; queue wait and run time taken as independent")
+        echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your past jobs ended later than predicted")
+    rule = "the highest probability to finish in time" if deadline else "the earliest expected end"
+    echo(
+        f"the first cluster has {rule}. Files are copied before the job is submitted; queue wait and run time "
+        "are assumed independent"
+    )
     if best["run_ratio_low"] != best["run_ratio_high"]:
         low, high = best["run_ratio_low"], best["run_ratio_high"]
         echo(f"run time on {best['cluster']}: {best['run_ratio']:.2f} times ({low:.2f} to {high:.2f}), "

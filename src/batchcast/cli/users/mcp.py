@@ -54,7 +54,7 @@ def command(**site: str | None) -> None:
     """
     if sys.stdin.isatty():
         raise UsageError(
-            "an assistant starts this command and talks to it on stdin; here stdin is a terminal",
+            "an assistant starts this command and sends requests on stdin; here stdin is a terminal",
             hint='put {"command": "batchcast", "args": ["mcp"]} into the assistant\'s list of MCP servers',
         )
     server(site).run()
@@ -86,7 +86,7 @@ def server(site: Mapping[str, str | None]) -> Any:
         """Where would this batch script start and finish first? Every partition and QOS, the best first.
 
         script: the text of the script with its #SBATCH lines.
-        done_by: a time, as 2026-11-30T08:00 or now+8hours; then the best has the highest chance to be done by then.
+        done_by: a time, as 2026-11-30T08:00 or now+8hours; then the first row is most likely to end by then.
         """
         options = ["--test=-", "--where", *([f"--done-by={done_by}"] if done_by else [])]
         return await ask("start", [*given, *options], script)

@@ -278,7 +278,7 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
     print_columns(lines, left=1)
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
-    echo("ASKED, RAN, WAITED are medians; LIMIT USED is the used share of the requested processor time.")
+    echo("ASKED, RAN and WAITED are medians; LIMIT USED is the used share of the requested processor time.")
     for one in advised[:10]:
         echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}")
 
@@ -314,7 +314,7 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         line += [f"{row['energy_kwh']:.2f}" if row["energy_kwh"] == row["energy_kwh"] else "-"] if energy else []
         lines.append([*line, span(row["waited_s"], "-")])
     print_columns(lines, left=3 + clusters)
-    echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
+    echo("TIME, CPU, MEM: used share of the request. Memory of an array is that of its largest task.")
 
 
 def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:

@@ -59,7 +59,9 @@ LONGEST = 32
 @click.option("-d", "--dependency", help="With --test: dependency.")
 @click.option("-H", "--hold", is_flag=True, default=None, help="With --test: submit the job held.")
 @click.option("--ntasks-per-node", "ntasks_per_node", help="With --test: tasks per node.")
-@click.option("--machine", type=click.Path(), metavar="FILE", help="With --test: also simulate Slurm on this machine.")
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="With --test: also simulate Slurm on the machine in this file."
+)
 @click.option(
     "--where",
     "where",
@@ -70,7 +72,7 @@ LONGEST = 32
     "--done-by",
     "by",
     metavar="TIME",
-    help="With --where: rank by the probability to finish by then.",
+    help="With --where: rank by the probability to finish by this time.",
 )
 @click.option(
     "--chunks", metavar="TOTAL,COST", help="With --test: compare chunk lengths; COST is the time of a checkpoint."
@@ -403,7 +405,7 @@ def _record(r: Mapping[str, Any]) -> str:
     who = method_name(r["method"])
     came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
     if not came and not late:
-        return f": none of {who} has come out yet, so nobody knows how its 90 % time holds here"
+        return f": the outcome of {who} is not known yet, so the reliability of its 90 % time is unknown"
     long = f" of {r['track_record_of']}" if r.get("track_record_of", "all") != "all" else ""
     words = [f"{came:,} forecasts{long} by {who}"]
     if late:

@@ -109,7 +109,7 @@ def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
         )
     print_columns(lines, left=1)
     best = results[0]
-    echo(f"likely done first: {best['chunks']} x --time={best['limit']} (probability {best['chance_first']:.0%})")
+    echo(f"earliest likely end: {best['chunks']} x --time={best['limit']} (probability {best['chance_first']:.0%})")
     echo(f"basis: {best['basis']}")
 
 
@@ -118,15 +118,15 @@ def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool
 
     >>> ways = [{"same_size": True, "flags": "--ntasks=4"}, {"same_size": False, "flags": "--ntasks=8"}]
     >>> print(best_words(ways, False, False, "job.sh"))
-    the best has the earliest BY 90% plus likely run time, at the size asked for (--any-size: at any size)
+    the first row has the earliest BY 90% plus likely run time, for the size in the script (--any-size: for any size)
     best: sbatch --ntasks=4 job.sh
     """
     if not any_size and not ways[0]["same_size"]:
-        return "no partition takes the size that the script asks for (--any-size calls another size the best)"
-    rule = "highest chance to be done in time" if deadline else "earliest BY 90% plus likely run time"
+        return "no partition accepts the size in the script (--any-size also ranks other sizes)"
+    rule = "highest probability to finish in time" if deadline else "earliest BY 90% plus likely run time"
     others = not any_size and not all(way["same_size"] for way in ways)
-    size = ", at the size asked for (--any-size: at any size)" if others else ""
-    return f"the best has the {rule}{size}\nbest: sbatch {ways[0]['flags']} {shlex.quote(script)}"
+    size = ", for the size in the script (--any-size: for any size)" if others else ""
+    return f"the first row has the {rule}{size}\nbest: sbatch {ways[0]['flags']} {shlex.quote(script)}"
 
 
 def _known(value: float | None) -> bool:
@@ -202,7 +202,7 @@ def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
     chances = {name: r.get(f"chance_within_{key}", math.nan) for key, name in SPANS.items()}
     known = [f"{name} {_percent(share)}" for name, share in chances.items() if share == share]
     if known:
-        words.append(f"chance to start within {', '.join(known)}")
+        words.append(f"probability to start within {', '.join(known)}")
     return "; ".join([*words, record] if record else words)
 
 

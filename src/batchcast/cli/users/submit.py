@@ -21,7 +21,7 @@ from .start import deadline_of
 @click.argument("script", type=click.Path(), required=False)
 @click.argument("arguments", nargs=-1)
 @click.option("-M", "--cluster", metavar="NAMES", help="Only these clusters, separated by commas.")
-@click.option("--done-by", "by", metavar="TIME", help="Choose by the probability to finish by then.")
+@click.option("--done-by", "by", metavar="TIME", help="Choose by the probability to finish by this time.")
 @click.option(
     "--input",
     "inputs",
@@ -33,7 +33,9 @@ from .start import deadline_of
     "--key", metavar="NAME", help="Name of this submission. The same key never submits a second job: for programs."
 )
 @click.option("--dry-run", is_flag=True, help="Print the offers and the command; submit nothing.")
-@click.option("--forget", metavar="TOKEN", help="Close an earlier try after you saw that it is no job.")
+@click.option(
+    "--forget", metavar="TOKEN", help="Close an earlier submission attempt after you checked that it created no job."
+)
 @click.option("--parsable", is_flag=True, help="Print JOBID;CLUSTER, as sbatch does.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
@@ -102,7 +104,7 @@ def command(
     if parsable:
         echo(f"{job_id};{name}")
         return
-    before = " (by an earlier try: nothing was submitted now)" if sent.again else ""
+    before = " (by an earlier attempt: nothing was submitted now)" if sent.again else ""
     echo(f"Submitted batch job {job_id} on cluster {name}{before}")
     echo(why)
 

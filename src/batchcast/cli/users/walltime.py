@@ -65,7 +65,7 @@ def command(
     if printed("walltime", reply, as_json, parsable2):
         return
     if glob is not None and math.isfinite(answer["asked_limit_s"] or math.nan):
-        say(f"for one like the latest of these jobs, which asked for {span(answer['asked_limit_s'])}")
+        say(f"for a job like the latest of these jobs, which requested {span(answer['asked_limit_s'])}")
     if not memory_alone:
         echo(f"#SBATCH --time={answer['limit']}")
         echo(f"# {answer['why']}")

@@ -121,7 +121,7 @@ class CsvRows:
                 continue
             if len(row) == width and not feed.has_nul:
                 if self._is_record and self._swallowed(feed.others):
-                    what = "an opening quote that swallows whole records"
+                    what = "an opening quote without a closing quote"
                     self._problems.drop(feed.first, what, feed.text)
                     feed.retry()
                     continue

@@ -294,7 +294,7 @@ def asks_for_signal(submit_line: str, script: str) -> str:
     Examples
     --------
     >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH --sig=USR1\\n")
-    'its script asks for a --signal'
+    'its script contains --signal'
     >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\necho --signal\\n"), asks_for_signal("", "#!/bin/sh")
     ('', 'its submit line is not known')
     """
@@ -302,11 +302,11 @@ def asks_for_signal(submit_line: str, script: str) -> str:
     if not any(word.rpartition("/")[2] == "sbatch" for word in words[:4]):
         return "its submit line is not known"
     if _SIGNAL.search(submit_line):
-        return "its submit line asks for a --signal"
+        return "its submit line contains --signal"
     if not script.startswith("#!"):
         return "its script is not known"
     directives = (line for line in script.splitlines() if _DIRECTIVE.match(line))
-    return "its script asks for a --signal" if any(_SIGNAL.search(line) for line in directives) else ""
+    return "its script contains --signal" if any(_SIGNAL.search(line) for line in directives) else ""
 
 
 def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:
@@ -337,13 +337,17 @@ def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> 
     >>> why_not(Submitted("", 3600.0), job, {}), why_not(Submitted("", 3570.0), job, {})
     ('', '')
     >>> why_not(Submitted("", 7200.0), job, {})
-    'its limit is below what it was submitted with'
+    'its time limit is below the limit at submission'
     >>> why_not(Submitted(""), job, {"main": 7200.0})
-    "it named no --time, and its limit is below its partition's default"
+    "it was submitted without --time, and its time limit is below its partition's default"
     """
     if asked.signal:
         return asked.signal
     if not math.isnan(asked.limit):
-        return "its limit is below what it was submitted with" if job.limit < asked.limit else ""
+        return "its time limit is below the limit at submission" if job.limit < asked.limit else ""
     default = min((defaults.get(name, 0.0) for name in job.partitions), default=0.0)
-    return "it named no --time, and its limit is below its partition's default" if job.limit < default else ""
+    return (
+        "it was submitted without --time, and its time limit is below its partition's default"
+        if job.limit < default
+        else ""
+    )

@@ -94,7 +94,7 @@ def _record(record: Any, item: Any, where: str) -> dict[str, str]:
     try:
         row = {key: str(value) for key, value in record(item).items()}
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
-        why = f"no {error}" if isinstance(error, KeyError) else "a value has another form than Slurm's"
+        why = f"no {error}" if isinstance(error, KeyError) else "a value does not have Slurm's format"
         raise InputError(f"{where}: cannot be read: {why}", hint="run the command again and copy its output") from None
     return {key: " ".join(value.split()) for key, value in row.items()}
 

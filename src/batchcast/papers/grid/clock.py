@@ -19,12 +19,12 @@ ASSIGNED, REJECTED, UNFIT, TOO_TIGHT, NO_RESOURCE, RAN_LATE, STOPPED, DROPPED, L
 REASONS = (
     "finished in time",
     "rejected: unusable",
-    "no resource meets its demands",
+    "no resource meets the job's demands",
     "deadline too tight even for an idle grid",
-    "no resource left that ends it in time",
+    "no remaining resource can end the job in time",
     "ended after its deadline",
     "stopped at its deadline",
-    "dropped at its start, too late to end in time",
+    "dropped at its start because it could not end in time",
     "left unplaced by the heuristic",
 )
 LATE = ("run", "stop", "drop")

@@ -43,7 +43,8 @@ class Journal:
                 yield json.loads(line)
             except ValueError:
                 raise InputError(
-                    f"{self.path}: line {number} is no JSON", hint="move the journal away to begin anew"
+                    f"{self.path}: line {number} is no JSON",
+                    hint="move the journal to another folder to start with an empty one",
                 ) from None
 
     def add(self, *lines: Mapping[str, Any]) -> None:

@@ -54,7 +54,10 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
     """Name a plain method with a smaller mean error than SU, and whether that exceeds the log's noise."""
-    words = {"inside": "this log cannot tell the two apart", "too few groups": "too few groups to tell"}
+    words = {
+        "inside": "this log does not show which of the two is better",
+        "too few groups": "too few groups for an interval",
+    }
     ours, theirs = mine["SU svr"]["mae_s"], mine[row["against"]]["mae_s"]
     return (
         f"{row['log']}, {row['jobs_of']} jobs: {row['against']}, plain history, has a mean error of {theirs:,.0f} s, "

@@ -136,7 +136,7 @@ class Trip:
             return self.limits.forecast(job, "limit: too little history of this kind")
         accuracy = sum(min(run / max(asked, 1.0), 1.0) for _, asked, run in past) / len(past)
         if accuracy > self.trust:
-            return self.limits.forecast(job, "limit: it was good before")
+            return self.limits.forecast(job, "limit: the user's last limits were accurate")
         middle = fit.mean(np.array([_log(job.procs), _log(limit)]))
         values = [at_least_a_second(math.exp(min(middle + z * fit.sigma, 40.0)), limit) for z in (0.0, *Z)]
         return Prediction(

@@ -186,7 +186,7 @@ def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None 
     try:
         reader = reader_for(folder)
         if reader is None:
-            return Visit(NO_INPUTS, None, f"{path}: holds no INCAR and no input of pw.x", math.nan)
+            return Visit(NO_INPUTS, None, f"{path}: contains neither an INCAR nor an input of pw.x", math.nan)
         is_vasp = isinstance(reader, VaspInputs)
         values = features_of(folder, wavecar_until=-math.inf, tags=tags).values if is_vasp else reader.read(folder)
     except InputError as error:

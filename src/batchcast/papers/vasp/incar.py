@@ -340,7 +340,7 @@ def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, pat
     a, b, c = (tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5))
     cell = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
     if cell == 0:
-        raise input_error(path, "the generating vectors span no volume", line=4)
+        raise input_error(path, "the generating vectors lie in one plane", line=4)
     if style in "ck":  # Cartesian, in units of 2 pi / scale
         u, v, w = lattice
         cell *= abs(sum(x * y for x, y in zip(u, _cross(v, w)))) / scale**3

@@ -213,7 +213,7 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
     """Draw ACC and REC of separating jobs below a cut, in minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     return bars(
-        f"Runs under {cut // 60} h, told apart ({what})",
+        f"Runs under {cut // 60} h, recognized ({what})",
         names,
         {
             "ACC (precision)": [row[f"acc_under_{cut}_min"] for row in scored],

@@ -125,7 +125,7 @@ def _scaled(
     (a, b, c), (d, e, f), (g, h, i) = rows
     raw = abs(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
     if raw == 0.0:
-        raise input_error(path, "the lattice vectors span no volume", line=3)
+        raise input_error(path, "the three lattice vectors lie in one plane", line=3)
     if len(scale) >= 3:
         factors = scale[:3]
     elif scale[0] < 0:

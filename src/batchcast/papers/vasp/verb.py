@@ -158,11 +158,13 @@ def _limit(one: Estimate) -> str:
 
 def _show_one(one: Estimate) -> None:
     """Print the answer for one directory: the line for the script, and the runs that it can be compared with."""
-    bound = "" if math.isnan(one.bound_s) else f"; 90 % of such jobs end within {span(one.bound_s)}"
+    bound = "" if math.isnan(one.bound_s) else f"; 90 % of similar jobs end within {span(one.bound_s)}"
     echo(f"{one.directory}: likely run time {span(one.run_s)}{bound}")
-    echo(f"#SBATCH --time={_limit(one)}" if _limit(one) else "no 90 % bound yet: this answer rests on too few jobs")
+    echo(
+        f"#SBATCH --time={_limit(one)}" if _limit(one) else "no 90 % bound yet: this prediction uses too few past jobs"
+    )
     if one.is_fallback:
-        echo("The input files were not used: this prediction rests on past jobs only.")
+        echo("The input files were not used: this prediction uses past jobs only.")
     echo(f"basis: {one.basis}")
     _show_nearest(one)
 
@@ -294,7 +296,7 @@ def collect(
         )  # fmt: skip
     write_parquet(done.trace, output)
     journal.unlink(missing_ok=True)
-    notes = [*done.trace.info.notes, *(["went on where a former run was cut short"] if resumed else []), *done.notes]
+    notes = [*done.trace.info.notes, *(["continued an earlier run that was cut short"] if resumed else []), *done.notes]
     for line in notes:
         say(f"note: {line}")
     for line in done.problems[:10]:

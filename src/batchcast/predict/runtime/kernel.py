@@ -328,5 +328,5 @@ def _words(kind: int, count: int) -> str:
     if kind == MIXED:
         return f"about {count} jobs, the user's own and others'"
     if kind == OTHERS:
-        return f"mostly about {count} jobs of others with this limit"
+        return f"mostly about {count} jobs of other users with this limit"
     return f"mostly about {count} of the user's {WORDS[kind]}"

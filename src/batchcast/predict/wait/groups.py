@@ -10,7 +10,10 @@ from ...events.event import End, Event, Requeue, Start, Submit, Withdraw
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 
-FITS, AN_HOUR = "no history: fits beside the queue", "no history: an hour, or the longest wait so far"
+FITS, AN_HOUR = (
+    "no past waits: the job fits beside the waiting jobs",
+    "no past waits: one hour, or the longest wait so far",
+)
 
 
 class QueuedByGroup:

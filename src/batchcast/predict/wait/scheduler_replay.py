@@ -236,7 +236,7 @@ class SchedulerReplay:
         total = min(at.total if at.total == at.total else max(self.peak, own[PROCS]), LARGEST)
         if not own[PROCS] <= total:
             point, _ = guess(job, at, 0.0)
-            basis = "larger than the machine: no start in sight"
+            basis = "the job is larger than the machine and cannot start"
             return Prediction(point, (self.level,), (point,), basis, Grounds.SIMULATION)
         point = self.plans.start(at, total, own[PROCS], own[PLANNED], PLANNED) - at.now
         bound = point
@@ -253,7 +253,7 @@ class SchedulerReplay:
         found = start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
         if isinstance(found, str):
             point, _ = guess(job, at, 0.0)
-            return Prediction(point, (self.level,), (point,), f"no start in sight: {found}", Grounds.SIMULATION)
+            return Prediction(point, (self.level,), (point,), f"the job cannot start: {found}", Grounds.SIMULATION)
         instant, lost = found
         bound = instant
         if self.method is not None and not isinstance(
@@ -261,7 +261,7 @@ class SchedulerReplay:
         ):
             bound = max(instant, later[0])
         running, queued = at.columns().counts()
-        apart = f", {lost} of them not on this machine" if lost else ""
+        apart = f", {lost} of them need parts that this machine does not have" if lost else ""
         basis = (
             f"Slurm's loops on {machine.cpus} processors simulated forward, {running} running, {queued} queued{apart}"
         )

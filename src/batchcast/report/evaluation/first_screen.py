@@ -333,7 +333,7 @@ def price(findings: Findings) -> str:
     parts = []
     longest, now = best.measures["p95_wait_s"], today.measures["p95_wait_s"]
     if longest > 1.02 * now:
-        parts.append(f"5 % of the jobs would wait {span(longest)} or more, against {span(now)} today")
+        parts.append(f"5 % of the jobs would wait {span(longest)} or more; today this is {span(now)}")
     worse = best.comparison.get("users_worse")
     if worse is not None and worse == worse and worse > 0:
         parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")

@@ -371,17 +371,17 @@ def _above(top: int, total: int) -> str:
 
 def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
     where = (
-        "gives most processor time to jobs that passed a waiting one"
+        "gives most processor time to jobs that started before an earlier waiting job"
         if passing
-        else "lets most processors be waited for"
+        else "has jobs waiting for the most processors"
     )
     text = "A bar is a job on processors it could have had, since the model only counts them. "
     if length in LENGTHS:
         part = "the week" if length == LENGTHS[0] else f"the longest part of a week with at most {MOST_BARS:,} bars,"
-        text += f"Shown is {part} in which the first schedule {where}."
+        text += f"The figure shows {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
     text += f" Where the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
     if more > 0:
-        text += f" {more} more schedules are not offered here; --policy and --predictor choose."
+        text += f" {more} more schedules are not shown here; choose with --policy and --predictor."
     return text

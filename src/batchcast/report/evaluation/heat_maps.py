@@ -256,7 +256,7 @@ def _extremes(cells: Cells, down: Axis, across: Axis, sign: bool = False) -> str
 
 def _empty(cells: Cells) -> str:
     few = int((np.isnan(cells.median)).sum())
-    return f"Cells of fewer than {LEAST_JOBS} jobs are left empty." if few else ""
+    return f"Cells with fewer than {LEAST_JOBS} jobs are empty." if few else ""
 
 
 def _jobs(count: int) -> str:

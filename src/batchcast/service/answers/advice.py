@@ -267,7 +267,7 @@ def _why_not(site: Mapping[str, Any], jobs: MeasuredMemory, ended: int) -> str:
     from ...formats.sighting import gathers_memory
 
     if jobs.copied:
-        return "the memory that accounting shows is what was asked for in nearly every job: no measurement."
+        return "the memory in accounting equals the request of nearly every job: it is no measurement."
     if "gathers" in site and not gathers_memory(site["gathers"]):
         return "accounting measures no memory here (JobAcctGatherType): batchcast doctor says what to set."
     return f"memory was measured of {len(jobs.kib)} of these {ended} jobs; {LEAST_JOBS} are needed."

@@ -204,12 +204,12 @@ def disclosed(value: Any, hidden: bool) -> Any:
 
 
 _RESTS_ON = {
-    Grounds.SIMULATION: "the queue and what runs, simulated forward",
-    Grounds.MODEL: "a model of how long such jobs waited here",
-    Grounds.CLASS: "how long such jobs waited here",
-    Grounds.OWN_HISTORY: "how long this user's jobs waited here",
-    Grounds.EVERYONE: "how long jobs waited here",
-    NOTHING: "too little is known of such jobs yet",
+    Grounds.SIMULATION: "a simulation of the queue and the running jobs",
+    Grounds.MODEL: "a model of the waits of such jobs on this cluster",
+    Grounds.CLASS: "past waits of such jobs on this cluster",
+    Grounds.OWN_HISTORY: "past waits of this user's jobs on this cluster",
+    Grounds.EVERYONE: "past waits of jobs on this cluster",
+    NOTHING: "too few such jobs have started so far",
 }
 
 
@@ -218,9 +218,9 @@ def basis_of(wait: Prediction, more: str = "") -> OfOthers:
 
     >>> from batchcast.predict.protocol import Grounds
     >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
-    'a model of how long such jobs waited here'
+    'a model of the waits of such jobs on this cluster'
     """
-    instead = _RESTS_ON.get(wait.grounds, "what is known of the queue") + CUT * wait.basis.endswith(CUT)
+    instead = _RESTS_ON.get(wait.grounds, "the present queue") + CUT * wait.basis.endswith(CUT)
     return OfOthers(wait.basis + more, instead + more)
 
 
@@ -358,7 +358,10 @@ def exported(
         hidden = site.private and not collects
         of = viewer.name if hidden else None
         if hidden and of is None:
-            raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
+            raise Refused(
+                "jobs are private here, and the user who asks is not known",
+                hint="run the command as the owner of the jobs",
+            )
         with Store(settings["store"], read_only=True) as store, store.begin() as connection:
             trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of, waiting=True)
     return Exported(trace, site.cluster, of)

@@ -139,7 +139,9 @@ class Hints:
             held = self.others.request(like, self.rules, partition)
         wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
         if limit is None and wait is None and held is None:
-            raise NoAnswer("too little is known of jobs like it yet", hint="the first ones teach the next")
+            raise NoAnswer(
+                "too few similar jobs have ended so far", hint="predictions start after a few such jobs have ended"
+            )
         likely, by_90 = wait if wait is not None else (math.nan, math.nan)
         return {
             "limit_s": limit,

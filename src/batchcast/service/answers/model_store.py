@@ -114,7 +114,7 @@ def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
     try:
         with open(path, "rb", opener=without_links) as file:
             if not _is_safe(os.fstat(file.fileno())):
-                raise Unusable("others than this user can write it")
+                raise Unusable("other users can write the file")
             head, digest, body = file.readline(), file.readline().rstrip(b"\n"), file.read()
     except FileNotFoundError:
         raise Unusable("") from None
@@ -136,7 +136,7 @@ def _trusted_body(path: Path, fresh: Mapping[str, Any]) -> bytes:
 def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
     plain = decoded(body)
     if any(plain["machines"][name] != _machine_of(one) for name, one in fresh.items()):
-        raise Unusable("learned with a described machine where there is none now, or without one")
+        raise Unusable("learned with a machine description that is now missing, or without the present one")
     predictors = plain["predictors"]
     clock = LiveClock({name: Reader().read(decoded(predictors[name]), one) for name, one in fresh.items()})
     clock.state = Reader().read(plain["state"], SystemState())
@@ -266,7 +266,10 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
         except ModuleNotFoundError:  # `doctor` says so
             models, trouble = None, ""
         except Exception as error:
-            models, trouble = None, f"no new model, the last one answers: {type(error).__name__}: {error}"
+            models, trouble = (
+                None,
+                f"no new model could be loaded, so the previous model answers: {type(error).__name__}: {error}",
+            )
             if isinstance(error, OSError) and "cannot open shared object file" in str(error):
                 trouble = ""  # a system library is missing: `doctor` reports that too, and one message is enough
         _last_fit["trouble"] = trouble

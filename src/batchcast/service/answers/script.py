@@ -89,7 +89,7 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
         return {
             "simulated_start_s": math.nan,
             "simulated_wait_s": math.nan,
-            "simulated_why": f"no start in sight: {found}",
+            "simulated_why": f"the job cannot start: {found}",
         }
     start, lost = found
     why = "Slurm's two loops; all jobs run to their limits, and no further job comes; past usage is unknown"

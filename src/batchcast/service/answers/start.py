@@ -138,15 +138,18 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
     own = next((r for r in known if r["name"] == row.get("reservation")), None)
     if own is not None:
         begin = max(own["start"], now)
-        return Release(begin, begin, f"the beginning of reservation {own['name']}", f"reservation {own['name']}")
+        return Release(begin, begin, f"the start of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
     # from 24.11 on, Slurm gives this reason also for drained nodes
     if not ends and word(row["reason"]) == "ReqNodeNotAvail":
-        basis = "no answer until an administrator acts: nothing is reserved, so what it needs is down or drained"
+        basis = (
+            "no answer until an administrator acts: there is no reservation, so the nodes that the job needs are down"
+            " or drained"
+        )
         return Release(math.nan, math.nan, "an administrator's action", basis)
     if not ends:
-        return Release(math.nan, math.nan, "the end of a reservation that nobody names", "a reservation")
+        return Release(math.nan, math.nan, "the end of a reservation whose name is not known", "a reservation")
     return Release(min(ends), max(ends), RESERVED_UNTIL, "the reservations that scontrol shows")
 
 
@@ -343,7 +346,7 @@ def start_answer(
         at = row["submit_time"]
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
         by_10 = math.nan  # the earliest end is unknown
-        basis = held.basis if held is not None else "nobody knows when that is over"
+        basis = held.basis if held is not None else "the end of that condition is not known"
     if kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
         basis = _cut(basis)

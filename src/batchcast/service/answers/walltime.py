@@ -175,13 +175,13 @@ def _of_forecast(
     if raised:
         why = (
             f"{who}: more than {risk:.0%} of jobs like this come to their limit of {span(job.req_time)} "
-            f"({advice.basis}), so nobody knows how long they need: a quarter above it"
+            f"({advice.basis}), so the time that they need is not known: a quarter above the limit"
         )
     elif reaches_risk(advice, risk):
         why = f"{who}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
     else:
         why = f"{who} promises no risk as small as {risk:.1%}: its last bound, {bound}"
-    shaped = "the longest limit there is" if limit < advice.point else ""
+    shaped = "the longest allowed limit" if limit < advice.point else ""
     shaped = "the shortest limit here" if limit == rules.limit_floor > advice.point else shaped
     alone = f"similar jobs alone say --time={format_duration(beside['similar_limit_s'])}, "
     return {

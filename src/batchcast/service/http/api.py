@@ -32,7 +32,7 @@ from ..settings import Settings
 
 PROBLEM = "application/problem+json"
 _TITLES = {499: "Client Closed Request"}
-"""Not a standard status: only the log and the figures show it, where it must not count as a defect."""
+"""A non-standard HTTP status. Only the request log and the metrics show it; there it must not count as a defect."""
 
 
 def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
@@ -41,7 +41,7 @@ def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
     >>> import json
     >>> json.loads(problem(404, "no /x", "accepted: /v1/start"))["title"]
     'Not Found'
-    >>> json.loads(problem(499, "nobody waits for this answer any more", ""))["title"]
+    >>> json.loads(problem(499, "the client no longer waits for this answer", ""))["title"]
     'Client Closed Request'
     """
     members: dict[str, Any] = {
@@ -157,7 +157,7 @@ def _parse(target: str) -> tuple[Endpoint, Mapping[str, Sequence[str]]]:
     if strange := sorted(set(parameters) - set(accepted)):
         raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
     if any("\0" in value for values in parameters.values() for value in values):
-        raise UsageError("a zero byte is part of no name")
+        raise UsageError("a name cannot contain a zero byte")
     return ENDPOINTS[name], parameters
 
 
@@ -308,7 +308,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/where": Endpoint(
         "start", (*HEARD, INPUTS, "by", "any-size", "spread"), _where,
-        "Every partition and a few sizes for such a job, the best first",
+        "Predicted starts of a job in every partition and with a few sizes, the earliest first",
         Cost.HISTORY,
     ),
     "/v1/choices": Endpoint(
@@ -318,7 +318,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/walltime": Endpoint(
         "walltime", ("job", "name", "user", "risk", *HEARD, INPUTS), _walltime,
-        "A time limit and a memory request for the next job like these, and why",
+        "A time limit and a memory request for the next similar job, with the reason",
         Cost.HISTORY,
     ),
     "/v1/report": Endpoint(
@@ -328,17 +328,17 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/accuracy": Endpoint(
         "accuracy", ("partition", "starttime", "endtime"), _accuracy,
-        "Past forecasts against what happened, beside the scheduler's own",
+        "Past predictions compared with actual starts, beside the scheduler's own predictions",
         Cost.HISTORY,
     ),
     "/v1/hint": Endpoint(
         "hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint,
-        "What the last jobs like this one were advised, at once: for job_submit.lua",
+        "Stored advice for jobs like this one, answered at once, for job_submit.lua",
         Cost.OLD_QUEUE,
     ),
     "/v1/health": Endpoint(
         "doctor", (), _health,
-        "The state of store and collector",
+        "State of the store and the collector",
         Cost.EVERYTHING,
     ),
 }  # fmt: skip
@@ -359,8 +359,8 @@ _MEANING = {
     "endtime": ("until when", "now"),
     "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
     "by": ("rank by the probability to end by this time, which lies in the future", "now+6hours"),
-    "spread": ("also twenty equally likely waits and run times of each way: yes or no", "no"),
-    "any-size": ("whether half or twice the size may come first: yes or no", "no"),
+    "spread": ("whether to add twenty equally likely waits and run times of each choice: yes or no", "no"),
+    "any-size": ("whether half or twice the size may be ranked first: yes or no", "no"),
 }
 _ERRORS = {
     "400": "no question",

@@ -45,7 +45,7 @@ class TooLarge(BatchcastError):
 
 
 class Service:
-    """What the handlers share: settings, admission, work queues, the queue cache, metrics."""
+    """State that all handlers share: settings, admission control, work queues, the queue cache and metrics."""
 
     while_asked, status_of = staticmethod(while_asked), staticmethod(status_of)
 
@@ -92,7 +92,7 @@ class Service:
         return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
     async def reply(self, target: str, viewer: Viewer, asker: Asker) -> api.Reply:
-        """Answer a question of the API where its cost says."""
+        """Answer an API request, in the event loop or in a work queue, as the cost of its endpoint decides."""
         ask = partial(api.reply, self.settings, target, viewer)
         path, _, parameters = target.partition("?")
         endpoint = api.ENDPOINTS.get(path.rstrip("/"))
@@ -274,12 +274,12 @@ async def _defect(request: Request, error: Exception) -> Response:
 
 async def _other(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _document(error.status_code, error.detail, "a form as the page sends it")
+    return _document(error.status_code, error.detail, "a form with the fields of the page")
 
 
 async def _gone(request: Request, _: Exception) -> Response:
     """Answer a client that has gone; in the log and the figures this is not a defect."""
-    return _document(499, "the client hung up before its request was there", "ask again")
+    return _document(499, "the client closed the connection before its request was complete", "ask again")
 
 
 def _broken(what: str, hint: str) -> Response:
@@ -360,17 +360,17 @@ class _Frame:
         if not request.scope["http_version"].startswith("1."):
             return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
-            return _document(431, "a head larger than any browser's", f"below {HEAD_BYTES // 1024} kB")
+            return _document(431, "the request head is too large", f"below {HEAD_BYTES // 1024} kB")
         if int(request.headers.get("content-length", 0)) > BODY_BYTES:
             return _document(413, f"more than {BODY_BYTES // 1000} kB", "the script's first lines are enough")
         if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
-            return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
+            return _document(403, "the request names another host", "http://localhost, from this machine")
         if "transfer-encoding" in request.headers and "content-length" in request.headers:
-            return _broken("a body of two lengths", "Content-Length, or chunks")
+            return _broken("the request states two body lengths", "Content-Length, or chunks")
         if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return _document(403, "another site sent this form", "the form of this site")
+            return _document(403, "this form was sent by another web site", "the form on this server's own page")
         if (seconds := self.admission.wait_for(viewer)) > 0:
-            response = _document(429, f"{viewer.name} asks faster than anybody needs", "wait a second")
+            response = _document(429, f"{viewer.name} sends too many questions per second", "wait a second")
             response.headers["Retry-After"] = str(int(seconds) + 1)
             return response
         return None

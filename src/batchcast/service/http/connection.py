@@ -112,7 +112,7 @@ class Connection(H11Protocol):
 
     def _too_slow(self) -> None:
         self.admission.refused["slow"] += 1
-        self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send it in one go")
+        self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send the whole request at once")
 
     def _refuse(self, status: int, what: str, hint: str) -> None:
         """Send an error document without the application, and close the connection."""

@@ -29,7 +29,7 @@ from .api import problem_bytes
 REFUSED_AT_ONCE = 64
 _FULL = problem_bytes(429, "too many connections of one user", "close some, or use one for several questions")
 
-_NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask again in some seconds")
+_NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask again in a few seconds")
 
 
 class Listener(socket.socket):
@@ -211,7 +211,7 @@ def _clear(path: Path) -> None:
     except OSError:
         return
     if not stat.S_ISSOCK(there.st_mode):
-        raise InputError(f"{path} is there already and no socket", hint="another place: --listen PATH")
+        raise InputError(f"{path} already exists and is not a socket", hint="another place: --listen PATH")
     with socket.socket(socket.AF_UNIX) as other:
         other.settimeout(CONNECT_S)
         if other.connect_ex(str(path)) == 0:

@@ -70,7 +70,7 @@ class WorkQueue:
         """Return the answer. TooManyWaiting or TooLong bound the queue."""
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"
-            raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are waiting already", hint="one by one")
+            raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are already waiting", hint="one by one")
         until = time.monotonic() + ANSWER_S
         self._inside[asker.counted] += 1
         self._turned[asker.turn] += 1
@@ -111,7 +111,7 @@ async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
     try:
         await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise ClientGone("nobody waits for this answer any more")
+            raise ClientGone("the client no longer waits for this answer")
         return work.result()
     finally:
         for one in (work, hung_up):

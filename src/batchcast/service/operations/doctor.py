@@ -95,7 +95,10 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield gathering(site.gathers) | {"check": "memory now"}
     except BatchcastError as error:
         yield finding(
-            "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
+            "batch system",
+            "failed",
+            error.message,
+            error.hint or "check that the daemon runs and that this machine can reach it",
         )
         scheduler, health = open_scheduler(settings)  # the other instance now sends no queries for a while
     yield _queue(scheduler)
@@ -174,7 +177,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         mode = path.stat()
         hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
         exposed = hidden and is_open(settings["store"])
-        lies_open = ", though jobs are hidden: everybody reads them there" if exposed else ""
+        lies_open = ", although jobs are hidden: every user can read them in the store" if exposed else ""
         yield finding(
             "store's owner",
             "failed" if exposed else "ok",
@@ -185,7 +188,11 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         free = shutil.disk_usage(path.parent).free
         full = free < FULL
         fact = f"{free / 1e6:.0f} MB free: the collector cannot write" if full else f"{free / 1e9:.1f} GB free"
-        do = "make room: nothing that happens is kept until then" if full else "make room before it is full"
+        do = (
+            "free disk space: no event is recorded until then"
+            if full
+            else "free disk space before the file system is full"
+        )
         yield judged("store's disk", free > 200e6, fact, do, "failed" if full else "warning")
         yield _pages(reader)
     try:
@@ -302,7 +309,7 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     held = all(verdict(of["judged"], of["coverage_90"]) != "too early" for of in (record, record["long"]) if of)
     n, kept, late = record["judged"], record["coverage_90"], record["overdue"]
     fact = f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method_name(method)}"
-    fact += f"; {late} still wait past it" if late else ""
+    fact += f"; {late} still wait beyond that time" if late else ""
     if long := record["long"]:
         fact += f"; {long['coverage_90']:.0%} of {long['judged']} with a predicted wait of 10 min or more"
     do = "another first method in `wait`: batchcast accuracy compares those that run beside it"
@@ -333,7 +340,10 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
         except ModuleNotFoundError:
             why = "LightGBM is not installed"
         except Exception as error:  # often a missing library of the system
-            why, do = f"LightGBM cannot be loaded ({error})", "install what it names (libgomp1 on Debian)"
+            why, do = (
+                f"LightGBM cannot be loaded ({error})",
+                "install the library that the error names (libgomp1 on Debian)",
+            )
         without = f"{why}: forecast cannot fit its model, and answers from simulation alone"
         do += ", where the collector runs, and start it again"
         yield judged("learning", not why, without if why else "models can be fitted", do)

@@ -28,18 +28,20 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
     path, named = machine_path(settings["store"], cluster), settings["machine"]
     if named == NO_MACHINE:
         fact = "machine = none: waits are simulated on processors alone, and their bounds are wide"
-        return finding("machine", "warning", fact, "leave the setting out: the collector captures the machine")
+        return finding("machine", "warning", fact, "remove the setting: the collector captures the machine")
     trouble = (memory.get("machine") or {}).get("trouble")
     if not named and not path.exists():
         fact = f"not captured{f': {trouble}' if trouble else ' yet'}: waits are simulated on processors alone"
         return finding("machine", "failed" if trouble else "warning", fact, REFRESH)
     if not named and not os.access(path, os.R_OK):
-        return finding("machine", "ok", f"captured; {path} is its collector's alone to read")
+        return finding("machine", "ok", f"captured; only the collector's user can read {path}")
     try:
         known = machine_at(named, path)
         now = in_service(open_scheduler(settings)[0].machine())
     except BatchcastError as error:
-        return finding("machine", "warning", error.message, error.hint or "batchcast machine capture says more")
+        return finding(
+            "machine", "warning", error.message, error.hint or "`batchcast machine capture` shows the details"
+        )
     assert known is not None
     changed = differences(in_service(known), now)
     fact = f"{len(known.node_names())} nodes, {len(known.partitions)} partitions, as Slurm says now"
@@ -67,7 +69,7 @@ def differences(old: Machine, new: Machine) -> list[str]:
     ):
         sentences += _of_kind(kind, before, after)
     if {repr(a) for a in old.associations} != {repr(a) for a in new.associations}:
-        sentences.append("accounts, users or their limits are otherwise")
+        sentences.append("accounts, users or their limits differ")
     words = sorted({w for each in (old, new) for w in each.settings if w.startswith(SCHEDULES)})
     for word in words:
         was, now = (each.settings.get(word, "not set") for each in (old, new))

@@ -47,7 +47,9 @@ from .terms import (
 
 @dataclass(slots=True)
 class StartList:
-    """The list of planned jobs, in the file at `place`. Without a place there is no script, and nothing is written."""
+    """Writes the list of planned jobs to the file `place`. Without a job submit script, `place` is empty and no file is
+    written.
+    """
 
     place: str
     _last: str | None = None
@@ -80,7 +82,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(slots=True)
 class Planner:
-    """Plans one cluster. `alarm` is why planning is stopped at present, and until when."""
+    """Plans one cluster. `alarm` states why planning is stopped and until when."""
 
     transport: Transport
     store: Store
@@ -280,7 +282,7 @@ class Planner:
         return forecasts_by(stored.forecasts, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
 
     def _notice(self, look: limits.Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
-        """Report jobs that another batchcast plans when they are first seen; return them as a value for `doctor`."""
+        """Report newly seen jobs that another batchcast installation plans; return them as a value for `doctor`."""
         others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
         before = stored.values.get(planned.OTHERS) or []
         if others == before or stored.order is None:

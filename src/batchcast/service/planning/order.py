@@ -43,7 +43,7 @@ from .terms import ORDERS, Forecasts, Stored, method_of, order_time, read_stored
 MOST_CALLS = 20
 """Maximum number of calls that set factors in one look; calls that restore are not limited."""
 PAUSE_S = 3600.0
-"""So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
+"""Seconds without further calls after slurmctld denied one: the audit log would fill with the same refusal."""
 OVERRUN = "time limit and arrival: jobs of this user ran longer than predicted"
 NEW = "time limit and arrival: no job of this user with this name and command has ended"
 TOGETHER = 500
@@ -164,9 +164,9 @@ class Orderer:
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
-        """Find the users whose waiting jobs time limits order, since much of their work ran past its predictions.
+        """Find the users whose waiting jobs are ordered by time limit because many of their jobs ran past predictions.
 
-        Also find which kinds of jobs of each user have ended, at once for a user who had no job in the last cycles.
+        Also find which kinds of jobs of each user have ended. A user without recent jobs is looked up at once.
         """
         now = self.transport.now()
         if not issued or self.settings["plan_order_by"] == "limits":

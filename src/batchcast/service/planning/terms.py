@@ -177,10 +177,11 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
 
 
 class Stored(NamedTuple):
-    """What the store says when a cycle of planning starts: planned limits, the order, the site's values, predictions.
+    """What the store holds when a planning cycle starts: planned limits, the order, the site's values and predictions.
 
-    `ended` lists the planned jobs whose end is known, `off` says who switched planning off, and `misfit` why
-    predictions should not be used. If the store could not be read, `order` is None, and `entries` are the last known.
+    `ended` lists the planned jobs whose end is known, `off` names who switched planning off, and `misfit` states why
+    predictions should not be used. If the store could not be read, `order` is None and `entries` holds the last known
+    entries.
     """
 
     entries: dict[str, Entry]

@@ -33,9 +33,11 @@ UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservation
 SHORT = "it started before a cycle of the collector could plan it"
 NOW = "own limits"
 ARMS = {"limits": "planned limits", "order": "order by forecast", "both": "limits and order"}
-"""What is simulated, by the setting `plan`; off: each of them."""
+"""What the simulation compares for each value of the setting `plan`; for `off`, it compares all plans."""
 RESERVE = "bf_min_prio_reserve"
-"""Set to `plan_band`, Slurm reserves processors only for jobs past the age: the order is also simulated with it."""
+"""With this parameter set to `plan_band`, Slurm reserves processors only for jobs that waited past the age limit. The
+order is also simulated with this parameter.
+"""
 
 
 class Week(NamedTuple):

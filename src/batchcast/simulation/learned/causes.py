@@ -16,17 +16,17 @@ from .caps import Queue
 
 SHORTER: Mapping[str, str] = {
     "explained": "simulated as well",
-    "room": "there was room for all that waited",
+    "room": "all waiting jobs had room",
     "order": "passed by a later job, no smaller and no shorter",
-    "capacity": "the first of the queue had room: less was there than was learned",
-    "behind": "room for it, none for the first of the queue",
-    "full": "as many ran as the learned machine holds: unexplained",
+    "capacity": "the first waiting job had room: the real machine had less room than the learned machine",
+    "behind": "it had room, and the first waiting job had none",
+    "full": "as many jobs ran as the learned machine can run: unexplained",
     "left out": "not simulated: the learned machine cannot run it",
-    "hold": "on hold, as long in both",
+    "hold": "on hold, equally long in both",
 }
 """Kinds of recorded waiting time, which sum to all of it."""
 LONGER: Mapping[str, str] = {
-    "more": "simulated too long: more ran than the learned machine holds",
+    "more": "simulated too long: more jobs ran than the learned machine can run",
     "turn": "simulated too long: it started before an earlier job, no larger and no longer",
     "later": "simulated too long: unexplained",
 }

@@ -87,7 +87,10 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     order.
     """
     if not (trace.wait_time >= 0).any():
-        raise InputError(f"{trace.info.source}: no job tells how long it waited", hint="a log with starts, as sacct's")
+        raise InputError(
+            f"{trace.info.source}: no job tells how long it waited",
+            hint="a log with start times, such as one from sacct",
+        )
     found = implied(trace, procs)
     rule = "alloc" if found.machine.partitions[0].exclusive else procs
     learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
@@ -102,7 +105,12 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
     machine = with_gpus(machine, trace)
     lines += [*whole, *_gpu_lines(machine), *_unread(trace)]
     lines += [
-        Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
+        Line(
+            "partition",
+            p.name,
+            f"{p.name}: {len(p.nodes):,} nodes at its most",
+            "the largest simultaneous use of its jobs",
+        )
         for p in machine.partitions
     ]
     classes, reservations = [Qos("learned")], list(machine.reservations)
@@ -166,7 +174,7 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
     if not order.factors:
         known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
         nobody = (trace.nominal("user_id").codes < 0).all()
-        why = "the log names no users, by whom pairs are told" if nobody else "that decides nothing"
+        why = "the log has no users, which comparing pairs of jobs requires" if nobody else "that decides nothing"
         support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs: {why}"
         return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
     tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
@@ -185,8 +193,8 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
     machines = with_intervals(sizes[size])
     name, by_name = nearest(machines, trace, asked)
     return machines[name], [
-        Line("", "", f"{size} of the nodes are there on a usual day", by_size),
-        Line("settings", "bf_interval", f"the queue is looked at {name}", by_name),
+        Line("", "", f"{size} of the nodes are available on a usual day", by_size),
+        Line("settings", "bf_interval", f"the scheduler checks the queue {name}", by_name),
     ]
 
 
@@ -351,7 +359,7 @@ def _gpu_lines(machine: Machine) -> list[Line]:
             "nodes",
             "",
             f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each",
-            "what jobs held at their most",
+            "the largest use of its jobs",
         )
         for group in machine.nodes
         if group.gres

@@ -115,7 +115,7 @@ def test_who_never_ran_gets_the_answer_of_others_with_the_same_limit():
     state = taught(method, 100.0, 110.0, 120.0)
     answer = method.predict(job(9, user="eve"), state)
     assert 100.0 <= answer.point <= 120.0
-    assert "others with this limit" in answer.basis
+    assert "other users with this limit" in answer.basis
 
 
 def test_half_the_limit_halves_what_is_expected_once_that_was_learned():

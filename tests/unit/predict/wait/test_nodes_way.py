@@ -161,7 +161,7 @@ def test_what_was_learned_on_a_machine_is_kept_when_the_machine_changes(tmp_path
     asked = next(iter(log.requests()))._replace(row=1000)
     one, two = (c.predictors["wait-forecast"].predict(asked, c.state) for c in (again.clock, clock))
     assert one == two
-    with pytest.raises(Unusable, match="described machine where there is none now"):
+    with pytest.raises(Unusable, match="machine description that is now missing"):
         files.load(tmp_path / "clock", fresh(None))
     larger = homogeneous(64, 1)
     onto = files.load(tmp_path / "clock", fresh(larger)).clock.predictors["wait-forecast"]

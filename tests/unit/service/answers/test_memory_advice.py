@@ -291,7 +291,7 @@ def test_a_wave_of_tasks_advises_the_next_wave_though_none_of_them_was_advised(
         (answer,) = questions.walltime(fine, "0", None, "", Viewer("root", True), 0.05, 2100.0).results
         assert answer["memory_kib"] == said["memory_kib"]
     else:
-        with pytest.raises(NoAnswer, match="too little is known of jobs like it"):
+        with pytest.raises(NoAnswer, match="too few similar jobs have ended"):
             hints.about(like, 2100.0, {})
     judged = reader.ask("issued_memory", cluster="c", since=0.0, until=math.inf, partition=None)
     assert {row["moment"] for row in judged} == {"submit"}

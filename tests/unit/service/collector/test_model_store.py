@@ -157,7 +157,7 @@ def test_a_fit_that_fails_costs_no_forecast_and_is_said(learning: Settings, monk
     collector = collect(script, learning)
     cycles = [step(script, collector, 1000.0 + 60 * k) for k in range(1, 80)]
     said = cycles[-1].problems
-    assert said == ["no new model, the last one answers: OSError: no memory for a tree"]
+    assert said == ["no new model could be loaded, so the previous model answers: OSError: no memory for a tree"]
     assert sum(cycle.step.issued for cycle in cycles[-30:]) > 0, "the simulation goes on answering"
     monkeypatch.undo()
     assert files.in_background(lambda: "a model").result() == "a model"

@@ -194,7 +194,7 @@ def test_how_memory_is_measured_is_said_once_unless_it_changed_since_the_last_lo
 
 @pytest.mark.parametrize(("free", "wanted"), [(1e9, "ok"), (100e6, "warning"), (1e6, "failed")])
 def test_a_disk_without_room_is_a_failure(path: str, monkeypatch: pytest.MonkeyPatch, free: float, wanted: str) -> None:
-    """Regression: doctor only warned "0.0 GB free -> make room before it is full" while nothing could be written."""
+    """Regression: doctor only warned "0.0 GB free" although the collector could no longer write anything."""
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     assert state(path, "store's disk") == wanted
 

@@ -255,7 +255,7 @@ def test_a_late_look_stops_planning_for_an_hour(tmp_path: Path) -> None:
 def test_a_dry_run_changes_and_writes_nothing(tmp_path: Path) -> None:
     site = Site(tmp_path, Job("1"), Job("2", line=""))
     rows = {job.job_id: (limit, why) for job, _, limit, why in site.planner.preview("c")}
-    assert rows["1"] == (3600.0, "forecast, kept to what OverTimeLimit covers")
+    assert rows["1"] == (3600.0, "prediction, raised until OverTimeLimit covers the user's limit")
     assert rows["2"][0] != rows["2"][0]
     assert site.slurm.commands == []
     with site.store.begin() as connection:
@@ -291,13 +291,13 @@ def test_a_second_collector_with_a_store_of_its_own_plans_no_job_of_the_first_an
     assert [job.limit for job in site.slurm.jobs.values()] == [60, 60]
     whys = {why for *_, why in second.planner.preview("c")}
     if level == "Administrator":  # the tokens of the first batchcast are seen, and stay
-        assert any("2 jobs, 1 say, are left alone: another batchcast plans it" in said for said in done.problems)
+        assert any("2 jobs, 1 say, are left alone: planned by another batchcast" in said for said in done.problems)
         assert second.planner.cycle("c").problems == []  # said once
         assert all(job.admin_comment.startswith("batchcast:limit=") for job in site.slurm.jobs.values())
         assert whys == {PLANNED_BY_ANOTHER}
     else:  # by the submission: the second job had no --time, and its partition's default is two hours
         assert {why.partition(" below ")[2] for why in whys} == {
-            "what it was submitted with",
+            "the limit at submission",
             "its partition's default",
         }
     site.slurm.jobs["1"].state = "RUNNING"
