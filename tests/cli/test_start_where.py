@@ -269,7 +269,7 @@ def test_one_sentence_says_between_when_most_likely_and_how_such_answers_came_tr
     lines = run("start", "600", store=store).stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("600: ")]
     came_out = "of the jobs started between their two times (target: 80 %)"
-    for words in ("most likely", "chance to start within 10 min", "similar predictions", came_out):
+    for words in ("most likely", "probability to start within 10 min", "similar predictions", came_out):
         assert words in line
 
 
