@@ -1,4 +1,4 @@
-"""How many planned jobs no cycle would have seen running, with and without leaving short jobs alone, on real logs.
+"""Counts planned jobs that no planning cycle would have seen running, with and without planned limits for short jobs.
 
     python benchmarks/planning/planned_unseen.py LOG ... [--jobs 10000]
 

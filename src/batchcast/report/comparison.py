@@ -108,7 +108,7 @@ def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
 
 
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
-    """Return the schedules of both, the changes and their intervals."""
+    """Return a table of the schedules in both reports, with the changes and their intervals."""
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
     columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "difference"))
     columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))

@@ -219,7 +219,7 @@ def _panel(name: str, rows: Sequence[PlanRow], letters: Mapping[str, str], place
     parts += [_text(at(x, up[0])[0], top + HIGH + 15, f"{x:g}") for x in across]
     parts += [_text(left - 6, at(across[0], y)[1] + 4, f"{y:g} h", "end") for y in up]
     parts.append(_text(left + WIDE / 2, top - 8, name, weight="bold"))
-    parts.append(_text(left + WIDE / 2, top + HIGH + 31, "mean bounded slowdown; upwards the longest wait"))
+    parts.append(_text(left + WIDE / 2, top + HIGH + 31, "mean bounded slowdown (x axis) and longest wait (y axis)"))
     best = sorted((x, y) for x, y, row in points if row["frontier"])
     joined = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in best)
     parts.append(f'<polyline points="{joined}" fill="none" stroke="#0a5" stroke-dasharray="4 3"/>')

@@ -54,8 +54,8 @@ def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
 def opened(text: str, mark: str, question: Question) -> tuple[str, int]:
     """Return the records of a sealed answer in the requested form, and the number of refused records.
 
-    A record is refused if its number of values differs from the columns, because a text of the job has the mark. An
-    answer without a seal is returned without marks, so that no record is found in it.
+    A record is refused if its number of values differs from the columns, because a text of the job has the mark. In
+    an answer without a seal every mark is removed, so that no text of a job can pass as a record.
 
     >>> question = Question(["--format=Submit,JobID,JobName,Submit"], {}, "s")
     >>> opened("5s@1@x@5s@\\n6s@2@y@9@\\n9@z@6s@\\n7s@3@z@7s@\\n", "@", question)

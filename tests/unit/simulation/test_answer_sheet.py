@@ -65,7 +65,7 @@ def sheet(tmp_path: Path) -> Path:
 
 
 def record(sheet: Path, truth: Mapping[int, Mapping[str, str]]) -> None:
-    """Runs of the simulated Slurm under each setting, and under what else is true of each run."""
+    """Write a run of the simulated Slurm for each setting of priority weights, with the true settings in `truth`."""
     jobs, machine = made_jobs(), open_machine(sheet / "machine")
     for k, weights in enumerate(SETTINGS):
         path = sheet / "runs" / f"{k}.psv"

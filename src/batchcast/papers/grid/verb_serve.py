@@ -76,8 +76,8 @@ def command(
     """Map jobs onto the resources of a platform as they come, until stopped.
 
     A job is {"id": "a", "instructions": 3000, "file_mb": 100, "deadline": 900, "demands": {"procs": 8}}. Deadlines are
-    seconds of the clock (`allowed`: after the arrival). The answer says at once if a deadline cannot be met. Decisions
-    are written to STATE/assignments.jsonl. After a kill, the broker continues from its journal.
+    seconds of the broker's clock (`allowed`: seconds after the arrival). The answer says at once if a deadline cannot
+    be met. Decisions are written to STATE/assignments.jsonl. After a kill, the broker continues from its journal.
 
     With --clusters a job is {"id": "a", "script": "job.sh", "inputs": ["20G@archive"], "deadline": 1790000000}. Its
     times are predicted from the clusters' queues.

@@ -226,7 +226,7 @@ def accuracy(
         if not results:
             raise NoAnswer(
                 f"no prediction of {site.cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
-                hint="an earlier -S, or let the collector run a while",
+                hint="choose an earlier -S, or let the collector run a while",
             )
         shown = {
             "store": settings.shown("store"),
@@ -286,7 +286,7 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
     if hidden and not may_show(rows, least):
         raise NoAnswer(
             f"jobs are private here, and no complete day of that time has jobs of {least} users",
-            hint="an earlier -S, or your own jobs",
+            hint="choose an earlier -S, or ask for your own jobs",
         )
     if not rows:
         raise NoAnswer(

@@ -154,7 +154,7 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
 
 
 SETTLE_S, STEP_S = 600.0, 300.0
-"""The scheduler considers a job with a shortened limit within the first time; limits are multiples of the second."""
+"""Seconds within which the scheduler considers a job with a shortened limit, and the step of suggested limits (s)."""
 
 
 def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
