@@ -292,7 +292,7 @@ def describe_queue(
 
 
 _AT = {name: place for place, name in enumerate(NAMES)}
-_QUEUED, _BEFORE = _AT["queue: all: jobs"], _AT["queue: jobs that are neither larger nor longer"]
+_QUEUED, _BEFORE = _AT["queue: all: jobs"], _AT["queue: no larger nor longer: jobs"]
 _FITS, _LACKING, _SHADOW = _AT["fits"], _AT["lacking"], _AT["shadow by forecasts"]
 _OWN = _AT["queue: own: jobs"]
 
