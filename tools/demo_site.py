@@ -35,12 +35,9 @@ NODE = {"procs": 1024.0, "node_mem_kib": 256.0 * GIB}
 PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
     "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
-    "gpu": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE, "procs": 96.0},
 }
-GPUS = {"a100": 32, "v100": 16}
-"""Number of GPUs of each type in the partition `gpu`; the jobs have two processors for each GPU."""
-GPU_JOBS, GPU_STRETCH, GPU_PROCS = 120, 6.0, 2.0
-TOTAL_PROCS = 1024.0 + GPU_PROCS * sum(GPUS.values())
+GPU_TYPES = ("a100", "v100")
+"""GPUs of the jobs called `train` in the partition `long`, by user; each has 64 processors for a GPU."""
 FORECAST = "forecast:window=1000,first=500,every=500,step=50"
 LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
 GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
@@ -75,6 +72,8 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
             "req_mem_kib": math.ceil(float(procs[k]) / 64) * node_gib * GIB,
             "job_name": name,
         }
+        if name == "train" and limits[k] > 43200:
+            asked |= {"req_gpus": asked["req_nodes"], "gpu_type": GPU_TYPES[user % 2]}
         waits = state == "PENDING"
         held_gib = 0.0 if waits else float(rng.gamma(4.0, 0.35)) * HOLDS.get(name, 1.0)
         if state == "COMPLETED" and held_gib > node_gib:
@@ -94,54 +93,6 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
                 held={} if waits else _held(state, float(procs[k]), held_gib * GIB),
             )
         )
-    return seen
-
-
-def gpu_sightings(now: float, seed: int) -> list[Sighting]:
-    """Return the jobs of the GPU partition: a synthetic log for each type of GPU, with times six times as long."""
-    seen = []
-    for number, (kind, count) in enumerate(GPUS.items(), 1):
-        log = make_log(
-            np.random.default_rng([seed, number]), replace(Recipe(), jobs=GPU_JOBS, procs=count, load=0.5, users=9)
-        )
-        submit, wait, run, limit = (
-            GPU_STRETCH * log.number(name) for name in ("submit_time", "wait_time", "run_time", "req_time")
-        )
-        shift = now - float(np.quantile(submit, 0.75))
-        gpus, users = log.number("req_procs"), [hash_of(name) for name in log["user_id"]]
-        for k in np.flatnonzero(submit + shift <= now).tolist():
-            at = round(float(submit[k]) + shift)
-            start, end = at + float(wait[k]), at + float(wait[k]) + float(run[k])
-            state = "PENDING" if start > now else "RUNNING" if end > now else "COMPLETED"
-            procs = GPU_PROCS * float(gpus[k])
-            asked: dict[str, float | str | None] = {
-                "user_id": PEOPLE[users[k] % len(PEOPLE)],
-                "account": f"group{users[k] % 4}",
-                "partition_id": "gpu",
-                "req_time": min(float(limit[k]), 604800.0),
-                "req_procs": procs,
-                "req_nodes": math.ceil(procs / 64),
-                "req_mem_kib": float(gpus[k]) * 32 * GIB,
-                "req_gpus": float(gpus[k]),
-                "gpu_type": kind,
-                "job_name": ("train", "infer")[users[k] % 2],
-            }
-            waits = state == "PENDING"
-            job_id = str(10_000 + 10_000 * number + k)
-            seen.append(
-                Sighting(
-                    job_id,
-                    job_id,
-                    at,
-                    state,
-                    start_time=math.nan if waits else start,
-                    end_time=end if state in OVER else math.nan,
-                    expected_start=start + 3600.0 if waits else math.nan,
-                    reason="Resources" if waits else "",
-                    asked=asked,
-                    held={} if waits else _held(state, procs, 16 * GIB),
-                )
-            )
     return seen
 
 
@@ -181,7 +132,7 @@ def build(
     """Write the store; the last three weeks have predictions; with `looks` they were renewed in the last days."""
     now = last_monday(time.time()) if steady else time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
-    seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed) + gpu_sightings(now, seed)
+    seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
     wait = f"{FORECAST},recent_wait,qbets"
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
@@ -193,7 +144,7 @@ def build(
     with store.begin() as connection:
         history.take_in(connection, "demo", seen, now)
         clock_jobs.write_meta(
-            connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=TOTAL_PROCS,
+            connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
             collected_by="batchcast", runtime_methods=[settings["runtime"]],
             memory_methods=settings["memory"].split(","),
             limit_methods=settings["limits"].split(","),
