@@ -20,7 +20,10 @@ CPU_S = 3
 """Processor seconds after which the kernel stops a program. A program that is still running then counts as started."""
 ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "FOLDER_JOBS": "2000", "SWEEP_TASKS": "40"}
 LOG = str(demo_path())
-TIMED = [f"speed/{path.stem}.py" for path in sorted((ROOT / "benchmarks" / "speed").glob("[!_]*.py"))]
+TIMED = [
+    *(f"speed/{path.stem}.py" for path in sorted((ROOT / "benchmarks" / "speed").glob("[!_]*.py"))),
+    "policy/grid_units.py",
+]
 SMALL = {
     "clusters/simulated.py": [LOG, LOG, "--jobs", "60", "--follow", "1.0"],
     "looks.py": [LOG, "--places", "101:200"],

@@ -112,7 +112,7 @@ def test_report_and_walltime_need_no_more_than_the_core(tmp_path: Path) -> None:
 def test_start_names_the_next_step_with_and_without_a_squeue(tmp_path: Path) -> None:
     done = asked(tmp_path, "start", "1")
     assert done.returncode == 4
-    assert "there is no squeue on this machine" in done.stderr
+    assert "squeue is not installed on this machine" in done.stderr
     assert "run this on a machine with the batch system's clients" in done.stderr
     broken = tmp_path / "bin" / "squeue"
     broken.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('squeue: error: Connection refused')\n")

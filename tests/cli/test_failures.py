@@ -48,7 +48,7 @@ def test_no_store_and_no_scheduler_says_both(verb: tuple[str, ...], client: str,
     code, said = failure(*verb, store=str(tmp_path / "none.db"))
     assert code == 4
     assert "there is no store at" in said
-    assert f"there is no {client}" in said
+    assert f"{client} is not installed" in said
 
 
 @pytest.mark.parametrize("verb", [*VERBS, ("collect", "--once")])

@@ -371,13 +371,13 @@ def test_doctor_names_where_each_value_came_from(stores: dict[bool, str], tmp_pa
 def test_doctor_without_a_batch_system_says_what_to_do(stores: dict[bool, str], tmp_path: Path) -> None:
     done = run("doctor", store=stores[False], code=1, PATH=str(tmp_path))
     assert "not on PATH" in done.stdout
-    assert "there is no scontrol on this machine" in done.stdout
+    assert "scontrol is not installed on this machine" in done.stdout
     assert "ok       store's pages" in done.stdout
 
 
 def test_without_a_store_and_without_a_scheduler(tmp_path: Path) -> None:
     done = run("start", "1", store=str(tmp_path / "none.db"), code=4, PATH=str(tmp_path))
-    assert "there is no squeue" in done.stderr
+    assert "squeue is not installed" in done.stderr
 
 
 def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(

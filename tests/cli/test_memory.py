@@ -56,7 +56,7 @@ def test_memory_is_forecast_by_the_usual_methods_in_mebibytes(log: Path) -> None
     assert rows["kernel"]["mae_mib"] < rows["recent_mean"]["mae_mib"] < rows["requested"]["mae_mib"]
     assert 0.8 < rows["kernel"]["coverage_90"] < 1.0
     text = " ".join(CliRunner().invoke(cli, ["runtime", str(log), "--memory"]).stdout.split())
-    assert "Forecasts of peak memory a node" in text
+    assert "Predictions of peak memory" in text
     assert "ran out of memory and are not scored" in text
 
 
@@ -100,7 +100,7 @@ def test_without_a_machine_the_node_is_said_to_be_unknown(log: Path) -> None:
         (["limits", "LOG", "--step", "64G"], "not a time"),
         (["limits", "PLAIN", "--memory"], "has no used memory"),
         (["runtime", "PLAIN", "--memory"], "has no used memory"),
-        (["runtime", "COPY", "--memory"], "so it is a copy and not a measurement"),
+        (["runtime", "COPY", "--memory"], "it is a copy and not a measurement"),
     ],
 )
 def test_what_cannot_be_answered_is_one_message(log: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -134,7 +134,7 @@ def test_what_if_jobs_were_placed_by_the_memory_advised(log: Path, machine: Path
     assert "out_of_memory" not in rows["now"]
     assert rows["memory=forecast"]["out_of_memory"] <= rows["memory=least_waste"]["out_of_memory"]
     assert rows["memory=forecast"]["mean_wait_s"] < rows["now"]["mean_wait_s"]
-    assert any("run again with their own request" in note for note in document["warnings"])
+    assert any("ran again with their own request" in note for note in document["warnings"])
     wrong = CliRunner().invoke(cli, [*arguments[:4], "--vary", "memory=none"])
     assert "accepted: forecast, forecast:RISK" in str(wrong.exception) + wrong.output
 

@@ -51,7 +51,7 @@ log_options = adds(
         "--partition",
         multiple=True,
         metavar="NAMES",
-        help="Keep jobs of these partitions (`unknown`: jobs without a partition).",
+        help="Keep jobs of these partitions (`unknown`: without one).",
     ),
     click.option("--queue", multiple=True, metavar="NAMES", help="Keep jobs of these queues."),
     click.option("--user", multiple=True, metavar="NAMES", help="Keep jobs of these users."),

@@ -128,7 +128,7 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option for what tables on a terminal leave out; `show_tables` uses its value."""
-    text = "Print all columns, and the jobs that cause most of each difference."
+    text = "Print all columns, and what decides each difference."
     return click.option("--details", is_flag=True, help=text)(command)
 
 

@@ -70,7 +70,7 @@ def test_waits(spec: str) -> None:
     assert np.array_equal(points(parts, spec), whole.forecasts.points)
 
 
-@pytest.mark.parametrize(("kind", "spec", "why"), [("runtime", "actual", "answers"), ("wait", "ibl", "searches"),
+@pytest.mark.parametrize(("kind", "spec", "why"), [("runtime", "actual", "knows"), ("wait", "ibl", "searches"),
                                                    ("wait", "pqstar", "searches")])  # fmt: skip
 def test_what_needs_the_whole_log_is_refused_by_name(kind: str, spec: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"{spec} .*{why}"):

@@ -295,7 +295,7 @@ def test_packed_schedules_are_compared_on_one_clock_and_early_starts_are_said(tm
     done = batchcast("compare", a, b)
     assert done.returncode == 0, done.stderr
     assert "2 start at the same instant; the first that does not: 3" in done.stdout
-    assert "33 s later in A: the times of B are shifted by this difference" in done.stderr
+    assert "33 s later in A; the times of B are shifted by this difference" in done.stderr
     assert "1 job of B started before being submitted" in done.stderr
     done = batchcast("compare", a, tmp_path)
     assert "a schedule and a report" in done.stderr

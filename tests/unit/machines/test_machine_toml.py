@@ -138,7 +138,7 @@ def test_a_broken_description_is_told_without_python(text: str, says: str) -> No
         ("qos.txt", "Priority|Flags\n10|\n", "no column Name"),
         ("assoc.txt", "User|Share\nann|1\n", "no column Account"),
         ("node.json", '{"nodes": [{"cpus": 4}]}', r"nodes\[0\]: .*no 'name'"),
-        ("node.json", '{"nodes": [5]}', "another form"),
+        ("node.json", '{"nodes": [5]}', "does not have Slurm's format"),
         ("node.json", "{" + '"a":[' * 9000, "not JSON"),
     ],
 )

@@ -199,7 +199,7 @@ def wrong(start: Any) -> Any:
 @pytest.mark.parametrize(
     ("policy", "says"),
     [
-        (wrong(lambda q, m, n: [q[0], q[0]]), "job 1, which does not wait .*once each"),
+        (wrong(lambda q, m, n: [q[0], q[0]]), "job 1, which does not wait .*at most once"),
         (wrong(lambda q, m, n: q), "on 4 processors where 0 are free .*machine.fits"),
         (wrong(lambda q, m, n: ["1"]), "it started '1' .*accepted: jobs of the queue"),
         (wrong(lambda q, m, n: 7), "start answered 7 .*pairs of a job"),

@@ -82,7 +82,7 @@ def test_one_daemon_away_leaves_the_other_reachable(tmp_path: Path) -> None:
 
 def test_a_missing_client_says_what_is_missing() -> None:
     commands, _ = transport()
-    with pytest.raises(Unreachable, match="no squeue-of-nowhere"):
+    with pytest.raises(Unreachable, match="squeue-of-nowhere is not installed"):
         commands.ask(("squeue-of-nowhere",))
 
 
@@ -149,7 +149,7 @@ def test_no_question_reaches_a_cluster_that_was_not_meant(question: str) -> None
     """Regression: `collect -M beta` with alpha's clients stored alpha's jobs as beta's, and `plan` would have changed
     them."""
     clients = ByConfiguration("alpha")
-    with pytest.raises(WrongCluster, match="beta was meant, but Slurm's clients here ask alpha") as refused:
+    with pytest.raises(WrongCluster, match="the settings name cluster beta, but its clients ask alpha") as refused:
         getattr(OneCluster(clients, "beta"), question)(("squeue",))
     assert "SLURM_CONF=/path/to/beta/slurm.conf" in refused.value.hint
     assert ("squeue",) not in clients.asked

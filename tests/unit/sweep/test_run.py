@@ -54,7 +54,7 @@ def test_a_process_that_dies_costs_its_own_task_and_no_other(tasks: list[Task], 
     dataset, ran = kept(tasks, tmp_path, perform=dies_once_met, tell=said.append)
     assert [one.label for one in said] == ["demo, replicate 1, easy-sjbf with actual"]
     assert ran.failed == said
-    assert "process died" in said[0].why
+    assert "process of this task ended early" in said[0].why
     assert len(dataset.done()) == len(tasks) - 1
 
 

@@ -39,7 +39,7 @@ LOG = '[[log]]\npath = "a.swf"\n'
             PLAIN + LOG + '[vary]\nwide = ["cut", "grow"]',
             "study.toml:6: wide: 'grow' is not a known word (accepted: drop, widen, cut)",
         ),
-        (PLAIN + LOG + LOG, "two of [[log]] are called: 'a'"),
+        (PLAIN + LOG + LOG, "two [[log]] tables have the name: 'a'"),
         (
             PLAIN + '[[log]]\npath = "a.swf"\nname = "a/b"',
             "study.toml:5: the name of a log is used as the name of a folder",

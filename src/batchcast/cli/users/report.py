@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ...units import counted, format_memory, span
+from ..completion import words_or_file
 from ..grammar import verb
 from ..output import Cell, echo, print_columns, printed, say
 from ..site_options import myself, parse_when, site_options
@@ -46,7 +47,8 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
     help="Compare months, by user, account or partition.",
 )
 @click.option("--digest", is_flag=True, help="Print one page for mail: the last two months, and what to change.")
-@click.option("--map", "column_map", metavar="FILE.toml|NAME", help="With FILE: column map of a CSV, as for `info`.")
+@click.option("--map", "column_map", metavar="FILE.toml|NAME", shell_complete=words_or_file(("nrel", "graham")),
+              help="With FILE: column map of a CSV, as for `info`.")  # fmt: skip
 @click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(

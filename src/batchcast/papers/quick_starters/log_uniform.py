@@ -66,7 +66,7 @@ class LogUniform:
     --------
     >>> method, state = LogUniform(), SystemState(8.0)
     >>> method.predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), state).basis
-    'no past waits: the job fits beside the waiting jobs'
+    'no history: the job fits beside the waiting jobs'
     """
 
     answers_by = "bound"

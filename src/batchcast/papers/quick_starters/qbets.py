@@ -262,7 +262,7 @@ class Qbets:
     Examples
     --------
     >>> Qbets().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).basis
-    'no past waits: the job fits beside the waiting jobs'
+    'no history: the job fits beside the waiting jobs'
     """
 
     answers_by = "bound"

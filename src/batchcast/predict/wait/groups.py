@@ -11,8 +11,8 @@ from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 
 FITS, AN_HOUR = (
-    "no past waits: the job fits beside the waiting jobs",
-    "no past waits: one hour, or the longest wait so far",
+    "no history: the job fits beside the waiting jobs",
+    "no history: one hour, or the longest wait so far",
 )
 
 

@@ -667,7 +667,7 @@ def test_a_collector_named_after_another_cluster_stores_nothing(
     given = settings.replaced(cluster="beta" if way == "setting" else "", floor_s=0.0)
     scheduler, health = open_scheduler(given)
     collector = Collector(scheduler, Store(given["store"], create=True), given, health)
-    with pytest.raises(WrongCluster, match="beta was meant, but Slurm's clients here ask alpha"):
+    with pytest.raises(WrongCluster, match="the settings name cluster beta, but its clients ask alpha"):
         collector.cycle()
     assert stored(given) == []
 
@@ -678,6 +678,6 @@ def test_a_configuration_that_is_replaced_by_another_clusters_ends_the_collector
     step(script, collector, 10.0)
     before = stored(settings)
     script.answered_by = "d"
-    with pytest.raises(WrongCluster, match="c was meant, but Slurm's clients here ask d"):
+    with pytest.raises(WrongCluster, match="the settings name cluster c, but its clients ask d"):
         step(script, collector, 60.0)
     assert stored(settings) == before

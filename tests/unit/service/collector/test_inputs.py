@@ -84,7 +84,7 @@ def test_no_link_below_the_root_is_followed(root: Path, tmp_path: Path, kind: st
 
 def test_files_of_another_owner_are_refused(root: Path) -> None:
     with folder_below(str(root), str(root / "run"), os.geteuid() + 1) as folder:
-        with pytest.raises(InputError, match="belongs to another user"):
+        with pytest.raises(InputError, match="does not belong to the owner of the job"):
             folder.text("pw.in")
         with pytest.raises(InputError, match="is not the name of a file"):
             folder.text("../run/pw.in")

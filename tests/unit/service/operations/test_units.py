@@ -47,7 +47,7 @@ def test_where_nobody_is_hidden_everybody_may_read_the_store(tmp_path: Path) -> 
 def test_where_nobody_can_be_asked_they_are_closed(tmp_path: Path) -> None:
     texts = installed(tmp_path, PATH=str(tmp_path))
     assert all("UMask=0077" in texts[name].splitlines() for name in SERVICES)
-    assert "there is no scontrol on this machine" in texts[""]
+    assert "scontrol is not installed on this machine" in texts[""]
 
 
 def test_a_site_whose_slurm_and_store_are_elsewhere(tmp_path: Path) -> None:
