@@ -211,7 +211,7 @@ class OneCluster:
     >>> line = {"command": CONFIG, "asked_at": 0.0, "text": "ClusterName = alpha", "mark": "~"}
     >>> OneCluster(Recorded([line]), "beta").ask(("squeue",))
     Traceback (most recent call last):
-    batchcast.errors.WrongCluster: the settings name cluster beta, but its clients ask alpha (ClusterName in scontrol ...
+    batchcast.errors.WrongCluster: the settings name cluster beta, but its clients ask alpha (ClusterName ...
     """
 
     def __init__(self, inner: Transport, name: str) -> None:
