@@ -109,7 +109,7 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     ----------
     rows
         Dictionaries. A missing key becomes None. Objects by measure, such as `differences`, become columns named after
-        the measure: `mae_s_difference` is the value, `mae_s_difference_low` its lower end.
+        the measure: "mae_s_difference" is the value, "mae_s_difference_low" its lower end.
 
     Returns
     -------

@@ -157,7 +157,7 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
     from ...predict.protocol import FOR_PEOPLE
     from ...report.blocks import Kind, shown
-    from ...report.evaluation.gains import method_words
+    from ...report.methods import method_words
 
     kind: Kind = "memory" if of_memory else "seconds"
     key = "mae_mib" if of_memory else "mae_s"

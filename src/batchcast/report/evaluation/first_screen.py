@@ -19,7 +19,8 @@ from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from ..blocks import Tone, shown
 from ..figures import span
-from .gains import method_words, plan_words, policy_words
+from ..methods import method_words
+from .gains import plan_words, policy_words
 
 Measure = Literal["mean wait", "mean error"]
 

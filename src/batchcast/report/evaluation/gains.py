@@ -115,22 +115,3 @@ def harm_words(evaluation: Evaluation) -> list[str]:
     if not worse:
         return []
     return [f"Not every prediction helps: under {' and '.join(worse)}, jobs would wait longer than today."]
-
-
-PLAIN = {
-    "kernel": "similar-jobs predictor",
-    "last_2": "mean of the user's last two jobs",
-    "recent_mean": "mean of recent similar jobs",
-    "requested": "users' time limits",
-    "actual": "true run times",
-}
-
-
-def method_words(spec: str) -> str:
-    """Return a run-time method with its plain meaning before its name.
-
-    >>> method_words("kernel"), method_words("requested"), method_words("mine:k=3")
-    ('similar-jobs predictor (kernel)', "users' time limits", 'mine:k=3')
-    """
-    words = PLAIN.get(spec.partition(":")[0])
-    return spec if words is None else words if spec in (YARDSTICK, ORACLE) else f"{words} ({spec})"

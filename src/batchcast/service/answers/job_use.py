@@ -172,7 +172,7 @@ def _energy(steps: Sequence[Mapping[str, str]]) -> float:
     """Return kWh of the step that measured most; NaN if none did.
 
     Slurm reads counters of whole nodes, so a job's batch step and the steps inside it count the same energy: a sum
-    would count it twice. Without a plug-in (`AcctGatherEnergyType`) every step has 0.
+    would count it twice. Without a plug-in (AcctGatherEnergyType in slurm.conf) every step has 0.
     """
     joules = [float(step["ConsumedEnergyRaw"]) for step in steps if step["ConsumedEnergyRaw"].isdigit()]
     return max(joules) / 3.6e6 if any(joules) else math.nan
