@@ -30,7 +30,7 @@ class ScheduleRow:
     share_of_perfect
         See `share_of_perfect_knowledge`.
     comparison
-        The keys of `evaluation.differences.schedule_differences`; empty for rows that nobody compared.
+        The keys of `evaluation.differences.schedule_differences`; empty for a schedule without a comparison.
     """
 
     policy: str

@@ -79,8 +79,8 @@ def find_memory_limits(
     `advice` is the bound that `kernel` gives at level 1 - `risk` (interpolated in the logarithm between its levels),
     `least_waste` the bound with the least expected memory-time, every attempt counted in full
     (`predict.peak_memory.least_waste`); both at least `floor`, rounded up to a multiple of `step`, never above `most`,
-    a node's memory. The bounds are those of `kernel` and not of `calibrated`, because `calibrated` moves bounds towards
-    a certain upper bound, which a time limit is and memory does not have. For a job with a name, only jobs of the same
+    a node's memory. The predictor `calibrated` is not used: it moves a bound towards the time limit, which no run time
+    exceeds, and peak memory has no such limit. For a job with a name, only jobs of the same
     user, name and size count, at `risk` and without it (`predict.namesakes.Namesakes`); if too few of these have ended,
     the job keeps its own request. `rule_of_thumb` is 1.25 times the largest of the user's last ten jobs of this size,
     `own` is the user's request. Raises NoAnswer if the log has no measured peak. One replay takes some 300 microseconds
@@ -143,10 +143,10 @@ def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[
     """Return one flat row per rule: jobs, out of memory per thousand, memory-time requested/used; per group with `by`.
 
     A job runs out of memory under a request below its peak. A job that ran out of memory under its own request runs out
-    under every smaller request; under a larger one its need is unknown, and it counts as `undecided`. `spent` counts
-    second attempts: the user's own request if that suffices, else twice as much each time. Savings are relative to the
-    users' own requests if the log has them, else to the usual rule. Rows of the whole log have their difference from
-    the same reference, with its 90 % interval.
+    under every smaller request; under a larger one its need is unknown, and it counts as `undecided`. `spent` also
+    counts the repeated attempts of a job: with the user's own request if that suffices, else with twice the memory.
+    Savings are relative to the users' own requests if the log has them, else to the usual rule. Rows of the whole log
+    have their difference from the same reference, with its 90 % interval.
     """
     rules = [rule for rule in RULES if rule in limits.limits]
     if by is None:

@@ -178,7 +178,7 @@ def _spoken(result: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Return one result with its values as text, its keys without the units that are now in the text."""
     told: dict[str, Any] = {}
     for key, value in result.items():
-        # the prediction did not move, so nothing is missing
+        # a `moved_` key without a value means that the predicted start did not move: it is not an unknown value
         if value == "" or (value is None and key.startswith("moved_")):
             continue
         if key.endswith("_s") and key[:-2] in result:  # another key already contains the text

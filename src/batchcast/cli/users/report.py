@@ -316,7 +316,7 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         line += [f"{row['energy_kwh']:.2f}" if row["energy_kwh"] == row["energy_kwh"] else "-"] if energy else []
         lines.append([*line, span(row["waited_s"], "-")])
     print_columns(lines, left=3 + clusters)
-    echo("TIME, CPU, MEM: used share of the request. Memory of an array is that of its largest task.")
+    echo("TIME, CPU, MEM: used share of each request. For an array, MEM is of the task with the most.")
 
 
 def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
