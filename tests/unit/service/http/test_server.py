@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.until import until
 
 from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.service.answers.disclosure import Viewer
@@ -206,14 +207,17 @@ def test_the_short_way_says_what_the_usual_way_says(
         usual = get(server, target, **own_header)
         assert usual[0] == 200
         assert not short
-        assert (raw(server, target)[0], told(raw(server, target)[1])) == (200, told(usual[1]))
-        assert short == ["/v1/hint", "/v1/hint"]
+        until(lambda: raw(server, target)[0] == 200 and short)  # the first questions may come before the queue is read
+        before = len(short)
+        assert raw(server, target)[0] == 200
+        assert told(raw(server, target)[1]) == told(usual[1])
+        assert len(short) == before + 2
         for wrong in ("/v1/hint?user=user1&ntasks=many", "/v1/hint?partition=none&user=nobody", "/v1/hint?x=1&user=a"):
             assert raw(server, wrong) == get(server, wrong, **own_header)
-        asked = len(short)
+        told_short = len(short)
         assert raw(server, "/v1/report?user=user0&starttime=uts0")[0] == 200  # any other question takes the usual path
-        assert len(short) == asked
-    assert sum("path='/v1/hint' status=200" in line for line in log) == 3  # each request is in the log
+        assert len(short) == told_short
+    assert sum("path='/v1/hint' status=200" in line for line in log) >= before + 3  # each request is in the log
 
 
 def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
