@@ -16,7 +16,7 @@ from ..job import JobRequest
 from ..table import Trace
 
 HISTORY = 100
-"""Number of ended jobs that are remembered for each kind (the jobs of one user, name and size)."""
+"""Number of ended jobs that are stored for each kind (the jobs of one user, name and size)."""
 LEAST_NAMED = 3
 """Number of jobs of a kind that must have ended before a suggestion is based on this kind."""
 MOST_KINDS = 50_000
@@ -77,7 +77,8 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
 ALIKE = 0.75
 """If the run times of a kind spread more than this (standard deviation of logarithms), the kind is not used."""
 MARGIN = 1.25
-"""Factor added to a time limit, up to the user's own limit, because a program's next run can be longer than all before.
+"""Safety factor on a suggested time limit, up to the user's own limit, because the next run can exceed all earlier
+runs.
 """
 TWICE = 2.0
 """If a job exceeded its request, its need is taken to be this factor times the request."""

@@ -24,9 +24,9 @@ from .registry import make
 
 MIB = 1024.0
 SPARE = 64.0
-"""Factor applied to the memory request before the predictor sees it. Predictors keep their predictions below the time
-limit, but jobs often use more memory than they request. Similarity only compares ratios, so the factor does not affect
-it.
+"""Factor on the memory request that the predictor receives as time limit. Predictors limit their predictions to the
+time limit, but jobs often use more memory than they request. The factor does not affect the similarity of jobs, because
+only ratios of requests are compared.
 """
 _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
 _PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")

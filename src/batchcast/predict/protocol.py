@@ -27,7 +27,7 @@ class Grounds(StrEnum):
 
     UNSTATED = "unstated"
     NO_HISTORY = "no_history"
-    """There is no history: the number is a placeholder and must not be shown to users."""
+    """There is no history; the predicted number is a placeholder and must not be shown to users."""
     LIMIT = "limit"
     """The user's time limit, or a replacement for a missing time limit."""
     OWN_HISTORY = "own_history"
@@ -41,7 +41,7 @@ class Grounds(StrEnum):
     SIMULATION = "simulation"
     """A forward simulation of the schedule."""
     FALLBACK = "fallback"
-    """Another predictor answered instead; the attribute `falls_back_to` names it."""
+    """Another predictor made the prediction; the attribute `falls_back_to` is its name."""
     SCHEDULER = "scheduler"
     """The batch system's own estimate."""
     ORACLE = "oracle"

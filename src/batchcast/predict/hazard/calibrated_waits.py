@@ -24,19 +24,24 @@ EVERY = 25
 STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level. The outer levels, which intervals use, move faster."""
 REPAID = (1.5, 1.5, 1.0, 1.0, 1.0, 1.5, 1.5)
-"""For each level, the correction of later levels after one missed bound, in STEPS, whatever its weight as evidence."""
+"""For each level, how far one missed bound shifts later levels, in STEPS, independent of its weight as evidence."""
 MEMORY = 500.0
 """Number of outcomes over which a component's score is averaged; a component gets a weight after `LEAST` outcomes."""
 LEAST = 20
 SHARPNESS = 20.0
-"""After MEMORY outcomes, the weight of a component falls by the factor e for each 1/20 by which its CRPS is larger."""
+"""After MEMORY outcomes, the weight of a component is smaller by the factor e for each 1/20 by which its CRPS is
+larger.
+"""
 EACH = 20
-"""Number of predictions of a burst that count as evidence each time the burst doubles; of the first predictions of a
-burst, twice this number counts (hazard.training_rows)."""
+"""Number of predictions of a burst that count as evidence each time the burst doubles; the first 2 EACH predictions
+of a burst all count (hazard.training_rows).
+"""
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
 OTHERS = 10.0
-"""Weight of the general levels when they are averaged with the levels for bursts, in observed doublings of bursts."""
+"""Weight of the levels of all predictions when they are averaged with the levels for bursts; the latter have the
+number of observed doublings of bursts as weight.
+"""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """Boundaries of predicted waits, in seconds; each range between them has its own levels."""

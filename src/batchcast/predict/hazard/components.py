@@ -15,8 +15,9 @@ RECENT_LAGS = 50
 LEAST_LAGS = 5
 _MINUTE = math.log1p(60.0)
 SPREADS = (1.5, 0.35)
-"""Spreads of a simulated wait: wide, for schedulers that the simulation does not follow well, and narrow. The CRPS of
-past predictions decides which one is used."""
+"""Spreads of the logistic distribution around a simulated wait: a wide one, for schedulers that the simulation does
+not reproduce well, and a narrow one. The CRPS of past predictions decides the weight of each spread.
+"""
 _LOG_ENDS = np.log1p(ENDS_S)
 _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # minimum, 25, 50, 75 % and maximum of the simulated waits, as logarithms
 

@@ -54,7 +54,9 @@ ALL_PLANS = len(PLANS)
 TOGETHER = 64
 """Largest number of submissions of one instant that are simulated together."""
 MOST_SIMULATED = 5000
-"""With more queued and running jobs than this, nothing is simulated: a draw costs about 2 microseconds a job."""
+"""With more queued and running jobs than this, waits are not simulated, because a draw costs about 2 microseconds a
+job.
+"""
 
 
 @by_address

@@ -56,8 +56,9 @@ RECENT_STARTS = 512
 RATES = ("submissions", "submitted work", "starts", "ends", "busy")
 SPANS_S = (3600.0, 86400.0)
 TIME, PEAK, STARTS, USED, BUSY, NUMBERS = 0, 1, 2, 3, 4, 5
-"""Places in `numbers`: time of the last event, most busy processors so far, number of starts, classes in use,
-processors busy since the last event; then rates."""
+"""Indices in `numbers`: time of the last event, largest number of busy processors so far, number of starts, number
+of classes in use, processors busy since the last event; then rates.
+"""
 
 
 class WaitHistory(NamedTuple):

@@ -16,13 +16,13 @@ from .bins import BINS, bin_of, passed
 
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
 REST_TREES, REST_RATE = 60, 0.03
-"""Settings of a model that starts from an existing prediction and only learns what that prediction lacks."""
+"""Settings of a model that corrects an existing prediction."""
 CERTAIN = 0.002, 0.995
-"""Bounds on the hazards that a model starts from: at hazards closer to 0 or 1 no tree could change them."""
+"""Bounds on the hazards of the prediction that a model corrects; trees could not change hazards closer to 0 or 1."""
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
 PASSED_SHARE = 0.5
-"""Share of the bins passed entirely that are sampled for training, with weights 1 / share: fewer rows, equal on
-average.
+"""Share of the entirely passed bins that are sampled for training. Sampled bins have the weight 1 / share, so the
+expected loss is unchanged.
 """
 BLOCK = 512
 

@@ -18,15 +18,19 @@ from .training_rows import Submissions
 EVERY, MOST = 30, 12
 """A snapshot is taken every EVERY submissions, of at most MOST jobs."""
 MODELS = 2
-"""Number of latest fits whose mean is used, because a single fit depends on the hour at which it was fitted."""
+"""Number of latest fits whose mean is used, because a single fit depends on the hour of the day of the fit."""
 LEAST_VOTES = EVERY // 2
 """Number of submissions that must count as evidence (`training_rows.Bursts`) between two snapshots."""
 BORROWED = 30.0
-"""Weight of the levels of all times waited, when averaged with those of one range (weight: its outcomes)."""
+"""Weight of the levels of all times waited when they are averaged with the levels of one range; the latter have the
+number of the range's outcomes as weight.
+"""
 SHARE = 0.5
-"""Weight of the model's own probabilities against those it starts from; a half was better than either alone."""
+"""Weight of the model's probabilities; the probabilities that the model corrects have the remaining weight. A half
+was better than either alone.
+"""
 ON_NODES = 1 + len(SPREADS) + 1
-"""Number of components that need no features of the queue; the model starts from their mean."""
+"""Number of components that need no features of the queue; the model corrects the mean of these components."""
 RENEWAL_COMPONENTS = (
     "forecast at submission, given the time waited",
     *("simulation on the machine's nodes" for _ in SPREADS),

@@ -22,7 +22,7 @@ from ..protocol import Prediction
 from ..registry import load, make
 
 ALIKE = ("queue_id", "partition_id", "procs_log2")
-"""Jobs without a known owner share an owner if they agree on these columns."""
+"""Jobs whose owner is unknown share an owner if they agree in these columns."""
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 

@@ -163,7 +163,7 @@ def most_at_once(kind: np.ndarray) -> tuple[int, int]:
 MOST_WAITING = 2000
 """Only this many waiting jobs get a remaining wait from the node simulation."""
 MOST_ANEW = 300
-"""With more jobs than this, run times are those predicted at submission, because predicting again would be slow."""
+"""With more jobs than this, run times predicted at submission are used, because predicting them again would be slow."""
 
 
 BURST_SIMULATED = 16

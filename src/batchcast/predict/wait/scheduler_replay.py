@@ -101,7 +101,7 @@ def used_before(at: SystemState) -> dict[tuple[str, str], float]:
 
 
 Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
-"""A running or waiting job: key, request, start, and places of its nodes, if it runs and they are known."""
+"""A running or waiting job: key, request, start time (None if waiting), and indices of its nodes (() if unknown)."""
 
 
 class Asked(NamedTuple):
