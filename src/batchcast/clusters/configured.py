@@ -41,19 +41,19 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     place
         Name of the file system that the cluster uses. Default: the cluster's name.
     bandwidth
-        For each other place, the amount per second at which files arrive from there (`"100M"` is 100 MiB/s).
+        For each other place, the rate at which files can be copied from there (`"100M"` is 100 MiB/s).
     translate
         For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the
         word on this cluster.
     cores_per_node
-        Cores of a node, to change the node count of scripts that fill whole nodes. 0: unknown.
+        Cores per node, to translate the number of nodes of scripts that fill whole nodes. 0: unknown.
     speed
         Speed of this cluster relative to the `speed` of the other clusters. 0: unknown; the ratio of run times is then
         learned from the user's jobs.
     patience_s
         Longest time to wait for an answer of the service, in seconds.
     home
-        Whether jobs run on this cluster if batchcast does not choose one. Default: the first cluster.
+        Whether jobs run on this cluster if batchcast does not choose a cluster. Default: the first cluster.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def files_at(self) -> str:
-        """The name of the place where the cluster's files are."""
+        """Return the name of the file system that the cluster uses."""
         return self.place or self.name
 
     def words(self, program: str) -> list[str]:
@@ -115,7 +115,7 @@ class Configured(NamedTuple):
 
     @property
     def home(self) -> Cluster:
-        """The home cluster, on which jobs run if batchcast does not choose one."""
+        """Return the home cluster, on which jobs run if batchcast does not choose a cluster."""
         return self.clusters[0]
 
 
@@ -149,7 +149,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
 
 
 def _read(table: Any) -> Cluster:
-    """Return one table as a cluster, after the checks that its types cannot express."""
+    """Convert one table to a cluster, and check what its types cannot express."""
     one = msgspec.convert(table, Cluster)
     if bool(one.store) == bool(one.service):
         raise UsageError("the source of predictions is missing or set twice: give store = PATH or service = ADDRESS")

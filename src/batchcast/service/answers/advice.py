@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggests time limits and memory requests from a prediction, under the site's rules; memory also from ended jobs.
+"""Suggests time limits and memory requests from predictions or from ended jobs, under the site's rules.
 
-Suggestions at a submission, which are stored and scored, and suggestions on request use the same functions.
+The same functions make the suggestions at each submission, which are stored and scored, and the suggestions that users
+request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...units import format_memory
 from ..settings import Settings
 
 RISK = 0.05
-"""The share of jobs that a suggestion may cut off, in stored suggestions and if no other share is requested."""
+"""The share of jobs that a suggestion may cut off, unless a user requests another share."""
 SAMPLING_MARGIN = 1.1
 """Memory use is sampled, so short peaks are missed: a suggestion is this factor above the measured bound."""
 
@@ -47,13 +48,13 @@ def rests_on_jobs(forecast: Prediction) -> bool:
 
 
 def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
-    """Return what the collector knows of a partition; empty for an unknown partition."""
+    """Return the stored facts about a partition; empty for an unknown partition."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return partitions.get(name or "") or {}
 
 
 def default_partition(memory: Mapping[str, Any]) -> str:
-    """Return the partition of a job that names none; empty if the collector knows none."""
+    """Return the default partition of the site; empty if it is unknown."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
@@ -80,8 +81,9 @@ def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mappi
 def advised_memory(forecast: Prediction, risk: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
     """Return the suggested memory per node in KiB; None if the prediction is based only on the request.
 
-    It is the predicted bound at the risk, plus a tenth because use is sampled, rounded up to the site's step and floor,
-    and at most the memory of the partition's largest node. Without quantiles it is the predicted point.
+    It is the predicted upper bound at this risk, plus a tenth because accounting samples memory use and misses short
+    peaks. It is rounded up to the site's step and floor, and does not exceed the memory of the partition's largest
+    node. A prediction without quantiles gives its point prediction, without the tenth.
 
     >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 100e3), "", Grounds.CLASS)
     >>> [advised_memory(like, 0.05, Rules(), node) for node in ({}, {"node_mem_kib": 105e3})]
@@ -103,7 +105,9 @@ LEAST_JOBS = 5
 
 
 class MeasuredMemory(NamedTuple):
-    """Memory needs of ended jobs in KiB per node; `ran_out`: needed more; `copied`: accounting repeats requests."""
+    """The memory that ended jobs needed, in KiB per node. `ran_out`: the job needed more than this; `copied`:
+    accounting only repeats the requests.
+    """
 
     kib: tuple[float, ...]
     ran_out: tuple[bool, ...]
@@ -111,9 +115,10 @@ class MeasuredMemory(NamedTuple):
 
 
 def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
-    """Return the needs of jobs with a measurement. A job that ran out of memory needed more than it had.
+    """Return the memory needs of measured jobs. A job that ran out of memory needed more than its request.
 
-    If the measurement equals the request in nine of ten jobs, accounting measures nothing, so none is used. O(n).
+    If the measurement equals the request in nine of ten jobs, accounting copies the request instead of measuring, so no
+    measurement is used. O(n).
 
     >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
     >>> tuple(measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}]))
@@ -135,13 +140,15 @@ def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
 
 
 def request_for(kib: Sequence[float], ran_out: Sequence[bool], risk: float, rules: Rules, most: float) -> Advice:
-    """Return the request at this risk for jobs with these needs in KiB per node, plus a tenth because of sampling."""
+    """Return the memory request (KiB per node) that at most a share `risk` of jobs with these needs exceed, plus a
+    tenth because memory use is sampled.
+    """
     held = [each * SAMPLING_MARGIN for each in kib]
     return recommend_limit(held, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
 
 
 class Needs(NamedTuple):
-    """Words that describe what similar jobs needed."""
+    """The words of the sentence about similar jobs, for run times or for memory."""
 
     known: str
     kept: str
@@ -155,7 +162,7 @@ MEMORY = Needs("measured", "held {} a node or less", "ran out of memory", "how m
 
 
 def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
-    """Return a sentence that explains the suggestion by similar jobs."""
+    """Return a sentence that explains a suggestion by what similar jobs needed."""
     jobs = f"{advice.jobs} {needs.known} jobs of {alike}"
     if advice.reached:
         return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
@@ -177,11 +184,13 @@ def advise_memory(
     forecast: Prediction | None = None,
     method: str = "",
 ) -> dict[str, Any]:
-    """Return the suggested memory per node for an answer; if none is known, `memory` is None and `memory_why` says why.
+    """Return the suggested memory per node as fields of an answer. If there is no suggestion, `memory` is None and
+    `memory_why` gives the reason.
 
-    If the `forecast` of `method` has bounds, they decide, as in suggestions stored at submissions. Otherwise the
-    similar ended `rows` decide: the order statistic of `recommend_limit` at the risk, plus a tenth, then the site's
-    floor and step, at most the memory of the partition's largest node. `memory` is what the collector stores.
+    If the `forecast` of `method` has quantiles, the suggestion comes from them, as in the suggestions stored at
+    submissions. Otherwise it comes from the similar ended jobs (`rows`): the order statistic of `recommend_limit` at
+    the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the partition's largest
+    node. The parameter `memory` has the values that the collector stored about the cluster.
     """
     site, limits = memory.get("site", {}), of_partition(memory, partition)
     node, jobs = limits.get("node_mem_kib") or math.inf, measured_memory(rows)
@@ -234,7 +243,7 @@ def _of_forecast(
 def _of_similar(
     settings: Settings, jobs: MeasuredMemory, node: float, alike: str, risk: float
 ) -> dict[str, Any] | None:
-    """Return the suggestion of similar jobs alone; None if too few of them were measured."""
+    """Return the suggestion from similar jobs alone; None if memory was measured for too few of them."""
     if len(jobs.kib) < LEAST_JOBS:
         return None
     advice = request_for(jobs.kib, jobs.ran_out, risk, rules_of(settings), node)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor`: checks that every part exists and answers, that memory is measured, and says what to do."""
+"""The checks of `batchcast doctor`: whether every part exists and answers, whether memory is measured, and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ from ..planning.checkup import finding, ground_findings, judged, standing_findin
 from ..settings import NAMES, Settings, is_private, meaning, own_name
 
 MOST_FALLBACKS = 0.5
-"""Above this share of fallbacks a run-time method answers nothing itself, and `doctor` warns."""
+"""If another method had to answer for more than this share of jobs (fallbacks), `doctor` warns."""
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 
 
 def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
-    """Return every setting with its value, where it came from, and what it means."""
+    """Return every setting with its value, its source and its meaning."""
     return [
         {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": meaning(name)}
         for name in NAMES
@@ -40,7 +42,7 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield one finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False`: no daemon."""
+    """Yield findings: `check`, `state` (ok, warning, failed), `found`, `do`. With `ask=False`, no daemon is queried."""
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
         if importlib.util.find_spec(name) is None:
@@ -55,12 +57,15 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     yield from asked
     said = {one["found"] for one in asked if one["check"] == "memory now"}
     for one in store_findings(settings, ask):
-        if one["check"] != "memory" or one["found"] not in said:  # the collector's finding is unchanged
+        # skip the collector's finding on memory if it equals the present one
+        if one["check"] != "memory" or one["found"] not in said:
             yield one
 
 
 def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report settings with different values in two places: the collector and its users may use different values."""
+    """Report settings with different values in two places, because the collector and users may then use different
+    values.
+    """
     for one in settings.overruled:
         now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
@@ -100,7 +105,8 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             error.message,
             error.hint or "check that the daemon runs and that this machine can reach it",
         )
-        scheduler, health = open_scheduler(settings)  # the other instance now sends no queries for a while
+        # after its failure the first instance sends no queries for a while
+        scheduler, health = open_scheduler(settings)
     yield _queue(scheduler)
     if site is not None:
         yield from ground_findings(scheduler, settings)
@@ -126,7 +132,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[str, Any]:
-    """Report whether jobs are private, and by which setting."""
+    """Report whether jobs are private, and which setting decides this."""
     by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
     hidden = is_private(settings, memory)
     words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
@@ -134,7 +140,7 @@ def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[st
 
 
 def _queue(scheduler: Any) -> dict[str, Any]:
-    """Report one query of the queue."""
+    """Query the queue once, and report the result."""
     try:
         seen = scheduler.snapshot()
     except BatchcastError as error:
@@ -145,7 +151,7 @@ def _queue(scheduler: Any) -> dict[str, Any]:
 
 
 def _slurm_clock(scheduler: Any) -> dict[str, Any]:
-    """Compare slurmctld's clock with this machine's."""
+    """Report the difference between slurmctld's clock and this machine's clock."""
     apart = scheduler.clock_ahead()
     if apart is None:
         return finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
@@ -158,7 +164,9 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
 
 
 def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield findings about the store, its place and its collector, without a call to the batch system."""
+    """Yield findings about the store, its disk and its collector. Unless `ask` is set, the batch system is not
+    queried.
+    """
     from ...store.reader import Reader
 
     path = Path(settings["store"])
@@ -202,11 +210,11 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
 
 
 FULL = 20e6
-"""A disk with fewer free bytes than this is full: SQLite needs some space for its journal."""
+"""A disk with fewer free bytes than this counts as full, because SQLite needs some space for its journal."""
 
 
 def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Report failures of the collector's last cycle, in the words of its log."""
+    """Report the problems of the collector's last cycle, as its log states them."""
     if problems := memory.get("problems"):
         unwritten = any(word in one for one in problems for word in ("nothing was written", "readonly", "is full"))
         do = "journalctl -u batchcast-collect has the cycles before"
@@ -214,7 +222,7 @@ def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _pages(reader: Any) -> dict[str, Any]:
-    """Report SQLite's check of its file."""
+    """Report whether SQLite finds the file of the store intact."""
     pages = reader.pages()
     return finding(
         "store's pages",
@@ -245,7 +253,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield _privacy(settings, memory, f"PrivateData when it was last read, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
-        from .machine_check import machine_finding  # compiled code, which the service's page does without
+        from .machine_check import machine_finding  # loads compiled code, which the service's page does not need
 
         yield machine_finding(settings, cluster, memory)
     yield from _coverage(reader, cluster, memory, now)
@@ -265,14 +273,14 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
 
 
 def is_collector_down(memory: dict[str, Any], now: float) -> bool:
-    """Return whether the last cycle is too long ago for answers: twenty intervals, at least ten minutes."""
+    """Return whether the last cycle is so old that answers are wrong: twenty intervals, and at least ten minutes."""
     long = max(600.0, 20 * float(memory.get("interval_s") or 30.0))
     seen = memory.get("snapshot_at")
     return seen is None or now - seen > long or now - (memory.get("told_until") or now) > long + 3600
 
 
 def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report whether the collector's user sees all jobs; if not, only the answers are wrong."""
+    """Report whether the collector's user sees all jobs. If not, answers are wrong, although no error occurs."""
     from ..batch_system import open_scheduler
 
     scheduler = open_scheduler(settings)[0]
@@ -299,7 +307,7 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report whether the 90 % bound holds, by the record of `start` and the verdict of `accuracy`."""
+    """Report whether the 90 % bound of start times holds, by the track record and the rule that `accuracy` uses."""
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
@@ -317,7 +325,7 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
 
 
 def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]]:
-    """Report whether a run-time method answers itself, or another method answers for most jobs."""
+    """Report run-time methods for which another method answers most jobs."""
     for row in reader.ask("fell_back", cluster=cluster, since=now - TRACK_RECORD_S):
         if row["forecasts"] < LEAST_RECORD or row["fell_back"] <= MOST_FALLBACKS * row["forecasts"]:
             continue
@@ -331,7 +339,7 @@ def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]
 
 
 def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Report whether models can be fitted, and whether what was learned is saved for the next start."""
+    """Report whether models can be fitted, and whether the clock with its models can be saved for the next start."""
     methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
     if "forecast" in methods:
         why, do = "", how_to_install("learn")
@@ -339,7 +347,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
             importlib.import_module("lightgbm")
         except ModuleNotFoundError:
             why = "LightGBM is not installed"
-        except Exception as error:  # often a missing library of the system
+        except Exception as error:  # the usual cause is a missing system library
             why, do = (
                 f"LightGBM cannot be loaded ({error})",
                 "install the library that the error names (libgomp1 on Debian)",
@@ -368,7 +376,7 @@ _SAYS = {
 
 
 def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the finding on how accounting measures memory, from the JobAcctGather settings (Type, Frequency,
+    """Return a finding on how accounting measures memory, from Slurm's settings JobAcctGather (Type, Frequency,
     Params).
 
     >>> gathering({"Type": "jobacct_gather/none"})["state"]
@@ -393,7 +401,7 @@ def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def sampled_every(frequency: str) -> float:
-    """Return the seconds between two samples of a task by JobAcctGatherFrequency; 30, Slurm's default, if not set.
+    """Return the seconds between two samples of a task, from JobAcctGatherFrequency. Slurm's default is 30.
 
     >>> sampled_every("task=15,energy=60"), sampled_every("10"), sampled_every("0"), sampled_every("energy=60")
     (15.0, 10.0, 0.0, 30.0)
@@ -403,7 +411,7 @@ def sampled_every(frequency: str) -> float:
 
 
 def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report how memory is measured, and for how many jobs of the last 30 days, from the store."""
+    """Report from the store how memory is measured, and for how many jobs of the last 30 days it was measured."""
     gathers = (memory.get("site") or {}).get("gathers")
     if gathers is None:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor` on the machine: whether one is known for simulated predictions, and whether it is up to date."""
+"""The check of `batchcast doctor` whether a machine for simulations is known and up to date."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from ..settings import NO_MACHINE, Settings, machine_at
 REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or says why not"
 SCHEDULES = ("PriorityWeight", "SchedulerParameters", "PriorityType", "PriorityMaxAge", "PriorityDecayHalfLife",
              "SelectTypeParameters", "PreemptType", "PreemptMode", "AccountingStorageEnforce")  # fmt: skip
-"""Beginnings of the settings in slurm.conf that determine which job starts when."""
+"""Settings in slurm.conf whose names begin like this determine which job starts when."""
 MOST = 3
-"""Maximum number of names in one sentence."""
+"""A sentence lists at most this many names."""
 
 
 def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare the machine in use with Slurm, by six queries. Failed if predictions use an outdated machine."""
+    """Compare the machine in use with Slurm's present configuration, by six queries. The finding is `failed` if
+    predictions use an outdated machine.
+    """
     path, named = machine_path(settings["store"], cluster), settings["machine"]
     if named == NO_MACHINE:
         fact = "machine = none: waits are simulated on processors alone, and their bounds are wide"
@@ -52,9 +54,10 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
 
 
 def differences(old: Machine, new: Machine) -> list[str]:
-    """Return how nodes, partitions, QOS, settings and reservations differ in `new`; empty if they are equal.
+    """Return sentences about nodes, partitions, QOS, reservations, accounts and settings that differ between two
+    machines.
 
-    Nodes that are down are not a difference, because they are read as often as accounting.
+    Nodes that are down are no difference, because the collector reads these often.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))
@@ -79,7 +82,7 @@ def differences(old: Machine, new: Machine) -> list[str]:
 
 
 def _nodes(machine: Machine) -> Mapping[str, object]:
-    """Return what each node has, by name."""
+    """Return the properties of each node, by name."""
     return {
         name: (g.cpus, g.sockets, g.threads, g.memory_mib, dict(g.gres), g.features, g.weight)
         for g in machine.nodes
@@ -88,7 +91,7 @@ def _nodes(machine: Machine) -> Mapping[str, object]:
 
 
 def _of_kind(kind: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """Return which names are new, which are gone, and which have changed."""
+    """Return sentences that list which names are new, removed or changed."""
     found = {
         "are new": [name for name in after if name not in before],
         "are gone": [name for name in before if name not in after],

@@ -30,7 +30,7 @@ _PREFIX = "batchcast_"
 
 
 class Reading(NamedTuple):
-    """The value of one gauge."""
+    """The value of one Prometheus gauge with its labels."""
 
     name: str
     meaning: str
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 class ServiceMetrics:
-    """Counters of this server, and gauges that are read from the store on request."""
+    """The metrics of this server: counters of its requests, and gauges whose values are read from the store."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -59,7 +59,9 @@ class ServiceMetrics:
         self._requests.labels(place, str(status)).observe(seconds)
 
     def renew(self, settings: Settings, log: Log) -> None:
-        """Recompute the outcomes of predictions, once in five minutes, without delaying the caller."""
+        """Start to compute the outcomes of predictions again, at most once in five minutes. The caller does
+        not wait.
+        """
         if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
             self._outcomes_at = time.monotonic()
             self._renewal = asyncio.create_task(self._renew(settings, log))
@@ -68,7 +70,7 @@ class ServiceMetrics:
         try:
             read = await in_child(partial(outcomes, settings), OUTCOMES_S)
             for name in {one.name for one in read} & set(self._gauges):
-                self._gauges[name].clear()  # a group without jobs has no figure any more
+                self._gauges[name].clear()  # removes the values of groups that have no jobs any more
             self._take(read)
         except (BatchcastError, OSError, RuntimeError) as error:
             log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
@@ -78,7 +80,9 @@ class ServiceMetrics:
             self._set(one.name, one.meaning, one.value, **one.labels)
 
     def text(self, connections: int, refused: Mapping[str, int], gauges: Sequence[Reading] | None) -> bytes:
-        """Return the page for Prometheus from the store's gauges; None if the store cannot be read."""
+        """Return the text for Prometheus. `gauges` are the values from the store; None if the store could not
+        be read.
+        """
         self._set("connections", "connections open", connections)
         for why, count in refused.items():
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
@@ -95,13 +99,13 @@ class ServiceMetrics:
 
 
 def outcomes(settings: Settings) -> list[Reading]:
-    """Return the outcomes of a store's predictions in the last 30 days."""
+    """Return gauges about the outcomes of a store's predictions in the last 30 days."""
     with open_site(settings, Viewer(None), time.time()) as site:
         return list(_outcomes(site))
 
 
 def store_readings(settings: Settings) -> list[Reading] | None:
-    """Return the cheap gauges of a store; None if it cannot be read."""
+    """Return the gauges of a store that are quick to compute; None if the store cannot be read."""
     try:
         with open_site(settings, Viewer(None), time.time()) as site:
             gauges = list(_collector(site.memory, site.cluster, site.now))
@@ -133,7 +137,7 @@ def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Rea
 
 
 def _outcomes(site: Site) -> Iterator[Reading]:
-    """Yield outcomes of predictions; over several users if jobs are private."""
+    """Yield gauges about the outcomes of predictions. If jobs are private, each gauge covers several users."""
     yield from _waits(site)
     span: dict[str, Any] = {"since": site.now - WITHIN_S, "until": math.inf, "least_users": site.least, "now": site.now}
     for partition in (None, *site.partitions):
@@ -148,13 +152,14 @@ def _outcomes(site: Site) -> Iterator[Reading]:
 
 
 QUANTILES = (0.5, 0.9)
-SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # wait_classes.SIZES in words
+SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # metrics.wait.SIZES in words
 
 
 def _waits(site: Site) -> Iterator[Reading]:
-    """Yield waits that ended in a day by partition and size: as recorded, and as predicted at submission.
+    """Yield gauges of the waits that ended in the last day, recorded and predicted at submission, by partition and
+    size.
 
-    If jobs are private: of the complete days of a week, in cells of at least `least` users.
+    If jobs are private, the gauges cover the complete days of a week, and only groups of at least `least` users.
     """
     least, now, method = site.least, site.now, track_record.answering_method(site.memory)
     days, span = 1.0 if least <= 1 else 7.0, {"since": now - 14 * 86400.0, "until": now, "partition": None}
@@ -195,7 +200,7 @@ _ADVICE = (
 def _forecasts(
     one: Mapping[str, Any], here: Mapping[str, str], unit: str, levels: Sequence[float]
 ) -> Iterator[Reading]:
-    """Yield number, error if there is one, and coverage of one method's predictions."""
+    """Yield gauges with the number, the coverage and, if it is known, the median error of one method's predictions."""
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
     yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
     if f"median_ae_{unit}" in one:
@@ -207,7 +212,9 @@ def _forecasts(
 
 
 def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
-    """Yield the outcomes of suggested limits or memory, beside the users' own requests (`by` = users)."""
+    """Yield gauges with the outcomes of suggested limits or memory (`by` = advice) and of the users' own requests (`by`
+    = users).
+    """
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
     yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
     for key, name, meaning in _ADVICE:

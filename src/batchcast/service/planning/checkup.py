@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor` on planning: whether it can be switched on here, what to set, and every job with a planned limit."""
+"""The checks of `batchcast doctor` on planning: whether this site allows it, what to set, and jobs with
+planned limits.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,12 @@ COST = (
 
 
 def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
-    """Return jobs whose last entry leaves them at their planned limit; seconds."""
+    """Return the jobs that have a planned limit by their last entry in the store; times are in seconds."""
     return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
 
 
 def why_stopped(memory: Mapping[str, Any], now: float) -> str:
-    """Return why and until when the watchdog has stopped planning; empty if it has not.
+    """Return why and until when the watchdog has stopped planning; empty if planning is not stopped.
 
     >>> why_stopped({"plan_alarm": {"why": "a look came late", "until": 5.0}}, 9.0)
     ''
@@ -52,7 +54,7 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
 
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
-    """Return records of jobs with a factor, as stored; a restored factor remains there as 0."""
+    """Return the ids of jobs that have a SiteFactor from batchcast. A factor that was restored is stored as 0."""
     return [name for name, (factor, *_) in (memory.get(ORDER_RECORD) or {}).items() if factor]
 
 
@@ -61,7 +63,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     try:
         rows = standing(reader, cluster)
     except BatchcastError:
-        return  # a store from before planning existed
+        return  # the store was created before planning existed
     memory = reader.memory(cluster)
     if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
         return
@@ -82,7 +84,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report who else changes limits: users and operators may, a second planning collector must not."""
+    """Report who else changes time limits. Users and operators may do this; a second collector that plans must not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}"
         yield finding(
@@ -98,7 +100,7 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
 
 
 def _short(settings: Settings) -> dict[str, Any]:
-    """Report whether jobs are planned that may end before the next cycle."""
+    """Report whether planning includes jobs so short that they may end before the next cycle."""
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
     fact = f"jobs with a median forecast below {shortest:g} s are left alone; the collector's cycle is {look:g} s"
     do = f"plan_shortest_s = {look:g}: what is over before a cycle keeps its planned limit in accounting"
@@ -106,7 +108,7 @@ def _short(settings: Settings) -> dict[str, Any]:
 
 
 def bounds(settings: Settings) -> str:
-    """Return the bounds at which the watchdog stops planning, in words."""
+    """Return a sentence with the bounds at which the watchdog stops planning."""
     return (
         f"stops for an hour, limits given back: a cycle {settings['plan_lag_s']:g} s after the one before, a call to "
         f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
@@ -115,7 +117,7 @@ def bounds(settings: Settings) -> str:
 
 
 def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
-    """Return the finding on one job: a warning if its limit has not been restored for some looks."""
+    """Return the finding on one planned job: a warning if restoring its limit has failed for several cycles."""
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
     fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {since}"
@@ -124,7 +126,9 @@ def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> 
 
 
 def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report what Slurm allows: OverTimeLimit of planned partitions, the right to change limits, limits on minutes."""
+    """Report what Slurm's configuration allows: OverTimeLimit of partitions, the right to change limits, limits on
+    minutes.
+    """
     if settings["plan"] == "off" or settings["scheduler"] != "slurm":
         return
     try:
@@ -152,7 +156,7 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
 
 
 def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str]) -> Iterator[dict[str, Any]]:
-    """Report what planned limits require of the site."""
+    """Report whether the site meets the conditions for planned limits."""
     named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
     for name in named or sorted(ground.over_time):
         over = ground.over_time.get(name)
@@ -166,7 +170,7 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
-    """Report whether priorities may be changed here, by how much a job may rise, and the weight of age."""
+    """Report whether priorities may be changed here, by how much a job's priority may rise, and how age counts."""
     try:
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)
@@ -184,14 +188,15 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
 
 
 def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report the lowest and the highest factor that a cycle would set now."""
+    """Report the lowest and the highest SiteFactor that a cycle would set now."""
     from ..answers.disclosure import choose_cluster
     from .order import Orderer, extremes
 
     try:
         with Reader(settings["store"]) as reader:
             cluster = str(choose_cluster(reader, settings["cluster"] or None))
-        from ...store.database import Store  # needs SQLAlchemy, without which doctor still answers
+        # imported here because it needs SQLAlchemy, without which `doctor` must still answer
+        from ...store.database import Store
 
         store = Store(settings["store"], read_only=True)
         try:
@@ -207,7 +212,9 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _reserve_finding(reserving: limits.Reserving, within: str, band: int) -> dict[str, Any]:
-    """Report for whom Slurm reserves processors: under an order of the queue, and while batchcast does not run."""
+    """Report for which jobs Slurm's backfill reserves processors, with a planned queue order and while batchcast does
+    not run.
+    """
     name, word = "reserved processors", "bf_min_prio_reserve"
     if reserving.least == 0:
         more = f"; with {word}={band} for those past the age alone" if within == "queue" else ""
@@ -223,7 +230,7 @@ def _reserve_finding(reserving: limits.Reserving, within: str, band: int) -> dic
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
-    """Report whether slurmctld runs a script at a job's start, and whether it finds the list of jobs."""
+    """Report whether slurmctld runs a script when a job starts, and whether the list of planned jobs exists."""
     if not prolog:
         do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
         return finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
@@ -234,10 +241,10 @@ def _start(place: str, prolog: str) -> dict[str, Any]:
 
 
 def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
-    """Return one finding of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
+    """Return one finding of `doctor`: the check, its state (ok, warning, failed), the fact, and what to do."""
     return {"check": name, "state": state, "found": fact, "do": do}
 
 
 def judged(name: str, good: object, fact: str, do: str, bad: str = "warning") -> dict[str, Any]:
-    """Return a finding that is ok if `good`; else `bad`, with what to do."""
+    """Return a finding with the state `ok` if `good` is true, else with the state `bad` and what to do."""
     return finding(name, "ok" if good else bad, fact, "" if good else do)
