@@ -111,8 +111,7 @@ def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: 
 
 @allocating
 def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
-    """Return sets of one (second: -1) or two jobs that may move from `old` to `new`: the WIDEST cheapest such jobs.
-    """
+    """Return sets of one (second: -1) or two jobs that may move from `old` to `new`: the WIDEST cheapest such jobs."""
     times, _, price, _, is_near = problem
     jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
     count = 0

@@ -19,8 +19,8 @@ from .model import Jobs, Resources, Units
 JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
 RESOURCE_COLUMNS = ("id", "speed", "bandwidth")
 MATRIX_FORM = (
-    "a first line 'jobs resources' (a third number there is skipped), then jobs x resources times, job by job; gzip is "
-    "told by content"
+    "a first line 'jobs resources' (a third number there is ignored), then jobs x resources times, job by job; gzip is "
+    "recognized by its content"
 )
 
 
@@ -105,7 +105,7 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
                 f"{name} of job {line}",
                 line=line + 2,
                 value=rows[line][header.index(name)],
-                accepted="a number of at least 0, or nothing",
+                accepted="a number of at least 0, or an empty cell",
             )
         tasks.append(values)
     return tasks[0], tasks[1]

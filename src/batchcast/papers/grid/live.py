@@ -44,7 +44,7 @@ class Journal:
                 yield json.loads(line)
             except ValueError:
                 raise InputError(
-                    f"{self.path}: line {number} is no JSON",
+                    f"{self.path}: line {number} is not JSON",
                     hint="move the journal to another folder to start with an empty one",
                 ) from None
 
