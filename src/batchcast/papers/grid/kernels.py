@@ -237,7 +237,7 @@ def jobs_by_key(
 def one_by_one(
     times: np.ndarray, free: np.ndarray, now: float, deadline: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place each job in index order on the resource that the rule chooses; it stays unplaced if none qualifies. O(nm)."""
+    """Place each job in index order on the resource that the rule chooses; unplaced if none qualifies. O(nm)."""
     n, m = times.shape
     free = free.copy()
     resource = np.full(n, -1, dtype=np.int64)

@@ -32,7 +32,7 @@ PRINTED = (
 REASONS_WHY = {
     "ebest": "it postpones jobs by design, as the paper's text says; the printed mean contradicts this. The other "
     "reading (urgent jobs first, each on the resource where it ends first) is closest to the paper",
-    "esufferage": "with few waiting jobs on 50 resources the order hardly matters, so it gives results as emin_min. The "
+    "esufferage": "with few waiting jobs on 50 resources the order hardly matters, so it acts like emin_min. The "
     "reading without the urgent rule, in which a job with one feasible resource has sufferage 0, is closest",
 }
 

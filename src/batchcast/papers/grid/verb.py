@@ -185,9 +185,7 @@ def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tup
     deadline, file_mb = read_map_jobs(jobs_file, len(times))
     if bandwidth is None:
         if (file_mb > 0).any():
-            raise UsageError(
-                f"{jobs_file} has file sizes: how fast are they moved?", hint="--bandwidth 125, MB a time unit"
-            )
+            raise UsageError(f"{jobs_file} has file sizes: how fast are files?", hint="--bandwidth 125, MB a time unit")
         return times, deadline
     speeds = np.array(numbers("--bandwidth", bandwidth, above=0.0))
     if len(speeds) not in (1, times.shape[1]):
