@@ -102,7 +102,7 @@ def near_table(rows: Rows) -> Table:
     note = (
         "The paper says of Figure 2 (some 9,000 jobs of HPC2N04): about 80 % of the errors are below 1,000 s. It says "
         "of Figure 3: the mean error grows with the number of predicted jobs. Here it grows in the rows in which the "
-        "MAE of all jobs is above the MAE of the first quarter.which "
+        "MAE of all jobs is above the MAE of the first quarter."
     )
     return Table("Figures 2 and 3: what the paper's text says", columns, rows, note)
 
