@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `reproduce vasp`: the paper's tables and figures for available runs or synthetic sets."""
+"""The page of `reproduce vasp`: the paper's tables and figures for the available runs and for synthetic jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cannot(facts: Mapping[str, Any]) -> str:
 
 
 def can(facts: Mapping[str, Any]) -> str:
-    """Describe what the available runs can show."""
+    """Describe what the available runs can show, from `papers.vasp.study.facts`."""
     return (
         "They can show that the methods run end to end on real run times, how they rank on systems never seen, and how "
         "far they fall when the settings drift: split in time, "
@@ -79,7 +79,7 @@ def vasp_sections(
 
 
 def summary_tables(results: Rows, resamples: int) -> list[Block]:
-    """Return the tables of the terminal: for each split the overview and tables 3 to 5."""
+    """Return the tables for the terminal: for each split the overview and tables 3 to 5."""
     blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = [row for row in results if row["split"] == split]
@@ -94,7 +94,7 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 
 
 def differences_tables(rows: Rows, words: str) -> list[Table]:
-    """Compare each method with the paper's forest, with 90 % intervals; empty without a forest."""
+    """Compare each method with the paper's random forest, with 90 % intervals; empty if the forest was not run."""
     first = next((row for row in rows if "against" in row), None)
     if first is None:
         return []
@@ -130,7 +130,7 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
 
 
 def _best(scored: Rows) -> list[Block]:
-    """Return which method leads in each split, in a sentence."""
+    """Return a sentence for each split about the methods with the largest and the smallest accuracy."""
     blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = sorted((row for row in scored if row["split"] == split), key=lambda row: -row["apa"])
@@ -210,7 +210,7 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
 
 
 def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
-    """Draw ACC and REC of separating jobs below a cut, in minutes."""
+    """Draw ACC and REC of the jobs predicted to run shorter than `cut` minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     return bars(
         f"Runs under {cut // 60} h, recognized ({what})",
@@ -249,7 +249,7 @@ def _spread(row: Mapping[str, Any], name: str) -> str:
 
 
 def shown_name(spec: str) -> str:
-    """Return the method's name and parameters (long ones as ...), with the paper's abbreviation.
+    """Return the method's name and parameters (shortened to ... if long), with the paper's abbreviation.
 
     >>> shown_name("irpa:upper=forest"), shown_name("boosted"), shown_name("parzen:keys=ispin+isym+lreal+prec")
     ('irpa:upper=forest (IRPA)', 'boosted', 'parzen:... (PDR)')
@@ -265,7 +265,7 @@ NUMBERS = {"first": (6, 7), "second": (8, 9)}
 
 
 def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
-    """Return tables of the sets at the paper's scale: figures 6 to 9, and tables 2 to 5."""
+    """Return the tables of the synthetic sets: the data of figures 6 to 9, and tables 2 to 5."""
     tables = []
     for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
         rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast reproduce vasp`: tables 2 to 5 and figures 1 and 6 to 9 of Wu et al. 2019, for runs at hand."""
+"""`batchcast reproduce vasp`: tables 2 to 5 and figures 1 and 6 to 9 of Wu et al. 2019, for the available runs."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:
-    """Print Tables 2 to 5 for a site's jobs with features: the last fifth is predicted from the others."""
+    """Print Tables 2 to 5 for a site's jobs with features; methods train on four fifths and predict the last fifth."""
     import numpy as np
 
     from ...report.terminal import show
@@ -166,7 +166,7 @@ LEAST_OWN = 50
 
 
 def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Score the methods on both synthetic sets, one split in time each, with the distribution of run times."""
+    """Return the scores of all methods on both synthetic sets (split in time), and the sets' run-time distributions."""
     import numpy as np
 
     from .features import draw_vasp_log
