@@ -183,7 +183,7 @@ def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None 
     """Return the features of a job's working directory, or the reason why they cannot be read."""
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
-        return Visit(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
+        return Visit(VANISHED, None, f"{path or work_dir}: does not exist", math.nan)
     folder = Folder(path)
     try:
         reader = reader_for(folder)

@@ -19,7 +19,7 @@ from .incar import Incar, Kpoints, from_spacing
 from .poscar import Poscar, Potential
 
 MEANINGS = {
-    "kpoints": "k-points before symmetry",
+    "kpoints": "number of k-points before symmetry",
     "volume": "cell volume, cubic angstrom",
     "prec": "PREC: precision",
     "ichg": "ICHARG: initial charge density",
@@ -27,14 +27,14 @@ MEANINGS = {
     "lreal": "LREAL: projection in real space",
     "ispin": "ISPIN: 2 is spin-polarised",
     "istart": "ISTART: above 0 continues from a WAVECAR",
-    "nelmin": "NELMIN: fewest electronic steps",
-    "nelm": "NELM: most electronic steps",
+    "nelmin": "NELMIN: minimum number of electronic steps",
+    "nelm": "NELM: maximum number of electronic steps",
     "ediff": "EDIFF: electronic convergence, eV",
     "ediffg": "EDIFFG: ionic convergence, eV or (negative) eV/angstrom",
     "encut": "ENCUT: plane-wave cutoff, eV",
-    "nbands": "NBANDS: bands",
-    "nions": "ions (extra)",
-    "nelect": "valence electrons (extra)",
+    "nbands": "NBANDS: number of bands",
+    "nions": "number of ions (not in the paper)",
+    "nelect": "number of valence electrons (not in the paper)",
 }
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
@@ -137,7 +137,7 @@ def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -
             where,
             f"{len(potentials)} potentials (TITEL) for {len(poscar.counts)} species in POSCAR",
             value=", ".join(p.titel for p in potentials),
-            accepted="one potential a species, in POSCAR's order",
+            accepted="one potential per species, in POSCAR's order",
         )
     for name, potential in zip(poscar.species, potentials):
         element = _element(potential.titel)

@@ -276,7 +276,10 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
     lines = text.splitlines()
     if not text.strip():
         raise input_error(
-            path, "is empty", accepted="a KPOINTS file", hint="remove it: without KPOINTS, KSPACING of the INCAR counts"
+            path,
+            "is empty",
+            accepted="a KPOINTS file",
+            hint="remove it: without KPOINTS, VASP uses KSPACING",
         )
     count = ints_at(lines, 1, path, "the number of k-points (0: automatic)", 1)[0]
     style = line_at(lines, 2, path, "the k-point mode").lower()[0]

@@ -107,7 +107,7 @@ def command(
         )
         return
     show(console(), [*summary_tables(results, resamples), *beside, *limits])
-    say(f"seed {seed}; -o FILE.html writes the same with the figures")
+    say(f"seed {seed}; -o FILE.html writes a page that also has figures")
 
 
 def _is_parquet(path: Path) -> bool:
@@ -143,7 +143,7 @@ def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: 
         results = study(runs, specs, splits=("time",), resamples=resamples, seed=seed, tick=tick)
     notes = [
         f"{len(log):,} of {len(trace):,} jobs are used: {len(trace) - len(rows):,} have no run time or no features, "
-        f"{int(continued.sum()):,} continue a former run."
+        f"{int(continued.sum()):,} continue an earlier run."
     ]
     tables = own_tables(results, distribution(runs), data.name)
     settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, "resamples": resamples, "seed": seed}

@@ -77,7 +77,7 @@ def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise input_error(
             name,
             "not a CSV of finished VASP runs",
-            accepted=f"a row an OUTCAR with {', '.join(NEEDED)}",
+            accepted=f"one row per OUTCAR with the columns {', '.join(NEEDED)}",
             hint=f"jobs that `batchcast vasp collect` wrote: batchcast runtime {name} --predictor irpa,brbf,boosted",
         ) from None
     except OSError as error:

@@ -281,8 +281,8 @@ PRINTED_SECOND = {"0-60": 0.68, "0-120": 0.75}  # the paper's text, "about", for
 FIRST_TESTED = 0.9  # the paper's text: more than this share of the first set's test jobs
 TITLES = ("Table 3: ACC (precision) per range of run time", "Table 4: REC (recall) per range of run time")
 NOTE = (
-    "A dash: no job was predicted (ACC) or none lies (REC) in the range, or nothing is printed. The paper's jobs are "
-    "others; its rows beyond 60 minutes look shifted."
+    "A dash: no job was predicted in the range (ACC), no job ran for a time in the range (REC), or the paper prints no "
+    "value. The paper's jobs are other jobs; its rows beyond 60 minutes look shifted."
 )
 
 
@@ -325,7 +325,7 @@ def shares_table(shares: Rows) -> Table:
                 for name, share in PRINTED_SHARES.items()
             ]
             rows.append({"data": "first, tested", "range": "0-60", "ours": hour, "printed": FIRST_TESTED,
-                         "note": "printed: more than this"})  # fmt: skip
+                         "note": "the paper says: more than"})  # fmt: skip
         else:
             rows += [
                 {"data": "second, tested", "range": name, "ours": share, "printed": PRINTED_SECOND[name],
@@ -334,7 +334,7 @@ def shares_table(shares: Rows) -> Table:
             ]  # fmt: skip
     columns = columns_of("data|set", "range|minutes", "ours|ours|share", "printed|printed|share", "note|")
     note = (
-        "The paper's Table 2 has 65 % of all jobs under an hour, its text more than 90 % of the tested fifth: its jobs "
-        "grew shorter. The synthetic sets are drawn alike throughout."
+        "In the paper's Table 2, 65 % of all jobs run less than an hour; in its text, more than 90 % of the tested "
+        "fifth do, so its jobs became shorter over time. The synthetic jobs have the same distribution at all times."
     )
     return Table("Table 2: distribution of run times", columns, rows, note)

@@ -181,7 +181,7 @@ def _show_nearest(one: Estimate) -> None:
     ]  # fmt: skip
     columns = [
         TableColumn("job", "job"), TableColumn("run", "run time", "seconds"), TableColumn("procs", "procs", "count"),
-        TableColumn("differs", "past value, here"), TableColumn("directory", "directory"),
+        TableColumn("differs", "past value, new value"), TableColumn("directory", "directory"),
     ]  # fmt: skip
     show(console(), [Table("Nearest past runs", columns, rows)])
 
@@ -356,7 +356,7 @@ def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: b
     from .features import draw_vasp_log
 
     if kind_of(output) == "swf":
-        raise UsageError(f"{output}: SWF has no room for features", hint="-o OUT.csv or OUT.parquet")
+        raise UsageError(f"{output}: SWF has no columns for features", hint="-o OUT.csv or OUT.parquet")
     log = draw_vasp_log(np.random.default_rng(seed), jobs, users=users, shares=shares)
     kind = write_by_ending(log, output)
     if as_json:
