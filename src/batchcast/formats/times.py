@@ -72,7 +72,7 @@ class LocalClock:
         return wall - before, np.maximum(before - after, 0.0)
 
     def notes(self) -> list[str]:
-        """Return sentences about ambiguous and impossible local times so far."""
+        """Return sentences about the ambiguous and impossible local times that were read so far."""
         sentences = []
         if self.repeated:
             sentences.append(
@@ -109,7 +109,7 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     epoch : ndarray
         Epoch seconds, shape (n,). NaN means unknown.
     later : ndarray
-        By how many seconds the second pass of a repeated hour is later, shape (n,). See `LocalClock`.
+        Seconds between the first and the second pass of a repeated hour, shape (n,). See `LocalClock`.
     bad : list of int
         Rows that are not time stamps.
 
@@ -295,7 +295,7 @@ def run_and_wait(
     goes_on = unfinished(status, words, None if end is None else stop)
     from_times = np.ones(len(submit), bool) if elapsed is None else np.isnan(elapsed)
     length = np.where(from_times & (begin < submit), np.nan, length)
-    recorded = np.zeros(len(submit)) if no_start else begin  # without start times, a missing start means nothing
+    recorded = np.zeros(len(submit)) if no_start else begin  # a log without starts does not show who never ran
     never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
     run = np.where(never | goes_on, np.nan, length)
     wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)

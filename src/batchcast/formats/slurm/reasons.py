@@ -60,7 +60,7 @@ _ADMIN = frozenset(
 
 
 class Rule(StrEnum):
-    """The event that ends a reason for waiting. It decides from when a wait prediction counts."""
+    """The event that ends a reason for waiting. A predicted wait counts from this event."""
 
     MACHINE = "machine"
     """The queue: the forecast that was made at submission applies."""
