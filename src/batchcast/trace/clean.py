@@ -182,8 +182,9 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
     Notes
     -----
-    Impossible are durations above a century, time limits above three years, more than 1e9 processors, memory above a
-    pebibyte per node (else per processor), and submissions more than a century from the median one.
+    These values are impossible: durations above a century, time limits above three years, more than 1e9 processors,
+    memory above a pebibyte per node (per processor if the log has no node counts), and submit times more than a century
+    from the median submit time.
 
     Examples
     --------
@@ -214,9 +215,8 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
 
 def _without_strays(trace: Trace, strict: bool) -> Trace:
-    """Returns the log without submissions that are a century from the median one; in a sorted trace they are at the
-    ends.
-    """
+    """Returns the log without submit times more than a century from the median. In a sorted trace, only jobs at the
+    ends can have such a submit time."""
     times = trace.submit_time
     if not len(times):
         return trace
@@ -386,7 +386,7 @@ def endings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def irregularities(trace: Trace) -> list[dict[str, Any]]:
-    """Return how many records needed each of the recorded clock's rules for irregular data."""
+    """Return each kind of irregular data for which the recorded clock has a rule, with the number of such records."""
     return [{"irregularity": what, "jobs": count} for what, count in irregular(trace).items()]
 
 

@@ -370,7 +370,7 @@ def sniff(sample: bytes) -> str | None:
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raises InputError if the text is of a known kind that is not a log."""
+    """Raises InputError if the text is recognised as something other than a log, for example the output of sinfo."""
     from ..formats.slurm.other_texts import named_text
 
     line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")

@@ -19,7 +19,8 @@ from ..site_options import log_option, site_options
 
 
 def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
-    """Return the option `--OF-predictor`: the predictors of a kind for the setting `of`."""
+    """Return the option `--OF-predictor`, which sets the setting `of`; `kind` is the kind of its predictors, for
+    completion."""
     names: dict[str, Any] = {"metavar": "SPEC", "shell_complete": specs(kind)}
     return click.option(f"--{of}-predictor", of, help=help, **names)
 

@@ -320,7 +320,7 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
-    """Print what the jobs used together; if there are many, also how to see the others."""
+    """Print what all jobs used together and, if not all lines were printed, the option that prints all."""
     if lines > MANY and not every:
         echo(f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)")
     shares = {"time": "time_share", "processors": "processor_share", "memory": "memory_share"}
