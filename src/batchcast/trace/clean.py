@@ -144,9 +144,9 @@ def _cut_to_reference(trace: Trace) -> Trace:
     over, wider = run > request, procs > trace.info.max_procs
     info = trace.info
     if over.any():
-        info = info.with_note(f"clean reference: the run time of {int(over.sum())} jobs was cut to the request")
+        info = info.with_note(f"clean reference: the run time of {int(over.sum())} jobs was cut to the time limit")
     if wider.any():
-        info = info.with_note(f"clean reference: the processors of {int(wider.sum())} jobs were cut to the machine's")
+        info = info.with_note(f"clean reference: processors of {int(wider.sum())} jobs were cut to the machine's size")
     columns = {"run_time": np.where(over, request, run), "alloc_procs": np.where(wider, trace.info.max_procs, procs)}
     return trace.with_columns(columns, info)
 

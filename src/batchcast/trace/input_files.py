@@ -84,9 +84,9 @@ class Folder:
         with self.open(name) as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise input_error(f"{self.path}/{name}", "grows while it is read")
+            raise input_error(f"{self.path}/{name}", "grew while it was read")
         if b"\x00" in data[:4096]:
-            raise input_error(f"{self.path}/{name}", "is not text", hint="a compressed or binary file under this name?")
+            raise input_error(f"{self.path}/{name}", "is not text", hint="the file may be compressed or binary")
         return data.decode("utf-8", errors="replace")
 
     def status(self, name: str) -> os.stat_result | None:

@@ -48,10 +48,10 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
     try:
         text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
-        what = "is a folder without result.json, so no report" if given.is_dir() else "does not exist"
+        what = "is a folder without result.json, so it is not a report" if given.is_dir() else "does not exist"
         raise input_error(str(path), what, accepted="a report's folder or its result.json", hint=AGAIN) from None
     except UnicodeDecodeError:
-        raise input_error(str(place), "is not text, so no result.json", hint=AGAIN) from None
+        raise input_error(str(place), "is not text, so it is not a result.json", hint=AGAIN) from None
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
     try:

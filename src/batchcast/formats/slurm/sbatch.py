@@ -53,7 +53,7 @@ _NOT_HEARD = frozenset({
     "threads-per-core", "extra-node-info", "mincpus", "core-spec", "thread-spec", "hint", "switches", "contiguous",
     "overcommit", "spread-job", "use-min-nodes", "time-min", "deadline", "nice", "priority", "tmp", "clusters", "bb",
 })  # fmt: skip
-"""Options that affect resources or start of a job and that predictions ignore; users are told so."""
+"""Options that affect resources or start of a job and that predictions ignore; a note to the user names them."""
 
 
 def not_heard(options: Mapping[str, str]) -> list[str]:
