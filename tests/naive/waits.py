@@ -63,8 +63,8 @@ def forward_start(total, running, queued, policy, of=-1):
 
 
 def counts_blindly(story, each=20):
-    """Return which submissions count as evidence, by reading all earlier events again at each: (`submit`, sender,
-    name), (`known`, name) or (`gone`, name), the last two when a wait becomes known or never will.
+    """Return which submissions count as evidence; all earlier events are read again for each submission. Events are
+    (`submit`, sender, name), (`known`, name) when a wait becomes known, and (`gone`, name) when it never will.
 
     A sender's predictions are numbered since the sender last had no open prediction; blind predictions are the open
     ones later than the latest prediction with a known outcome. Up to twice `each` all predictions count, then every
@@ -75,7 +75,7 @@ def counts_blindly(story, each=20):
         if kind != "submit":
             continue
         sender, name = told
-        mine = {}  # name: its number, and whether it is open or known
+        mine = {}  # name -> number of its prediction, and whether the prediction is open or known
         latest, number = 0, 0
         for what, *other in (*story[:at], ("submit", sender, name)):
             if what == "submit" and other[0] == sender:

@@ -55,7 +55,7 @@ def without_a_store(lab: Lab, follower: Follower) -> None:
 
 
 def asks_accounting_once(lab: Lab) -> None:
-    """Limits and use from one query to sacct, if no collector runs."""
+    """Without a collector, one query to sacct gives limits and use."""
     alone = Follower(lab, str(lab.root / "nowhere.db"))
     for words, said in (
         (("walltime", "--name", "*", "-u", "daemon"), "#SBATCH --time="),

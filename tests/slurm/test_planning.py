@@ -201,7 +201,7 @@ def test_a_maintenance_announced_after_jobs_started_and_were_submitted_ends_noth
     lab.wait(lambda: "State=ACTIVE" in lab.run("scontrol", "show", "reservation", name), "the maintenance", PATIENCE)
     assert states(lab, jobs) == {"R"}  # the job runs into the maintenance, as it would with its own limit
     lab.wait(lambda: not states(lab, jobs), "the end of the job", PATIENCE)
-    with contextlib.suppress(RuntimeError):  # it may be over
+    with contextlib.suppress(RuntimeError):  # the reservation may have ended already
         lab.run("scontrol", "delete", f"reservation={name}")
     empty(lab, 300)
     planner.kill(signal.SIGTERM)
@@ -222,7 +222,7 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     ours = {*waiting, *(f"{tasks}_{k}" for k in range(1, 5))}
     lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in ours), "planned limits", PATIENCE)
     assert limits_now(lab)[marked] == limits_now(lab)[scripted] == 40
-    assert lab.run("squeue", "-h", "-j", tasks, "-o", "%i").split() == [f"{tasks}_[1-4%2]"]  # not split into tasks
+    assert lab.run("squeue", "-h", "-j", tasks, "-o", "%i").split() == [f"{tasks}_[1-4%2]"]  # the array is not split
     lab.run("scontrol", "update", f"jobid={waiting[0]}", "timelimit=33", user="daemon")
     doctor = planner.run("doctor", check=False)
     assert f"job {waiting[1]}" in doctor

@@ -47,8 +47,8 @@ def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside
 
 @pytest.mark.slow
 def test_jobs_that_take_the_advised_limit_start_before_the_maintenance() -> None:
-    """The test follows the advice to a user literally, as that user: half of the jobs get the limit with the command
-    that is printed below it, half are canceled and submitted again. Other jobs use a part of the machine meanwhile."""
+    """The test follows the advice to a user literally, as that user: half of the jobs get the advised limit by the
+    printed command, the other half are canceled and submitted again. Other jobs use a part of the machine meanwhile."""
     with Lab(nodes=2, cpus=4) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
         lab.run("scontrol", "create", "reservation", "reservationname=power", "starttime=now+3hours", "duration=60",
@@ -227,7 +227,7 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     held = lab.submit("-n1", "-t5", "-H", seconds=1)
     follower.run("collect", "--once", "--quiet")
     lab.run("scancel", array, held)
-    lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # it hears seconds later
+    lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # some seconds later
     lab.run("scontrol", "update", "nodename=n3", "state=resume")
     lab.stop("slurmctld")
     for path in (lab.root / "state").glob("job*"):  # slurmctld has purged the job, as it does after MinJobAge

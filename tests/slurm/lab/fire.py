@@ -89,7 +89,7 @@ class Fire:
         self.service: subprocess.Popen[bytes] | None = None
         if run.forecasts != NOBODY:
             name = "hasty:Uneven" if run.ordered else "hasty:Hasty"
-            # otherwise the watchdog stops planning because outcomes do not fit
+            # a low quantile: otherwise the watchdog stops planning, because outcomes do not fit the predictions
             hasty = {"RUNTIME": name, "PLAN_LENGTH_QUANTILE": "0.01"}
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
             settings["PLAN_AGE_S"] = "1800"  # seconds of the fast clock: waiting jobs pass it while other jobs arrive
@@ -145,7 +145,7 @@ class Fire:
         words += ["-J", f"kind{kind}", "-n", str(tasks), "-t", str(one.limit), "-p", one.partition, str(path)]
         return str(self.lab.run(*words)).strip().split(";")[0]
 
-    # -- what is hit --------------------------------------------------------------------------------------------
+    # -- faults ---- --------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
         """Wait for a random moment (from the seed) after the next step of planning, or for five seconds if there is
@@ -239,7 +239,7 @@ class Fire:
             self.lab.run("scontrol", "release", ",".join(held), check=False)
         return not rows
 
-    # -- what is seen -------------------------------------------------------------------------------------------
+    # -- checks ------ -------------------------------------------------------------------------------------------
 
     def standing(self) -> dict[str, float]:
         """Return waiting and running jobs whose limit in slurmctld differs from their user's limit."""

@@ -282,7 +282,7 @@ def test_a_schedule_is_read_as_tables_and_editors_leave_it(tmp_path: Path, way: 
     path = tmp_path / ("s.csv.gz" if way == "gz" else "s.csv")
     path.write_bytes(gzip.compress(made.encode()) if way == "gz" else made.encode())
     found = read_starts(path)
-    assert found["job_id"].tolist() == ["1", "3"]  # the second never started
+    assert found["job_id"].tolist() == ["1", "3"]  # the second job never started
     assert found["start_time"].tolist() == [7.5, 9.0]
 
 

@@ -205,7 +205,7 @@ def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
 
     with Server(named, named["listen"], lambda _: None) as server:
         assert as_user(NOBODY, str(server.address)) == "403"
-        assert as_user("www-data", str(server.address)) == "404"  # bob's job, which has no prediction yet
+        assert as_user("www-data", str(server.address)) == "404"  # bob may ask, but his job has no prediction yet
 
 
 def test_health_is_worked_out_once_for_all(server: Server, settings: Settings) -> None:
