@@ -1,4 +1,5 @@
-"""Who pays for the order, and how many seem to pay by chance: the lab's workload on the simulated Slurm, many seeds.
+"""Users who wait longer under the queue order, and how many seem to by chance: the lab's workload on the simulated
+Slurm.
 
     python -m benchmarks.planning.order_payers order.jsonl --seeds 11:30 --load 2 --arms order,order/account
 
