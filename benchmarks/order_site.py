@@ -55,7 +55,7 @@ def in_fine_levels(run: Callable[[], Schedule]) -> Schedule:
 
 
 def _finely(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """As `_by_level`, with 64 levels for each level, and levels computed again in every cycle."""
+    """Like `_by_level`, but with 64 times as many levels, which are computed again in every cycle."""
     exact = FINE * pure.STEPS * np.log2(np.maximum(work, pure.LEAST_WORK) / pure.LEAST_WORK)
     level = np.clip(1 + np.floor(exact), 1, pure.LEVELS - 1)
     return pure.factor_of(np.where(aged, 0, level.astype(np.int64)), band)

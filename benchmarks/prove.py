@@ -135,7 +135,7 @@ def decisions(record: Record, states: int = 50) -> Decisions:
 
 
 def _last(times: Sequence[float], at: float) -> float | None:
-    """Return the last of some instants that is not after `at`, else the first; None if there are none."""
+    """Return the last instant that is not after `at`, else the first instant; None if there are no instants."""
     return max((t for t in times if t <= at), default=times[0]) if times else None
 
 
@@ -161,7 +161,7 @@ NEARER = 0.8
 """Such a default is used if the simulated starts come nearer to the recorded starts by a fifth."""
 CLEARLY = 0.5
 """Past use is assumed to have had no effect if the starts are less than half as far off without it."""
-CHECKED = 5  # every fifth run decides which defaults hold
+CHECKED = 5  # every fifth run is used to choose the defaults
 
 
 @dataclass(frozen=True, slots=True)

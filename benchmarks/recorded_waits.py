@@ -3,7 +3,7 @@
     python -m benchmarks.recorded_waits FOLDER...
 
 Folders have the form of shared/reference/slurm, each a separate run in which every method starts without history.
-Methods predict at submission. Slurm's own estimate is the first one of `squeue --start` for a job, in a sample per
+Methods predict at submission. Slurm's own estimate is the first estimate of `squeue --start` for a job, in a sample per
 minute of the record's clock, so part of the wait has passed by then.
 """
 

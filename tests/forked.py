@@ -1,4 +1,4 @@
-"""Runs the command line in a process of its own, without importing all modules for every call.
+"""Runs the command line in a separate process, without importing all modules for every call.
 
 A small server imports what every verb imports, once per test worker, and forks for each command; arguments,
 environment, streams and exit code belong to the forked command. A test of the start-up itself (a first import, an early

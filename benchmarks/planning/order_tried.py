@@ -3,8 +3,8 @@
     python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2
     python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2 --rules pushed,tenth,band
 
-The columns are those of order_payers.py. A job's turn by arrival is the instant at which the work started from the
-queue equals the work that arrived before the job. `until even`: if a user's jobs together waited longer than until
+The columns are the same as in order_payers.py. A job's turn by arrival is the instant at which the work started from
+the queue equals the work that arrived before the job. `until even`: if a user's jobs together waited longer than until
 their turns by more than a share, the user's jobs are ordered by arrival from then on. `job`: the same rule for each job
 separately. `small first`: least work first only among the small jobs that have this share of the work of the last 400
 jobs; other jobs are ordered by arrival. `half the age`: a job is ordered by arrival after half of the usual age limit.

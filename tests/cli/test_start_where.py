@@ -438,7 +438,8 @@ def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, scri
 
 
 def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(store: str) -> None:
-    """Regression: a minute after its start the service had 855 answers to judge, and said that there were too few."""
+    """Regression: a minute after its start, the service had 855 answers with an outcome, and reported that there were
+    too few."""
     from types import SimpleNamespace
 
     from batchcast.service.answers.disclosure import Viewer

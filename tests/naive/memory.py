@@ -64,7 +64,7 @@ def cheapest(peaks: Sequence[float], lengths: Sequence[float], asked: float, ris
 
 def share_for_new(shares: Sequence[float], risk: float) -> float:
     """Return the cheapest share of the request that a new kind of job exceeds with probability `risk` at most. The new
-    kind counts as one more kind among those of `shares`."""
+    kind counts as one more kind besides the kinds in `shares`."""
     found = []
     for share in set(shares):
         outgrown = (1 + sum(one > share for one in shares)) / (1 + len(shares))

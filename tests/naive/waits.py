@@ -100,10 +100,10 @@ def levels_by_age(story, ages, levels, steps, repaid, borrowed=0.0, remembered=5
 
     Events are (now, `look`, number, job, waited, bounds) and (now, `start`, job).
 
-    An outcome moves the level of each bound that was open: up by the level if the wait passed the bound, else down by
-    the rest, and the step becomes smaller with time. A missing correction is added in full later. The k-th open
-    prediction of one age of a job counts 1 / k. With `borrowed`, the levels are a weighted mean of the age's own levels
-    and of the levels of all ages together, weighted by the outcomes of that age and by `borrowed`.
+    An outcome moves the level of each bound that was open: up by the level if the wait passed the bound, else down by 1
+    minus the level, both times a step that becomes smaller with time. A missing correction is added in full later. The
+    k-th open prediction of one age of a job counts 1 / k. With `borrowed`, the levels are a weighted mean of the age's
+    own levels and of the levels of all ages together, weighted by the outcomes of that age and by `borrowed`.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
     owed, known = {age: [0.0] * len(levels) for age in moved}, dict.fromkeys(moved, 0.0)

@@ -66,14 +66,14 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
     )
     saved(lab, next(iter(asked)))
     kill(lab, "slurmctld")
-    last_end = lab.now() + 12.0 * MINUTE  # no job was planned for longer, and all have started
+    last_end = lab.now() + 12.0 * MINUTE  # all jobs have started, and no planned limit is longer than 12 min from now
     lab.wait(lambda: lab.now() > last_end, "every planned end to be over")
     lab.start_slurmctld()
     empty(lab, 300)
     ran = accounted(lab)
     assert early(asked, ran) == []
     assert {ran[i].state for i in asked} == {"COMPLETED", "TIMEOUT"}
-    # these limits were not restored; where accounting has the planned limit, it also has the user's limit
+    # if accounting has the planned limit of a job, the job's comment in accounting has the user's limit
     words = told(lab)
     assert all(ran[i].limit == one.limit or f"limit=00:{one.limit}:00," in words[i] for i, one in asked.items())
 

@@ -249,7 +249,7 @@ def read_pools(documents: list[Any], _: Path) -> Figures:
 
 
 def read_answers(printed: list[Any], _: Path) -> Figures:
-    """Read how a simulated Slurm ranks settings compared with slurmctld's own code."""
+    """Read how well a simulated Slurm and slurmctld's own code agree in ranking settings."""
     text = " ".join(printed[0].split())
     settings = re.search(r"runs of (\d+) settings", text)
     ranks = re.findall(r"Spearman of the settings' means (\d\.\d+)", text)

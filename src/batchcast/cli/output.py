@@ -158,7 +158,7 @@ LONGEST_NAME = 30
 
 
 def log_as_typed() -> str:
-    """Return the log's name as it stands on the command line, quoted for a shell.
+    """Return the log's name as typed on the command line, quoted for a shell.
 
     The result is LOG if the name is too long for one line with a command, or if there are several logs or none.
     """

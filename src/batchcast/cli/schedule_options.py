@@ -161,7 +161,7 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
 @contextmanager
 def _said_of_policy() -> Iterator[None]:
-    """Let errors name a wrong setting of `--policy` as a part of that option, not as an option of its own."""
+    """Let errors name a wrong setting of `--policy` as a part of that option, not as a separate option."""
     try:
         yield
     except UsageError as error:

@@ -269,7 +269,7 @@ def run_and_wait(
     words
         Code by state.
     held
-        Whether each job is known to have had resources, shape (n,).
+        Whether the record shows that a job had resources, for each job, shape (n,).
 
     Returns
     -------

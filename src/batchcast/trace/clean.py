@@ -58,7 +58,7 @@ def wide(trace: Trace) -> Masks:
 
 
 def partial(trace: Trace) -> Masks:
-    """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a record of its own."""
+    """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a separate record."""
     status = trace.nominal("status")
     pieces = np.array([str(word).startswith("partial") for word in status.categories] + [False], dtype=bool)
     return {"a record of a part of a job": pieces[status.codes]}

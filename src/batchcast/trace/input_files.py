@@ -118,7 +118,7 @@ class Folder:
 
 
 class InputFiles(Protocol):
-    """What a reader of an application's input files provides.
+    """The protocol of a reader of an application's input files.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ EVERY_JOB = Selection()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How to read, clean and cut a log.
+    """Describes how a log is read, cleaned and cut.
 
     The order is: read, choose clusters, drop repeated records, clean, select, take the first jobs.
 

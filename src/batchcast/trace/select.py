@@ -58,7 +58,7 @@ def zone(text: str) -> tzinfo:
 
     try:
         return ZoneInfo(word)
-    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; names like paths raise the others
+    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; a name like a path raises another
         raise UsageError(f"not a time zone: {text!r} (accepted: {ZONE_FORMS})", hint=_near(word)) from None
 
 

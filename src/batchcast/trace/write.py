@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a log as SWF, CSV, Parquet or Batsim workload, plain or compressed, as the ending of its name says.
+"""Write a log as SWF, CSV, Parquet or Batsim workload, plain or compressed; the ending of the file's name decides.
 
 A file is written completely or not at all. `not_carried` says in advance which data a format cannot hold.
 """

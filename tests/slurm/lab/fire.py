@@ -184,15 +184,14 @@ class Fire:
         self.lab.start_slurmdbd()
 
     def hit_disk(self) -> None:
-        """Fill the disk with data from the seed: nothing new may be planned and planned limits must be restored; then
-        free the disk.
+        """Fill the disk, check that planning sets no new limit and restores planned limits, and free the disk.
 
         Every second time the collector is killed meanwhile and restarted on the full disk.
         """
         if self.agent is None:
             return
         with contextlib.suppress(sqlite3.Error), sqlite3.connect(self.agent.store) as store:
-            # otherwise the collector's log may still have room for a long time
+            # otherwise SQLite's write-ahead log may still have room for a long time
             store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ballast = self.disk / "ballast"
         with ballast.open("wb", buffering=0) as out:
@@ -266,7 +265,7 @@ class Fire:
     def give_back(self) -> None:
         """Run `plan --off` beside the collector while jobs still wait, and return the remaining factors."""
         assert self.agent is not None
-        self.submit(10)  # so that there is a factor to restore
+        self.submit(10)  # so that there are factors to restore
         self.lab.wait(lambda: factors(self.lab), "factors to give back", 120)
         self.agent.run("plan", "--off")
         self.left = factors(self.lab)

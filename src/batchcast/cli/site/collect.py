@@ -72,7 +72,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
              "runtime": settings["runtime"], "wait": settings["wait"],
              "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
     specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
-    make_predictors(*specs, machine=machine_at(settings["machine"]))  # report errors now, before the first cycle
+    # wrong settings are reported before the first cycle
+    make_predictors(*specs, machine=machine_at(settings["machine"]))
     keep_since(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)

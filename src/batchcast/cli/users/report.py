@@ -167,7 +167,7 @@ def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> li
     try:
         with open_site(settings, myself(), time.time()) as site:
             return with_limits_of_walltime(site, advised)
-    except BatchcastError:  # no store, or a private one: use the advice computed from the jobs themselves
+    except BatchcastError:  # without a store that this user may read, the advice is computed from the jobs themselves
         return advised
 
 

@@ -165,7 +165,7 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
 def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
     """Return one line for each of the first `most` limits with which jobs start before a maintenance.
 
-    A user may shorten the limit of an own waiting job; the job keeps its place in the queue.
+    Users may shorten the time limit of their waiting jobs; the job keeps its position in the queue.
     """
     lines: dict[str, list[str]] = {}
     for r in results:

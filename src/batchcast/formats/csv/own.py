@@ -277,7 +277,7 @@ def _json_texts(values: Nominal) -> list[str]:
 
 
 def _is_awkward(text: str) -> bool:
-    """Whether a text may not survive in a CSV cell, or could be read as a record of its own."""
+    """Whether CSV readers could change a text, or could read a part of it as a separate record."""
     return not text or any(c in "\n\r\0\ufeff" or "\ud800" <= c <= "\udfff" for c in text)
 
 

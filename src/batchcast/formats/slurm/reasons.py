@@ -191,7 +191,7 @@ def about_nodes(reason: str) -> bool:
 
 
 def may_be_down(reason: str) -> bool:
-    """Whether a reason does not tell if nodes are reserved or down."""
+    """Whether a reason can mean reserved nodes as well as nodes that are down."""
     return word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
 
 

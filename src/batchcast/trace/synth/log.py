@@ -322,8 +322,8 @@ DAY = 86400.0
 def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace]:
     """Yield the log of a recipe in blocks of `block` jobs. Each block begins on the day after the block before it.
 
-    All blocks have the same users; applications are numbered anew in each block. Each block has the recipe's load, and
-    random numbers of its own that follow from the seed. Waits are simulated on a machine that is empty at the beginning
+    All blocks have the same users; application numbers start again in each block. Each block has the recipe's load, and
+    separate random numbers, which the seed determines. Waits are simulated on a machine that is empty at the beginning
     of each block. If a recipe fits into one block, the result equals the log of `make_log`.
 
     >>> blocks = list(make_blocks(1, Recipe(jobs=500, procs=64), 200))

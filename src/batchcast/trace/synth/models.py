@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published models from which synthetic jobs are drawn.
 
-Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants are those of the
+Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants come from the
 authors' program (U. Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads Archive). `ALL` is the
 program's model for jobs of unknown kind; `BATCH` and `INTERACTIVE` are its models for the two kinds. Time limits follow
 Tsafrir, Etsion & Feitelson (2005). Memory requests follow no published model (`with_memory`).

@@ -52,7 +52,7 @@ def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
 @pytest.mark.lightgbm
 def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
     kept = ("submit_time", "wait_time", "run_time", "req_procs", "req_time", "user_id")
-    # no partitions that the machine does not have
+    # without the log's partitions, which the machine does not have
     log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})
     ask = np.ones(len(log), bool)
     whole = run_wait(log, "forecast:first=20,every=20,step=10", ask, machine=MACHINE).forecasts

@@ -292,7 +292,7 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     assert "Access/permission denied" in done.problems[0]
     calls = len(one.slurm.commands)
     look(one)
-    assert len(one.slurm.commands) == calls  # not before an hour has passed
+    assert len(one.slurm.commands) == calls  # no new attempt before an hour has passed
     one.slurm.refuses, one.slurm.time = False, one.slurm.time + 3600.0
     assert look(one).placed == 2
 
