@@ -91,7 +91,7 @@ replicates = 2
 path = "{log}"
 """
 FILES = ("*.html", "*.json", "*.csv", "schedules/*.csv")
-"""Files that are stored of a folder that a verb writes."""
+"""Files that are stored if a verb writes a folder."""
 
 
 def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:

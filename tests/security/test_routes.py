@@ -144,7 +144,7 @@ def found_in(text: str, asked: str, words: tuple[str, ...], figures: tuple[str, 
     found -= {"88100"} if JOB in said else set()
     text = re.sub(
         r'\b(?:[cr]?[xy][12]?|width|height|d|points|style|transform|viewBox)="[^"]*"', "", text
-    )  # of drawings
+    )  # coordinates in drawings
     text = re.sub(r"\d+[\xa0 ](?:d|h|min|s)\b", "", text)  # waits may contain these digits
     of_question = set(re.findall(r"\d+", said))
     hits = (re.search(rf".{{0,40}}(?<![\w.:-]){each}(?![\w.:]|-\d).{{0,20}}", text) for each in figures)

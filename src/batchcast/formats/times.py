@@ -23,9 +23,9 @@ _EPOCH = datetime(1970, 1, 1)
 class LocalClock:
     """Converts local times of one zone to epoch seconds, and handles the hours of clock changes.
 
-    In autumn, one hour occurs twice. A time in this hour is read as its first pass, and `epoch` also returns by how
-    much the second pass is later. In spring, one hour is skipped. A time in this hour is read with the offset before
-    the change.
+    In autumn, one hour occurs twice. A time in this hour is read as its first pass, and `epoch` also returns the
+    seconds from the first to the second pass. In spring, one hour is skipped. A time in this hour is read with the
+    offset before the change.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class LocalClock:
         Returns
         -------
         epoch, later : ndarray
-            Epoch seconds, and by how many seconds the second pass of a repeated time is later (0 for other times).
+            Epoch seconds, and the seconds between the first and the second pass of a repeated time (0 for other times).
         """
         quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
         offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
@@ -185,7 +185,7 @@ UNFINISHED = (
 )  # fmt: skip
 WITHDRAWN = ("cancelled", "deadline", "revoked", "preempted", "boot_fail", "launch_failed")
 Stamps = tuple[np.ndarray, np.ndarray]
-"""Epoch seconds, and by how many seconds the second pass of a repeated hour is later (see `LocalClock`)."""
+"""Epoch seconds, and the seconds between the first and the second pass of a repeated hour (see `LocalClock`)."""
 
 
 NO_TIME = 4294967294.0
@@ -345,7 +345,7 @@ def settle(
     submit, start, end
         Times in seconds, shape (n,).
     start_later, end_later
-        By how many seconds the second pass is later, shape (n,).
+        Seconds between the first and the second pass of a repeated hour, shape (n,).
     elapsed
         Recorded run times in seconds, shape (n,), or None.
 

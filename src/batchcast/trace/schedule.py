@@ -220,7 +220,7 @@ NAMES = {
     "procs": ("procs", "requested_number_of_resources", "requested_procs", "size"),
     "run_time": ("execution_time", "run_time", "runtime"),
 }
-"""Accepted names of a schedule's columns: batchcast's, those of Batsim and evalys, and common others."""
+"""Accepted names of a schedule's columns: batchcast's names, the names of Batsim and evalys, and other common names."""
 CLOCK = {name for key in ("submit_time", "start_time", "end_time") for name in NAMES[key]}
 
 

@@ -184,7 +184,7 @@ class Fire:
         self.lab.start_slurmdbd()
 
     def hit_disk(self) -> None:
-        """Fill the disk, check that planning sets no new limit and restores planned limits, and free the disk.
+        """Fill the disk, record whether planning sets new limits or leaves planned limits, and free the disk.
 
         Every second time the collector is killed meanwhile and restarted on the full disk.
         """

@@ -63,7 +63,7 @@ class Rule(StrEnum):
     """The event that ends a reason for waiting. A predicted wait counts from this event."""
 
     MACHINE = "machine"
-    """The queue: the forecast that was made at submission applies."""
+    """The queue: the wait that was predicted at submission applies."""
     NEVER = "never"
     """No event: the job cannot start unless somebody changes it."""
     ADMIN = "administrator"

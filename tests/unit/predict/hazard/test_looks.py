@@ -35,7 +35,7 @@ def busy_log(n, seed):
 
 
 def told_one_by_one(method):
-    """The method without its way to predict a whole log at once."""
+    """The method without `predict_trace`, so that jobs are predicted one by one."""
 
     class Alone:
         target, answers_by, levels, uses = method.target, method.answers_by, method.levels, method.uses

@@ -40,7 +40,7 @@ def runs(row: int, node: str, limit: float, **more: Any) -> dict[str, Any]:
 
 
 FULL = [runs(10 + k, node, 1000.0 * (k + 1)) for k, node in enumerate(NODES)]
-"""n1 is held until 2000, n2 until 3000, n3 until 4000, n4 until 5000."""
+"""n1 is busy until 2000, n2 until 3000, n3 until 4000, n4 until 5000."""
 
 
 def bounds(*jobs: dict[str, Any], on: Machine | None = None, away: tuple[str, ...] = ()) -> dict[int, float]:
