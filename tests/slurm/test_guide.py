@@ -43,7 +43,7 @@ def test_the_guide_from_nothing_to_an_answer() -> None:
 
 
 def without_a_store(lab: Lab, follower: Follower) -> None:
-    """One query to Slurm, which is reported; if Slurm has no estimate, there is no answer."""
+    """Without a store, `start` makes one query to Slurm and says so; if Slurm has no estimate, there is no answer."""
     lab.submit("-N2", "--exclusive", "-t", "10", seconds=3, name="first")
     second = lab.submit("-N2", "--exclusive", "-t", "10", seconds=0.5, name="second")
     lab.wait(lambda: "N/A" not in lab.run("squeue", "-h", "-j", second, "-o", "%S"), "Slurm's estimate")

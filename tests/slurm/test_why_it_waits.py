@@ -30,8 +30,8 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
 
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside: bool) -> None:
-    """Also tested beside a reservation of other nodes: 22.05 names these nodes, 24.11 says that they may be
-    reserved."""
+    """Tested without and with a reservation of other nodes. In the reason, Slurm 22.05 names the unavailable nodes,
+    while 24.11 only states that nodes may be reserved."""
     with Lab(nodes=2, cpus=2) as lab:
         if beside:
             lab.run("scontrol", "create", "reservation", "reservationname=course", "starttime=now+2hours",
