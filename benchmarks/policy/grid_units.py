@@ -1,4 +1,4 @@
-"""The sweeps that chose what Hao et al. 2014 do not print: units, T, late jobs, the load unit of asjs.
+"""The sweeps that chose the parameters which Hao et al. 2014 do not print: units, T, late jobs, the load unit of asjs.
 
     python benchmarks/policy/grid_units.py
 

@@ -152,7 +152,7 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
             ledger.note_outcome(f"t{k}", at if k else None, at + (600.0 if k else 60.0))
     after = where(tmp_path, tables, script)["results"][0]
     assert (before["by_90_end_s_factor"], after["by_90_end_s_factor"], after["likely_end_s_factor"]) == (1.0, 3.0, 6.0)
-    # both calls may take a few seconds, so the second call's times may be later by that much
+    # each call may take a few seconds, so the times of the second call may be a few seconds later
     spans = [row["by_90_end_s"] - now for row in (before, after)]
     assert 2.5 * spans[0] < spans[1] < 3 * spans[0] + 60.0
     text = run(tmp_path, tables, "start", "--test", script, "--where").stdout

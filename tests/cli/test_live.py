@@ -489,7 +489,7 @@ def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: d
 
 
 def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
-    """Two equal jobs, one asked about by id and one not submitted and asked about by --test, get the same answer."""
+    """A waiting job that is named by its id and an equal job that is described with --test get the same answer."""
     now = time.time() - 60
     answers = []
     for submitted in (True, False):

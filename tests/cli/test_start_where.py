@@ -95,7 +95,7 @@ def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_f
     assert "half the nodes or GPUs run twice as long" in text.stderr, "what was assumed is said"
 
 
-WAYS = {  # likely start, 90 % start, likely run time and core-hours, as in item 9 of the newcomer's notes
+WAYS = {  # has the requested size, likely start, 90 % start, likely run time, core-hours, chance
     "as requested": (True, 10.0, 20.0, 3000.0, 4.0, 0.5),
     "twice the size": (False, 5.0, 18000.0, 1500.0, 4.0, 0.9),
     "another queue": (True, 0.0, 9000.0, 3000.0, 4.0, 0.7),
@@ -220,7 +220,7 @@ SCRIPTS = {  # lines of a script that request processors and GPUs
 
 @pytest.mark.parametrize("lines", SCRIPTS)
 def test_a_script_asks_for_what_sbatch_takes_it_to_ask_for(store: str, lines: str, tmp_path: Path) -> None:
-    """Findings C13 and C21: job sizes that follow from GPUs, `#` inside a word, and indented lines."""
+    """Regression: job sizes that follow from GPUs, `#` inside a word, and indented lines."""
     path = tmp_path / "job.sh"
     path.write_text(f"#!/bin/bash\n{lines}\nsrun x\n")
     procs, gpus_asked = SCRIPTS[lines]
@@ -438,7 +438,8 @@ def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, scri
 
 
 def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(store: str) -> None:
-    """Regression: a minute after its start the service had 855 answers to judge, and said that there were too few."""
+    """Regression: a minute after its start, the service had 855 answers with an outcome, and reported that there were
+    too few."""
     from types import SimpleNamespace
 
     from batchcast.service.answers.disclosure import Viewer

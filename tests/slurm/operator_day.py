@@ -1,4 +1,4 @@
-"""An operator's day on a real Slurm, as a program: which start times users are told, the real starts, and the cost of
+"""An operator's day on a real Slurm, as a program: the predicted start times, the real starts, and the cost of
 planning.
 
     flock /tmp/batchcast-lab.lock python tests/slurm/operator_day.py --hours 5 --speed 40 -o day.json
@@ -9,12 +9,12 @@ time-outs, failures and jobs that are cancelled. Before each plain submission it
 submits exactly that job; in between the program asks for all waiting jobs, and for `squeue --start`. In the middle
 fifth of the day planning is on (`plan = "both"`), and then it is switched off by `plan --off`.
 
-An answer has an outcome if its job started or its 90 % time has passed, as `batchcast accuracy` counts. In a short day
-this share is too high: of 90 % times after the end of the day, only those that held are known. So the share is also
-given of the 90 % times that lie within the day, whether the job has started or not. Each answer is also compared with
-the latest start that limits imply: all jobs that run or wait before it run to their limits, one after the other on the
-partition's processors. If Slurm's own estimate is later than that (it knows nodes, drained nodes and reservations), it
-counts instead.
+An answer has an outcome if its job started or its 90 % time has passed, as `batchcast accuracy` counts. In a short day,
+the share of jobs that started by their 90 % time is too high: for 90 % times after the end of the day, only jobs that
+started count. Therefore the table also has the share over all 90 % times within the day, whether the job has started or
+not. Each answer is also compared with the latest start that limits imply: all jobs that run or wait before it run to
+their limits, one after the other on the partition's processors. If Slurm's own estimate, which knows nodes, drained
+nodes and reservations, is later, Slurm's estimate is used instead.
 
 Clients and daemons share this machine, so at more than 40 times the speed Slurm's clients begin to fail.
 """
@@ -103,7 +103,7 @@ class Queue:
         if procs > size:
             return math.nan
         held = []
-        for end, of in sorted(self.running, reverse=True):  # those that end last have the partition's processors
+        for end, of in sorted(self.running, reverse=True):  # the jobs that end last occupy the partition's processors
             held.append((end, min(of, free)))
             free -= held[-1][1]
         ahead = [(limit, min(of, size)) for _, limit, of in before]
@@ -351,7 +351,7 @@ class Day:
                 if job in queue.waiting:
                     latest = queue.latest(row["partition"], queue.waiting[job][2], job)
                 slurm = row["slurm_start_s"] or math.nan
-                latest = max(latest, slurm)  # a NaN here stays: there is nothing to compare with
+                latest = max(latest, slurm)  # NaN stays NaN, and then the answer is not compared
                 self.told.append(Told("renewed", job, queue.at, row["likely_start_s"], row["by_90_start_s"], latest))
                 if math.isfinite(slurm):
                     self.told.append(Told("squeue --start", job, queue.at, row["slurm_start_s"], math.nan))
@@ -409,8 +409,8 @@ def _has_predicted(store: str) -> bool:
 
 
 def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float) -> dict[str, Any]:
-    """Return a row of the table: 90 % times with an outcome, those before `now` (`due`), how many held, errors in
-    minutes.
+    """Return a row of the table: the number of 90 % times with an outcome and of 90 % times before `now` (`due`), the
+    share of jobs that started by them, and errors in minutes.
 
     `beyond` counts 90 % times later than limits imply, `beyond_margin` those later by more than the product's margin;
     `furthest_min` is the largest excess in minutes (negative: all are earlier). `started_later` counts jobs that
@@ -431,7 +431,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
             continue
         start = job["start"] if job["start"] is None or job["start"] >= one.at - 60 else math.nan
         if one.latest == one.latest and start == start:
-            begun = now if start is None else start  # a job that waits has not started until now
+            begun = now if start is None else start  # a waiting job starts at `now` at the earliest
             for k, by in enumerate((one.latest, with_margin(one.latest, one.at))):
                 later[k] += begun > by + 60
         if start != start or one.likely != one.likely:

@@ -29,8 +29,8 @@ def job(start: float | None) -> dict[str, Any]:
 
 
 def test_90_percent_times_within_the_day_are_counted_apart() -> None:
-    """Of later 90 % times, only those of started jobs count, and they count as held, so the share of held times is too
-    high."""
+    """For 90 % times after the end of the day, only started jobs count, and all of them as started in time, so the
+    share over all answers is too high."""
     told = [Told("renewed", str(k), 0.0, 100.0, by_90) for k, by_90 in enumerate((500.0, 500.0, 500.0, 2e4, 2e4))]
     jobs = {str(k): job(start) for k, start in enumerate((400.0, 600.0, None, 400.0, None))}
     row = judged("renewed", told, jobs, NOW)

@@ -54,7 +54,7 @@ def test_a_submission_is_told_a_limit_or_nothing_and_never_waits_for_a_service_t
         lab.conf["JobSubmitPlugins"] = "lua"
         lab._write_configuration()
         lab.start_slurmctld()
-        submit(lab, 20)  # refused: nobody listens there
+        submit(lab, 20)  # refused, because no process listens on this socket
         *_, last = said(lab)
         assert (len(said(lab)), last[0], last[1]) == (20, 1, "nil")
         assert "No such file" in last[3]

@@ -25,7 +25,7 @@ def tried(times: np.ndarray, free: np.ndarray) -> float:
 def least_of_three(times: np.ndarray) -> float:
     """Return the smallest makespan on three resources with integer times, by the smallest third load for each pair of
     other loads."""
-    size = int(times.min(axis=1).sum()) + 1  # no load needs to exceed the load of the cheapest jobs all on one resource
+    size = int(times.min(axis=1).sum()) + 1  # no load needs to exceed the sum of all jobs' smallest times
     third = np.full((size, size), np.inf)
     third[0, 0] = 0.0
     for a, b, c in times.astype(int):

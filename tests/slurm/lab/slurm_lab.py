@@ -98,7 +98,7 @@ class Lab:
         self.start_slurmdbd()
         self._seed_accounting()
         self.start_slurmctld()
-        self._start_nodes()  # what a slurmd reports against its configuration is raised
+        self._start_nodes()  # raises errors that a slurmd reports about its configuration
         self.wait(self._nodes_idle, "idle nodes", 90)
 
     def _nodes_idle(self) -> bool:
@@ -251,7 +251,7 @@ class Lab:
                 self._daemon(name, *options, **environment)
             return False
 
-        self._daemon(name, *options, **environment)  # what the daemon reports against its configuration is raised
+        self._daemon(name, *options, **environment)  # raise errors that the daemon reports about its configuration
         self.wait(there, f"{name} port", 120)
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:

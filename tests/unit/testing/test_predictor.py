@@ -21,7 +21,7 @@ class Peeks(Requested):
 
 
 class Counts(Requested):
-    """Remembers which jobs it was asked about."""
+    """Breaks the rule that `predict` is pure: counts its calls and predicts the count."""
 
     asked = 0
 

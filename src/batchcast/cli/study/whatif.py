@@ -271,7 +271,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _next(checked: Any) -> str:
-    """Return the next step: a better description of the machine if the simulation is far off, else grown work."""
+    """Return the next step: describe the machine better if the simulated waits are not close, else add more work."""
     if not checked.trusted:
         return f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
     return "add --demand +20% to see whether the gain remains when the amount of work grows"

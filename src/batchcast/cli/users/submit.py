@@ -110,7 +110,8 @@ def command(
 
 
 def reason(offers: Any, home: str, now: float) -> str:
-    """Return why a cluster was chosen: the expected end of the job there, and at home or at the next best.
+    """Return why a cluster was chosen: the expected end of the job there, and on the home cluster or the next best
+    cluster.
 
     >>> offers = [{"cluster": "b", "expected_end_s": 600.0}, {"cluster": "a", "expected_end_s": 4200.0}]
     >>> reason(offers, "a", 0.0).partition(":")[0], reason(offers, "a", 0.0).rpartition(", ")[2]

@@ -122,10 +122,10 @@ def test_a_peak_is_learned_when_accounting_tells_it_and_every_forecast_comes_out
     assert [outcome for _, outcome, _ in forecasts] == [(100.0 + k) * MIB for k in range(8)]
     assert {how for *_, how in forecasts} == {"ended"}
     points = [point / MIB for point, *_ in forecasts]
-    assert points[0] == 1000.0  # no basis but the request
+    assert points[0] == 1000.0  # without history, the request is the prediction
     assert points[-1] < 110.0
     told = next(k for k, point in enumerate(points) if point < 1000.0)
-    assert told >= 2  # the queue shows an end at once, and accounting its memory up to 300 s later
+    assert told >= 2  # the queue shows an end at once, but accounting reports the job's memory up to 300 s later
 
 
 @pytest.mark.long

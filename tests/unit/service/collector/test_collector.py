@@ -525,7 +525,7 @@ def test_a_job_given_up_for_lost_and_seen_again_is_renewed_like_the_others(setti
     script = Script([Job("7", 1005, 9000, 9100), Job("8", 1010, 9000, 9100)])
     collector = collect(script, settings)
     step(script, collector, *range(1000, 1100, 30))
-    script.blind = True  # on a batch system that does not report this
+    script.blind = True  # jobs are hidden, and the batch system does not report this
     step(script, collector, *range(1100, 1600, 30))
     assert dict(stored(settings, "job_id, status")) == {"7": "lost", "8": "lost"}
     script.blind = False

@@ -239,7 +239,8 @@ def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
 
 
 def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path: str) -> None:
-    """Regression: at one minute accuracy said 94 % and start 77 %, because the headline counted only started jobs."""
+    """Regression: at the same time `accuracy` showed 94 % and `start` 77 %, because the headline of `accuracy` counted
+    only started jobs."""
     growing(path, 25)
     with Store(path).begin() as connection:
         started = [Sighting(f"90{k}", f"90{k}", NOW - 9000 + k, "COMPLETED", start_time=NOW - 8990 + k,

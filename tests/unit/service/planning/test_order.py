@@ -68,8 +68,8 @@ def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) 
 
 
 def test_a_job_counts_as_an_eighth_of_its_limit_at_least_whatever_was_taught(tmp_path: Path) -> None:
-    """All three jobs are predicted to take 15 min. A user who taught the predictor this with short jobs gains little
-    for the long job."""
+    """All three jobs are predicted to take 15 min. A user who submits short jobs so that the predictor learns a short
+    run time gains little for the long job."""
     one = site(tmp_path, Job("1", 2400), Job("2", 60), Job("3", 480))
     look(one)
     now = factors(one)
@@ -140,8 +140,8 @@ def belongs_to(one: Site, **users: str) -> None:
 
 @pytest.mark.parametrize("running", [False, True])
 def test_a_user_whose_jobs_run_past_their_predictions_is_ordered_by_time_limits(tmp_path: Path, running: bool) -> None:
-    """Eve taught the predictor 15 min with a hundred short jobs. Then her long job ran on; Ada's jobs ended as
-    predicted."""
+    """After a hundred short jobs of Eve, the predictor predicts 15 min for her jobs. Then her long job runs much
+    longer, while Ada's jobs end as predicted."""
     one = site(tmp_path, Job("1", 600), Job("2", 120), Job("3", 600))
     belongs_to(one, job1="eve", job2="ada", job3="ada")
     for _ in range(100):
@@ -292,7 +292,7 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     assert "Access/permission denied" in done.problems[0]
     calls = len(one.slurm.commands)
     look(one)
-    assert len(one.slurm.commands) == calls  # not before an hour has passed
+    assert len(one.slurm.commands) == calls  # no new attempt before an hour has passed
     one.slurm.refuses, one.slurm.time = False, one.slurm.time + 3600.0
     assert look(one).placed == 2
 
@@ -401,7 +401,8 @@ def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkey
 
 
 def test_plan_counts_no_place_that_was_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regression on a real Slurm: after `plan --off` the collector kept computing places while the jobs waited."""
+    """Regression on a real Slurm: after `plan --off`, the collector computed queue positions as long as the jobs
+    waited."""
     one = site(tmp_path)
     look(one)
     config = tmp_path / "right.toml"
