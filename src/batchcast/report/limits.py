@@ -90,7 +90,10 @@ MEMORY = Wording(
             more=True,
         ),
         TableColumn(
-            "asked_over_used", "asked / used", "number", "memory-time of first attempts over peak times run time"
+            "asked_over_used",
+            "requested / used",
+            "number",
+            "memory times run time of first attempts, over peak times run time",
         ),
         TableColumn("spent_over_used", "with second attempts", "number", "the same, each attempt counted fully"),
         TableColumn("saved_gib_h", "saved, GiB-h", "count", "from the users' requests if known, else the usual rule"),
