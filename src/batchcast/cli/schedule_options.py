@@ -68,9 +68,9 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
 _ORDER = (
     click.option("--order", metavar="WORD", help="Order Slurm's queue by forecast[:NAME] or limit."),
     click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
-                 show_default=True, help="With --order: jobs change places only within this group."),
+                 show_default=True, help="With --order: reorder jobs only within this group."),
     click.option("--age", metavar="TIME", callback=parsed(parse_duration),
-                 help="With --order: jobs that have waited this long start by arrival."),
+                 help="With --order: jobs that wait this long start in order of arrival."),
 )  # fmt: skip
 
 
@@ -198,7 +198,7 @@ node_options = adds(
         "--scheduler",
         type=click.Choice(["policy", "slurm"]),
         metavar="WORD",
-        help="policy (pool of processors) or slurm (two loops).",
+        help="policy (pool of processors) or slurm (its main and backfill loops).",
     ),
     click.option(
         "--machine",
@@ -224,7 +224,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
     for name, option in OF_A_POOL.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option} only applies to a pool of processors; Slurm's two loops use the machine's own settings",
+                f"{option} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
                 hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
             )
     if described is None or described == LEARNED:

@@ -123,13 +123,12 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return which methods never trained, because the log is shorter than their first window.
 
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
-    'knn_ga: never trained, since its first search needs 4,500 submissions; its parameters are those it began with.'
+    'knn_ga: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
     """
     needed = {named(str(r["predictor"]).removesuffix(" *")): r["trains_from_jobs"] for r in rows
               if r.get("trains_from_jobs")}  # fmt: skip
     return " ".join(
-        f"{who}: never trained, since its first search needs {count:,} submissions; "
-        "its parameters are those it began with."
+        f"{who}: never trained, because its first search needs {count:,} submissions; it used its initial parameters."
         for who, count in needed.items()
     )
 

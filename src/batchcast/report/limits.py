@@ -53,16 +53,16 @@ TIME = Wording(
     (
         TableColumn("limits", "limits"),
         TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
-        TableColumn(KILLED, "killed of 1,000", "number", "of the jobs that ended within their own limit"),
+        TableColumn(KILLED, "killed of 1,000", "number", "of the jobs that ended within the user's own limit"),
         TableColumn(
             "killed_per_thousand",
-            "with those cut by their own",
+            "with jobs ended by their own limit",
             "number",
-            "outran the limit, or were cut by their own",
+            "ran longer than the limit, or were ended by their own limit",
             more=True,
         ),
         TableColumn(
-            "undecided_per_thousand", "undecided", "number", "cut by their own limit, shorter than this one", more=True
+            "undecided_per_thousand", "undecided", "number", "ended by their own limit, which was shorter", more=True
         ),
         TableColumn("over_request_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
         TableColumn("median_limit_s", "median limit", "seconds"),
@@ -86,14 +86,17 @@ MEMORY = Wording(
             "undecided_per_thousand",
             "undecided",
             "number",
-            "ran out under their own request, below this one",
+            "ran out of memory with their own request, which was smaller",
             more=True,
         ),
         TableColumn(
-            "asked_over_used", "asked / used", "number", "memory-time of first attempts over peak times run time"
+            "asked_over_used",
+            "requested / used",
+            "number",
+            "memory times run time of first attempts, over peak times run time",
         ),
-        TableColumn("spent_over_used", "with second attempts", "number", "the same, every attempt counted in full"),
-        TableColumn("saved_gib_h", "saved, GiB-h", "count", "against the users' own, where known, else the usual rule"),
+        TableColumn("spent_over_used", "with second attempts", "number", "the same, each attempt counted fully"),
+        TableColumn("saved_gib_h", "saved, GiB-h", "count", "from the users' requests if known, else the usual rule"),
         TableColumn("saved_nodes", "saved, nodes", "number", "of a node's memory, on average over the log", more=True),
         TableColumn("median_limit_mib", "median request", "memory"),
     ),

@@ -28,7 +28,7 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
         TableColumn("work", "processor-hours delayed (90 %)"),
         TableColumn("against", "more than the best (90 %)"),
     ]
-    table = Table("What the outage delays, the asked start first", columns, cells, _more(rows, shown))
+    table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
     some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])
     some = some if details else some[:MOST_GROUPS]
     whose = [
@@ -39,7 +39,7 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
         TableColumn("then_s", "with the outage", "seconds"),
     ]
     blocks: list[Block] = [_advice(requested, best, len(rows) == 1), table]
-    return blocks + ([Table("Whose jobs wait longer at the asked start", whose, some)] if some else []), (
+    return blocks + ([Table("Groups whose jobs wait longer with the requested start", whose, some)] if some else []), (
         [] if len(shown) == len(rows) or details else [Callout("--details shows every start.")]
     )
 
@@ -96,17 +96,17 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Bl
     ]  # fmt: skip
     columns = [
         TableColumn("start", "start"),
-        TableColumn("waiting", "waiting jobs held (80 %)"),
-        TableColumn("past", "running jobs not over"),
+        TableColumn("waiting", "waiting jobs delayed (80 %)"),
+        TableColumn("past", "jobs still running"),
         TableColumn("mean_delay_s", "mean delay", "seconds"),
         TableColumn("work", "processor-hours delayed (80 %)"),
-        TableColumn("lost", "and lost if ended", more=True),
+        TableColumn("lost", "and lost if running jobs are ended", more=True),
     ]
-    table = Table("What the outage holds, the asked start first", columns, cells, _more(rows, shown))
+    table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
     text = (
-        f"Starting at {_when(requested['start_s'])}, the outage holds "
+        f"Starting at {_when(requested['start_s'])}, the outage delays "
         f"{_range(requested, 'held_waiting')} waiting jobs; "
-        f"{requested['running_past']:.0f} running jobs will not be over, "
+        f"{requested['running_past']:.0f} running jobs will still run then, "
         f"{requested['running_past_by_limit']} at most. "
     )
     sure = requested["cost_hours_low"] > best["cost_hours_high"]
@@ -117,8 +117,8 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Bl
         text += f"{_hours(requested, 'cost_hours')}{'' if sure else '; the intervals overlap'})."
     blocks: list[Block] = [Callout(text, "note"), table]
     if held:
-        whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs held", "count"),
-                 TableColumn("running", "running past the start by limit", "count"),
+        whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs delayed", "count"),
+                 TableColumn("running", "still running if jobs use their limits", "count"),
                  TableColumn("procs", "processors", "count")]  # fmt: skip
         some = held if details else held[:MOST_GROUPS]
         note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""

@@ -116,7 +116,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
         TableColumn("slowdown", "bounded slowdown more", "difference"),
         *_RATIOS,
     ]
-    note = "The plan without the word less, or over, the plan with it: above 0, or above 1, if the word helps."
+    note = "Difference and ratio of the plan without the word to the plan with it: above 0 or 1 if the word helps."
     caption = "Ablation: pairs of plans that differ by one word"
     return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
 

@@ -34,7 +34,7 @@ def words(trace: Trace, **options: object) -> str:
 
 def test_a_log_without_users_but_with_accounts_is_told_what_helps() -> None:
     said = words(log(), predictor=["last_2", "recent_mean"])
-    assert "A better prediction uses account, which the log holds: recent_mean:fields=account" in said
+    assert "A better prediction uses account, which the log contains: recent_mean:fields=account" in said
     assert "Try --predictor recent_mean:fields=account" in said
 
 

@@ -127,7 +127,7 @@ def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str
 
 def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
-    seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has its number of processors"
+    seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has a number of processors"
     if not size > 0:
         advice = (
             "; give it with --procs-total N, or use the observed peak with --procs-total peak" if peak == peak else ""
@@ -179,7 +179,7 @@ def _memory(facts: Mapping[str, Any]) -> list[dict[str, str]]:
     if facts["zeros"]:
         rows["not measured"] = f"{facts['zeros']:,} jobs have a use of 0, which counts as unknown"
     if facts["out_of_memory"]:
-        rows["out of memory"] = f"{facts['out_of_memory']:,} jobs, which needed more than they got"
+        rows["out of memory"] = f"{facts['out_of_memory']:,} jobs, which needed more than they requested"
     return [{"what": what, "value": value} for what, value in rows.items()]
 
 

@@ -210,7 +210,7 @@ def _live(given: dict[str, Any]) -> None:
     from ..site_options import myself
 
     if given["variants"] or not (given["reserve"] or given["extend"]) or (given["reserve"] and given["extend"]):
-        raise click.UsageError("Missing argument 'LOG...': only --reserve or --extend can be asked without a log.")
+        raise click.UsageError("Missing argument 'LOG...': only --reserve and --extend work without a log.")
     if given["log"]:
         raise click.UsageError("--extend concerns jobs that run now; it accepts no LOG.")
     now, settings = time.time(), load({})

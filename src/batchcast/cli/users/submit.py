@@ -32,7 +32,7 @@ from .start import deadline_of
 @click.option(
     "--key", metavar="NAME", help="Name of this submission. The same key never submits a second job: for programs."
 )
-@click.option("--dry-run", is_flag=True, help="Print the offers and the command; submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the comparison and the command; submit nothing.")
 @click.option(
     "--forget", metavar="TOKEN", help="Close an earlier submission attempt after you checked that it created no job."
 )

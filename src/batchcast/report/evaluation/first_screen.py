@@ -338,7 +338,7 @@ def price(findings: Findings) -> str:
     worse = best.comparison.get("users_worse")
     if worse is not None and worse == worse and worse > 0:
         parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
-    return f"The price: {'; '.join(parts)}." if parts else ""
+    return f"The cost: {'; '.join(parts)}." if parts else ""
 
 
 def choice_words(findings: Findings) -> str:
@@ -347,6 +347,6 @@ def choice_words(findings: Findings) -> str:
     if gain is None or gain.candidates < 2:
         return ""
     return (
-        f"The schedule was picked among {gain.candidates}. Half of the weeks chose it and the other half judged it, "
-        f"which makes the stated gain {span(gain.optimism_s)} smaller."
+        f"This schedule is the best of {gain.candidates}. To correct for that choice, half of the weeks chose a "
+        f"schedule and the other half measured its gain; this makes the stated gain {span(gain.optimism_s)} smaller."
     )

@@ -80,7 +80,7 @@ def said(user: int | str) -> str:
 BINS = 160
 QUEUE_SLOT, BUSY_SLOT = 4, 0
 HOW_TO = (
-    "The lower strip is all that is held here: drag across it to choose what is shown above, drag the chosen part or "
+    "The lower strip shows the whole time span: drag across it to choose what is shown above, drag the chosen part or "
     "its ends to move them. By keys: arrows move it, + and − widen and narrow it, Escape (or a double click or tap) "
     "shows all."
 )
@@ -241,7 +241,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
         f"A Gantt excerpt: {_length(high - low)} from {local:%Y-%m-%d %H:%M}",
         traces,
         layout,
-        f"Which jobs hold which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
+        f"Which jobs use which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
         f"{', '.join(drawn)}; {shown:,} bars at most.",
         _caption(high - low, bool(_passing(first).any()), left_out, len(evaluation.outcomes) - MOST_SCHEDULES)
         + _above(top, total),
@@ -365,7 +365,7 @@ def _length(seconds: float) -> str:
 
 
 def _above(top: int, total: int) -> str:
-    more = f" The record has up to {top:,} processors in use at once, more than the {total:,} of the machine."
+    more = f" The recorded jobs use up to {top:,} processors at once, more than the machine's {total:,}."
     return more if top > total else ""
 
 
@@ -375,13 +375,13 @@ def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
         if passing
         else "has jobs waiting for the most processors"
     )
-    text = "A bar is a job on processors it could have had, since the model only counts them. "
+    text = "Each bar is a job. The model only counts processors; the figure places each job on any free processors. "
     if length in LENGTHS:
         part = "the week" if length == LENGTHS[0] else f"the longest part of a week with at most {MOST_BARS:,} bars,"
         text += f"The figure shows {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
-    text += f" Where the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
+    text += f" If the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
     if more > 0:
         text += f" {more} more schedules are not shown here; choose with --policy and --predictor."
     return text

@@ -77,10 +77,10 @@ def advised_columns(evaluation: Evaluation) -> str:
         else "A better prediction compares similar requests"
     )
     return (
-        f"{head}, which the log holds: {advice.predictor}, its columns chosen on {advice.past_jobs:,} jobs before "
-        f"{since:%Y-%m-%d}, is off by {span(advice.mae_s)} on the {advice.jobs:,} since, where {advice.against} is off "
-        f"by {span(advice.against_mae_s)} ({low} to {high} closer, 90 % interval over users' weeks). Try --predictor "
-        f"{advice.predictor}."
+        f"{head}, which the log contains: {advice.predictor} (columns chosen on {advice.past_jobs:,} jobs before "
+        f"{since:%Y-%m-%d}) has a mean error of {span(advice.mae_s)} on the {advice.jobs:,} jobs since then, and "
+        f"{advice.against} has {span(advice.against_mae_s)} ({low} to {high} smaller, 90 % interval over users' weeks)."
+        f" Try --predictor {advice.predictor}."
     )
 
 
