@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
+from .offers import LEVELS
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -36,6 +37,15 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
             if one.job_id in times:
                 ledger.note_outcome(one.token, *times[one.job_id])
     return problems
+
+
+def learned_lateness(ledger: Ledger, clusters: Sequence[Cluster], now: float) -> dict[str, Sequence[float]]:
+    """Read the outcomes of the user's submissions, then return `Ledger.lateness` for each name in `LEVELS`.
+
+    Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the others.
+    """
+    learn_outcomes(ledger, {one.name: one for one in clusters if one.store})
+    return {name: ledger.lateness(name, now) for name in LEVELS}
 
 
 def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:

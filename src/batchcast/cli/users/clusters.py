@@ -55,17 +55,14 @@ def ask_clusters(
 def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
     """Return the jobs that this user sent by `batchcast submit` in the last hour, and how late all such jobs have
     ended."""
-    from ...clusters.offers import LEVELS
-    from ...clusters.outcomes import learn_outcomes
+    from ...clusters.outcomes import learned_lateness
     from ...store.ledger import Ledger, ledger_path
 
     path = ledger_path(os.environ)
     if not path.exists():
         return {}
     with Ledger(path) as ledger:
-        # only outcomes that a store has are read here; `batchcast accuracy` later asks sacct for the others
-        learn_outcomes(ledger, {one.name: one for one in known.clusters if one.store})
-        lateness = {name: ledger.lateness(name, now) for name in LEVELS}
+        lateness = learned_lateness(ledger, known.clusters, now)
         return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}
 
 

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...clusters.configured import Configured, Input, inputs_of
-from ...clusters.offers import LEVELS, NO_ANSWER, Question, Said, ask_all, compared
+from ...clusters.offers import NO_ANSWER, Question, Said, ask_all, compared
+from ...clusters.outcomes import learned_lateness
 from ...clusters.submit import submit
 from ...errors import BatchcastError, Unreachable, UsageError
 from ...service.answers.answer import INPUTS
@@ -41,6 +42,8 @@ AGAIN_S = 60.0
 """Seconds until a job without an answer, or with a submission whose outcome is unknown, is tried again."""
 FRESH_S = 2.0
 """Seconds for which a cluster's answer is reused, unless a job was sent in the meantime."""
+LEARN_S = 60.0
+"""Seconds until the broker reads again which of the user's submissions have ended: a read opens every store."""
 UNLIKELY = 0.5
 """The broker warns about a deadline if the job meets it with a probability below this."""
 
@@ -89,6 +92,7 @@ class OfClusters:
     def __init__(self, known: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
         self.known, self.settings, self.viewer, self.ledger = known, settings, viewer, ledger
         self.names: Sequence[str] = [one.name for one in known.clusters]
+        self._lateness: tuple[float, Mapping[str, Sequence[float]]] = (-math.inf, {})
 
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
         """Return a job from its fields; see `Asking`."""
@@ -116,8 +120,9 @@ class OfClusters:
     def _question(self, job: Job, counted: Counted, now: float) -> Question:
         """Return the query for a job; it includes how much later than predicted the user's earlier jobs started."""
         due = job.deadline if math.isfinite(job.deadline) else None
-        lateness = {name: self.ledger.lateness(name, now) for name in LEVELS}
-        return Question(job.options, job.inputs, due, False, counted, lateness)
+        if now - self._lateness[0] >= LEARN_S:
+            self._lateness = now, learned_lateness(self.ledger, self.known.clusters, now)
+        return Question(job.options, job.inputs, due, False, counted, self._lateness[1])
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         """Submit the job; see `Asking`."""
