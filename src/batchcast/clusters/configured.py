@@ -118,6 +118,12 @@ class Configured(NamedTuple):
         """Return the home cluster, on which jobs run if batchcast does not choose a cluster."""
         return self.clusters[0]
 
+    def require(self) -> None:
+        """Raise UsageError, with an example, if no cluster is usable."""
+        if not self.clusters:
+            example = EXAMPLE.replace("\n", "; ")
+            raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+
 
 def configured(environment: Mapping[str, str] | None = None) -> Configured:
     """Read the clusters of the settings file.

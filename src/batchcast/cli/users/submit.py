@@ -60,7 +60,7 @@ def command(
     batchcast submit --done-by 18:00 job.sh
     batchcast submit --input 200G@archive --dry-run job.sh
     """
-    from ...clusters.configured import EXAMPLE, chosen, configured
+    from ...clusters.configured import chosen, configured
     from ...clusters.submit import forget as close_entry
     from ...clusters.submit import submit
     from ...errors import UsageError
@@ -76,9 +76,7 @@ def command(
     if script is None or script == "-":
         raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
     clusters = chosen(cluster, configured())
-    if not clusters.clusters:
-        example = EXAMPLE.replace("\n", "; ")
-        raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+    clusters.require()
     now = time.time()
     until = deadline_of(by, now)
     reply = ask_clusters(clusters, load(), script, {}, inputs, until, False, now, strict=True)

@@ -138,7 +138,7 @@ def _on_platform(platform: Path) -> Make:
 def _on_clusters(submits: bool) -> Make:
     """Return a function that makes a broker for the clusters of batchcast.toml."""
     from ...cli.site_options import myself
-    from ...clusters.configured import EXAMPLE, configured
+    from ...clusters.configured import configured
     from ...predict.registry import make
     from ...service.settings import load
     from ...store.ledger import Ledger, ledger_path
@@ -148,9 +148,7 @@ def _on_clusters(submits: bool) -> Make:
     known = configured()
     for problem in known.problems:
         say(problem)
-    if not known.clusters:
-        example = EXAMPLE.replace("\n", "; ")
-        raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+    known.require()
     clusters = OfClusters(known, load(), myself(), Ledger(ledger_path(os.environ)))
 
     def broker_of(heuristic: str, rule: Any, journal: Path) -> ClusterBroker:
