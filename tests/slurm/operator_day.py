@@ -412,6 +412,9 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
     """Return a row of the table: the number of 90 % times with an outcome and of 90 % times before `now` (`due`), the
     share of jobs that started by them, and errors in minutes.
 
+    `due_low` and `due_high` are the 90 % interval of the second share, over jobs: all answers for a job share its
+    start, and the tasks of an array start one after the other, so an array counts as one job.
+
     `beyond` counts 90 % times later than limits imply, `beyond_margin` those later by more than the product's margin;
     `furthest_min` is the largest excess in minutes (negative: all are earlier). `started_later` counts jobs that
     started later than limits imply, and `started_later_margin` those later by more than the margin: `Queue.latest`
@@ -419,7 +422,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
     """
     errors, worst = [], (0.0, "")
     held: list[bool] = []
-    due: list[bool] = []
+    due: dict[str, list[bool]] = defaultdict(list)
     beyond: list[float] = []
     too_far, later = 0, [0, 0]
     for one in told:
@@ -444,15 +447,28 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
             if start is not None or one.by_90 < now:
                 held.append(in_time)
             if one.by_90 < now:
-                due.append(in_time)
+                due[one.job_id.partition("_")[0]].append(in_time)
+    low, high = share_interval(list(due.values()))
     return {
         "answers": kind, "judged": len(held) or len(errors), "kept_90": statistics.mean(held) if held else None,
-        "due": len(due), "due_kept_90": statistics.mean(due) if due else None,
+        "due": sum(map(len, due.values())), "due_low": low, "due_high": high,
+        "due_kept_90": statistics.mean(held for group in due.values() for held in group) if due else None,
         "median_error_min": statistics.median(errors) / 60 if errors else None,
         "worst_error_min": worst[0] / 60, "worst_job": worst[1],
         "compared": len(beyond), "beyond": sum(by > 0 for by in beyond), "beyond_margin": too_far,
         "furthest_min": max(beyond, default=None), "started_later": later[0], "started_later_margin": later[1],
     }  # fmt: skip
+
+
+def share_interval(groups: Sequence[Sequence[bool]], seed: int = 1) -> tuple[float | None, float | None]:
+    """Return the 90 % interval of the share of true values, by 2,000 resamples of whole groups; None without groups."""
+    if not groups:
+        return None, None
+    draws = random.Random(seed)
+    shares = sorted(
+        statistics.fmean(held for group in draws.choices(groups, k=len(groups)) for held in group) for _ in range(2000)
+    )
+    return shares[100], shares[1899]
 
 
 def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any]:
@@ -515,7 +531,10 @@ def show(day: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in day["answers"]:
-        kept, due = ("-" if row[key] is None else f"{row[key]:.0%}" for key in ("kept_90", "due_kept_90"))
+        kept, due, low, high = (
+            "-" if row[key] is None else f"{row[key]:.0%}" for key in ("kept_90", "due_kept_90", "due_low", "due_high")
+        )
+        due = due if due == "-" else f"{due} ({low} to {high})"
         middle = "-" if row["median_error_min"] is None else f"{row['median_error_min']:.1f}"
         numbers = row["answers"], row["judged"], kept, row["due"], due
         cells = *numbers, middle, f"{row['worst_error_min']:.0f}"
