@@ -93,7 +93,7 @@ def _of_environment(name: str, default: float) -> float:
     digits = word[:-1] if unit > 1 else word
     if not (digits.isdecimal() and digits.isascii() and int(digits)):
         raise UsageError(
-            f"{variable}: not a ceiling: {word!r} (accepted: a whole number above 0, then K, M, G, T or none)"
+            f"{variable}: not a limit: {word!r} (accepted: a whole number above 0, then K, M, G, T or none)"
         )
     return float(int(digits) * unit)
 
@@ -146,7 +146,7 @@ def small_text(path: str | Path, most: int = SMALL) -> str:
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise InputError(f"{path}: more than {most >> 20} MiB, too large for a file that a person writes")
+        raise InputError(f"{path}: larger than {most >> 20} MiB, the maximum for a file written by hand")
     return data.decode("utf-8")
 
 
@@ -157,7 +157,7 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
     {'a': {'b': 1}}
     """
     if len(text) > SMALL:
-        raise InputError(f"{path}: more than {SMALL >> 20} MiB, too large for a file that a person writes")
+        raise InputError(f"{path}: larger than {SMALL >> 20} MiB, the maximum for a file written by hand")
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > _MOST_DOTS and _dots_outside_texts(line) > _MOST_DOTS:
             raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)

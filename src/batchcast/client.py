@@ -207,7 +207,7 @@ class Client:
             try:
                 lines = [f"#SBATCH --{name}={value}" for name, value in options.items()]
                 if any("\n" in line for line in lines):
-                    raise ValueError("an option has no line ends")
+                    raise ValueError("an option must not contain line breaks")
                 words = ["batchcast", "start", "--test", "-", "--where", "--json"]
                 words += [f"--input={one}" for one in inputs] + ([f"--done-by={done_by}"] if done_by else [])
                 text = "\n".join(["#!/bin/sh", *lines, ""])
@@ -239,14 +239,14 @@ class Client:
             return None
         try:
             if not user.isprintable():
-                raise ValueError("a user's name has no line ends")
+                raise ValueError("a user name must not contain line breaks")
             header = f"{self.user_header}: {user}\r\n" if self.user_header and user else ""
             given = {**parameters, "user": "" if header else user}
             given = {name: value for name, value in given.items() if value not in ("", None)}
             target = f"/v1/{question}?{urlencode(given, doseq=True)}"
             status, body = self.get(target, header, begun + self.patience_s)
             if status == 401:
-                raise ValueError("the token is missing, or the service does not know it")
+                raise ValueError("the token is missing or not valid")
             document = json.loads(body)
             return [dict(row) for row in document["results"]] if status == 200 else None
         except Exception as error:  # after any failure, the caller's request must stay unchanged

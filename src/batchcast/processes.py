@@ -117,7 +117,8 @@ def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
 
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_work, args=(tasks, here, there), daemon=True)
-    with warnings.catch_warnings():  # Python 3.12: a thread draws the progress bar; the child never touches its locks
+    # Python 3.12 warns because a thread draws the progress bar. The child does not use the thread's locks.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     there.close()
@@ -137,7 +138,7 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
         try:
             there.send(_answer(task))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            there.send(_Raised(RuntimeError(f"an answer cannot be sent from a separate process: {error}")))
+            there.send(_Raised(RuntimeError(f"a result cannot be sent from a separate process: {error}")))
         except BrokenPipeError:  # the parent was killed
             return
 
@@ -156,5 +157,5 @@ def _received(here: Connection) -> Any:
     try:
         return here.recv()
     except EOFError:
-        why = "a process ended before its answer (killed, or out of memory)"
+        why = "a process ended before it returned a result (killed, or out of memory)"
         return _Raised(BatchcastError(why, hint="fewer workers"))

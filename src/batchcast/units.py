@@ -265,7 +265,7 @@ def format_duration(seconds: float) -> str:
 def span(seconds: float | None, unknown: str = "unknown") -> str:
     """Format a duration for people to read, with at most two units.
 
-    `format_duration` is the form for texts that go back to Slurm, such as a `--time=` option.
+    Use `format_duration` for texts that Slurm reads, such as a `--time=` option.
 
     Parameters
     ----------

@@ -418,7 +418,7 @@ def test_a_script_is_simulated_on_a_described_machine_too(store: str, script: st
     assert "larger than its partition" in answer["simulated_why"]
     (tmp_path / "machine.toml").write_text(MACHINE.replace("cpus = 4", 'cpus = 4\ndown = "n2"'))
     (answer,) = json.loads(run(*words, "--json", store=store).stdout)["results"]
-    assert "no node, limit or reservation lets it start" in answer["simulated_why"]
+    assert "nodes, limits or reservations prevent its start" in answer["simulated_why"]
     assert "--test" in str(run("start", "--machine", "x.toml", store=store, code=2).exception)
 
 

@@ -152,7 +152,7 @@ def _part(function: Function, options: dict[str, Any]) -> Any:
         )
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise TypeError(f"only kernels call {function.__name__}; from Python: {function.__name__}.py_func")
+        raise TypeError(f"only kernels can call {function.__name__}; from Python, call {function.__name__}.py_func")
 
     compiled.get_call_template = for_types
     compiled._insert = lambda *_: None

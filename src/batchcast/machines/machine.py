@@ -278,7 +278,7 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
                 machine = _added(machine, one)
         elif key == "policy":
             if value not in POLICIES:
-                raise UsageError(f"policy={value}: not a policy of Slurm's (accepted: {', '.join(POLICIES)})")
+                raise UsageError(f"policy={value}: not a known policy (accepted: {', '.join(POLICIES)})")
             machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
         elif key not in JOB_KEYS:
             if key not in SETTINGS_READ:

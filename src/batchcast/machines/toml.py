@@ -39,7 +39,7 @@ def write_machine(machine: Machine, fold: Fold) -> str:
 
     A required value is always written, such as `nodes = ""` of an empty partition.
     """
-    lines = [f"name = {_value(machine.name)}", "", "[settings]  # slurm.conf's words"]
+    lines = [f"name = {_value(machine.name)}", "", "[settings]  # names and values as in slurm.conf"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
     if machine.licenses:
         lines += ["", "[licenses]"]
@@ -76,7 +76,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
     for key in TABLES:
         if not isinstance(table.get(key, []), list) or not all(isinstance(item, dict) for item in table.get(key, [])):
-            raise input_error(path, f"{key} is not a list of tables", accepted=f"[[{key}]] before each one")
+            raise input_error(path, f"{key} is not a list of tables", accepted=f"[[{key}]] before each table")
     items = {
         key: tuple(_item(kind, key, item, expand, path) for item in table.get(key, [])) for key, kind in TABLES.items()
     }
@@ -93,7 +93,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     for partition in machine.partitions:
         strange = [name for name in partition.nodes if name not in known]
         if strange:
-            raise input_error(path, f"partition {partition.name} has a node that is in no [[nodes]]", value=strange[0])
+            raise input_error(path, f"partition {partition.name} has a node that is not in [[nodes]]", value=strange[0])
     return machine
 
 
@@ -223,7 +223,7 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
 
 def _unless_asked(seconds: float) -> str:
     """Return a text with the default limit of a partition, if there is one."""
-    return f", {span(seconds)} unless asked" if seconds > 0 else ""
+    return f", {span(seconds)} by default" if seconds > 0 else ""
 
 
 def _limits(limits: Limits) -> str:

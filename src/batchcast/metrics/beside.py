@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the waits of jobs with those of similar jobs that were submitted on the same days with a smaller request.
+"""Compare the waits of jobs with the waits of similar jobs that were submitted on the same days with a smaller request.
 
 The comparison uses only recorded waits, no simulation and no model. It gives no result if too few days have jobs of
 both kinds, or if the days disagree. The result is an observation and not an experiment: users who request less may

@@ -449,7 +449,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     for row in weight:
         row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
     weight = np.ascontiguousarray(weight.T)
-    # Replacing the dictionary instead of changing it keeps readers in other threads safe.
+    # The dictionary is replaced and not changed, so that other threads can read it at the same time.
     _KEPT = dict([*_KEPT.items()][1 - _MOST_KEPT :]) | {key: (weight, rng.bit_generator.state)}
     return weight
 

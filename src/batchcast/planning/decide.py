@@ -147,7 +147,11 @@ def _before_outage(job: Plannable, terms: Terms) -> str:
 
 
 def _in_trial(job: Plannable, terms: Terms) -> str:
-    return "" if is_drawn(job.base, terms) else f"it is in the trial's other arm ({terms.percent:g} % are planned)"
+    return (
+        ""
+        if is_drawn(job.base, terms)
+        else f"it is in the trial's arm without planning ({terms.percent:g} % of jobs are planned)"
+    )
 
 
 def is_drawn(base: str, terms: Terms) -> bool:
@@ -267,11 +271,11 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
         return None if entry.state is State.FOREIGN else _note(job, entry, State.FOREIGN, terms, why)
     if mine is Owner.USERS:
         back = entry.state in (State.PLANNED, State.RESTORING) or (by_start and entry.state is State.INTENDED)
-        return _note(job, entry, State.RESTORED, terms, "its user's limit was found in Slurm") if back else None
+        return _note(job, entry, State.RESTORED, terms, "Slurm shows its user's limit") if back else None
     if why := _why_restore(job, entry, terms):
         return Action("restore", job, entry._replace(state=State.RESTORING, at=terms.now), why)
     if entry.state is not State.PLANNED:
-        return _note(job, entry, State.PLANNED, terms, "its planned limit was found in Slurm")
+        return _note(job, entry, State.PLANNED, terms, "Slurm shows its planned limit")
     return None
 
 
@@ -298,7 +302,7 @@ def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
     if job.submit_time != entry.submit_time:
         return "it was requeued"
     if entry.how is not terms.how:
-        return f"planning is by {terms.how} now"
+        return f"planning now uses {terms.how}"
     if entry.planned < least_limit(entry.user_limit, job.partitions, terms.over_time):
         return "OverTimeLimit no longer covers the planned limit"
     return why_ineligible(job._replace(limit=entry.user_limit, time_min=0.0), terms)

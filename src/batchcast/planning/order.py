@@ -87,15 +87,19 @@ class OrderRule:
         if self.within not in WITHIN:
             raise UsageError(f"within = {self.within!r} (accepted: {', '.join(WITHIN)})")
         if self.band < 2 * LEVELS:
-            raise UsageError(f"a band of {self.band} has no room for {LEVELS} levels (accepted: {2 * LEVELS} and more)")
+            raise UsageError(f"a band of {self.band} is too small for {LEVELS} levels (accepted: {2 * LEVELS} or more)")
         if self.age <= 0:
-            raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none: found from the queue)")
+            raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none to estimate it from the queue)")
         if not 0 <= self.size <= 1:
-            raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
+            raise UsageError(f"a size of {self.size:g} (accepted: from 0, shortest first, to 1, least work first)")
         if not 0 <= self.least_share <= 1:
-            raise UsageError(f"a least share of {self.least_share:g} of the limit (accepted: 0, no bound, to 1)")
+            raise UsageError(
+                f"a least share of {self.least_share:g} of the time limit (accepted: from 0, no bound, to 1)"
+            )
         if not 0 <= self.most_overrun <= 1:
-            raise UsageError(f"a most overrun of {self.most_overrun:g} of the work (accepted: 0 to 1, no bound)")
+            raise UsageError(
+                f"a largest overrun of {self.most_overrun:g} of the work (accepted: from 0 to 1, no bound)"
+            )
 
     def length(self, forecast: float, limit: float) -> float:
         """Return the run time (s) that orders a job: the prediction, at least `least_share` of the limit, at most the

@@ -50,7 +50,7 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
         missing = [name for name in ("predict", "observe") if not _has(method, name)]
         raise UsageError(f"{who} has no {' and no '.join(missing)} (accepted: {FORMS})")
     if kind != "runtime":
-        raise UsageError(f"{who}: {shape} shape forecasts run times (accepted for waits: predict and observe)")
+        raise UsageError(f"{who}: {shape} estimators predict only run times (accepted for waits: predict and observe)")
     if shape == "river's":
         _check_forms(method, who, "predict_one(x)", "learn_one(x, y)")
         return Checked(RiverRuntime(method), who)

@@ -36,7 +36,7 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
         The task's own request, in the unit of `peaks`. It is the request of the second attempt if it was enough for
         every ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
     risk
-        In (0, 1]. With 1 there is no bound, and only the expected memory-time decides.
+        In (0, 1]. With 1, the request is chosen only by its expected memory-time.
 
     Returns
     -------

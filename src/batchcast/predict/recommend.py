@@ -223,7 +223,7 @@ class LimitAdvice:
         return replace(answer, point=bound)
 
     def _forecast(self, job: JobRequest, at: SystemState) -> Prediction:
-        ask = getattr(self.inner, "steady", self.inner.predict)  # randomization must not decide over a single job
+        ask = getattr(self.inner, "steady", self.inner.predict)  # the limit of a single job must not be random
         answer: Prediction = ask(job, at)
         return answer
 

@@ -112,7 +112,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
         if isinstance(error, ImportError) and missing and not f"{module}.".startswith(f"{missing}."):
             raise raised_outside(error, f"{module}, imported,") from error
         raise UsageError(
-            f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
+            f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python can import)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
     except Exception as error:  # raised by the user's own module
@@ -120,7 +120,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
             what = f"{module}:{name} is neither a class nor a function nor a {kind}"
-            raise UsageError(f"{what} (accepted: a {kind}, or what makes one)")
+            raise UsageError(f"{what} (accepted: a {kind}, or a class or function that makes one)")
         return lambda: deepcopy(maker)
     return maker
 
@@ -291,10 +291,15 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
         for method in several:
             for name, one in _named(method, kind):
                 if name in found and found[name] is not one and found[name] != one:
-                    raise UsageError(f"predictor: two methods are called {name} (accepted: a mapping of names to them)")
+                    raise UsageError(
+                        f"predictor: two methods are called {name} (accepted: a mapping from names to methods)"
+                    )
                 found[name] = one
     if not found:
-        raise UsageError("predictor: no method", hint="predictor='last_2', or batchcast.Predictor for one's own")
+        raise UsageError(
+            "predictor: no method",
+            hint="name one, as in predictor='last_2', or pass an object that implements batchcast.Predictor",
+        )
     return found
 
 

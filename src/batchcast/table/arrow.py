@@ -245,7 +245,7 @@ def _check_names(names: Sequence[str], source: str) -> None:
     """Raises InputError if a column name occurs twice or `submit_time` is missing."""
     for column in names:
         if names.count(column) > 1:
-            raise input_error(source, "two columns have one name", value=column, hint="rename one of them")
+            raise input_error(source, "two columns have the same name", value=column, hint="rename one of them")
     if "submit_time" not in names:
         shown = ", ".join(names[:8])
         raise input_error(

@@ -305,7 +305,7 @@ class Trace(Result):
             self._check_name(name)
             return frozen(np.full(self._length, np.nan))
         if isinstance(values, Nominal):
-            raise UsageError(f"column {name} holds names, not numbers")
+            raise UsageError(f"column {name} contains names, not numbers")
         return values
 
     def nominal(self, name: str) -> Nominal:
@@ -331,7 +331,7 @@ class Trace(Result):
             self._check_name(name)
             return Nominal(frozen(np.full(self._length, -1, dtype=np.int32)), ())
         if not isinstance(values, Nominal):
-            raise UsageError(f"column {name} holds numbers, not names")
+            raise UsageError(f"column {name} contains numbers, not names")
         return values
 
     @property

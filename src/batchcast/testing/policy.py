@@ -81,10 +81,10 @@ def machine_is_never_overfull(policy: Any, nodes: Any = None) -> None:
         for instant in start.tolist():
             on = np.flatnonzero((start <= instant) & (instant < end))
             held = int(schedule.procs[on].sum())
-            assert held <= TOTAL, f"{name}: {held} of {TOTAL} processors are held at once"
+            assert held <= TOTAL, f"{name}: {held} of {TOTAL} processors are used at once"
             for number, size in enumerate(nodes or ()):
                 used = sum(schedule.nodes[k].get(number, 0) for k in on.tolist())
-                assert used <= size, f"{name}: {used} of the {size} processors of node {number} are held at once"
+                assert used <= size, f"{name}: {used} of the {size} processors of node {number} are used at once"
 
 
 def future_is_hidden(policy: Any, nodes: Any = None) -> None:
@@ -112,9 +112,9 @@ def same_answer_twice(policy: Any, nodes: Any = None) -> None:
     log = small_workload()
     first, second = (_schedule(policy, log, nodes, "a log") for _ in range(2))
     assert np.array_equal(first.start_time, second.start_time), (
-        "the same log twice, two schedules: a random policy needs a seed that is set when it is created"
+        "two runs on one log gave two schedules: a random policy needs a seed that is set when it is created"
     )
-    assert first.nodes == second.nodes, "the same log twice, two placements"
+    assert first.nodes == second.nodes, "two runs on one log gave two placements"
 
 
 def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:

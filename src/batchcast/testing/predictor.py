@@ -87,7 +87,7 @@ def predict_is_pure(make: Maker, log: Trace) -> None:
     some = np.arange(len(log)) % 3 == 0
     asked_some = [answer for _, answer in _answers(make(log), log, ask=some)]
     expected = [answer for answer, wanted in zip(asked_all, some) if wanted]
-    assert asked_some == expected, "predict changes the predictor: its answers depend on earlier calls of predict"
+    assert asked_some == expected, "predict changes the predictor: its predictions depend on earlier calls of predict"
 
 
 def future_is_hidden(make: Maker, log: Trace) -> None:
@@ -146,12 +146,12 @@ def survives_pickling(make: Maker, log: Trace) -> None:
     """A predictor that is pickled and loaded in the middle of a log makes the same predictions as one that is not."""
     kept = [answer for _, answer in _answers(make(log), log)]
     moved = [answer for _, answer in _answers(make(log), log, pickle_at=len(log) // 2)]
-    assert kept == moved, "a predictor that was pickled and loaded answers differently"
+    assert kept == moved, "a predictor that was pickled and loaded predicts differently"
 
 
 def same_seed_same_answer(make: Maker, log: Trace) -> None:
     """Two predictors that are created with the same parameters make the same predictions."""
-    assert _points(make, log) == _points(make, log), "two predictors with the same parameters answer differently"
+    assert _points(make, log) == _points(make, log), "two predictors with the same parameters predict differently"
 
 
 def answers_on_odd_logs(make: Maker, log: Trace) -> None:
@@ -226,7 +226,9 @@ def _answers(
         if ask is None or ask[event.job.row]:
             answers = [driver.submitted(event)["it"]]
             answers += [driver.predictors["it"].predict(event.job, driver.state) for _ in range(repeat - 1)]
-            assert all(a == answers[0] for a in answers), f"job {event.job.row}: asked twice, two answers"
+            assert all(a == answers[0] for a in answers), (
+                f"job {event.job.row}: two calls of predict gave two predictions"
+            )
             pairs.append((event.job, answers[0]))
         else:
             driver.submitted(event, ask=False)
@@ -298,7 +300,7 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
             until = log.submit_time <= instant
             changed = _wait_points(make, poison(log, instant), clock)
             np.testing.assert_array_equal(
-                points[until], changed[until], f"{clock}: an answer knew a wait before its end"
+                points[until], changed[until], f"{clock}: a prediction used a wait before the wait had ended"
             )
 
 
@@ -345,7 +347,7 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
             _event(predictor, state, Submit(state.now, job))
             _event(predictor, state, Start(state.now + 10.0, job, wait))
             answers.append(predictor.predict(job._replace(row=10**6 + 1, procs=1.0), state).point)
-        assert answers[0] == answers[1], f"{name} wait was learned from"
+        assert answers[0] == answers[1], f"the predictor learned from a wait that it must ignore: {name}"
     answers = []
     for outage in (2e5, 4e5):
         predictor, state = make(log), SystemState(total=64.0)
@@ -422,4 +424,4 @@ def _moved(predictor: Any) -> Any:
         return pickle.loads(pickle.dumps(predictor))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         accepted = "accepted: a class or a function at the top of a module, no lambda"
-        raise AssertionError(f"a predictor that cannot be pickled: {error} ({accepted})") from None
+        raise AssertionError(f"the predictor cannot be pickled: {error} ({accepted})") from None

@@ -92,7 +92,7 @@ def test_a_part_of_a_member_outlives_the_call() -> None:
 
 def test_an_inner_kernel_called_from_python_says_what_to_call() -> None:
     both(some(), 3)
-    with pytest.raises(TypeError, match="only kernels call add_up"):
+    with pytest.raises(TypeError, match="only kernels can call add_up"):
         add_up(some(), 1)
 
 

@@ -176,7 +176,7 @@ def test_nobody_is_left_behind(data: st.DataObject) -> None:
     ("given_words", "said"),
     [
         ({"within": "all"}, "accepted: queue, account, user"),
-        ({"band": 10}, "accepted: 128 and more"),
+        ({"band": 10}, "accepted: 128 or more"),
         ({"age": -1.0}, "above 0"),
         ({"size": 2.0}, "0, shortest first, to 1"),
     ],

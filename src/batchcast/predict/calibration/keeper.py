@@ -220,7 +220,9 @@ class OnlineCalibration:
         return np.asarray(np.where(lot < share * np.clip(self.levels + self._paid(), 0.0, 1.0), 1.0, 0.0))
 
     def blind(self, owner: Hashable) -> int:
-        """Return how many predictions of an owner have no known outcome and were made after the one resolved last."""
+        """Return how many of an owner's predictions are unresolved and were made after the latest resolved
+        prediction.
+        """
         open_ = self.open.get(owner)
         return 0 if open_ is None else min(open_.unresolved, open_.issued - open_.known)
 

@@ -94,8 +94,9 @@ def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
 class Pool:
     """Averages components with weights exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
 
-    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with enough
-    outcomes take part; before that, the first component with a curve is used. `components` is their number.
+    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at least
+    LEAST outcomes have a weight; if there is no such component, the first component with a curve is used. `components`
+    is the number of components.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]
@@ -137,9 +138,9 @@ class Pool:
 
 
 class LevelsBySpan:
-    """Levels of wait bounds, learned separately for each range of SPANS_S that a time falls into: the predicted wait,
-    or the wait so far. An owner's k-th prediction since the owner's latest known outcome moves the levels by 1 / k of a
-    step, and the effect decays over MEMORY outcomes. Later levels repay missed coverage in full, by REPAID.
+    """Levels of wait bounds, learned separately for each range of times (SPANS_S): of predicted waits, or of waits so
+    far. An owner's k-th prediction since the owner's latest known outcome moves the levels by 1 / k of a step, and the
+    effect decays over MEMORY outcomes. Later levels repay missed coverage in full, by REPAID.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ class LevelsBySpan:
             keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
-        """Record the outcome of a prediction, `wait` seconds later."""
+        """Record that the job of prediction `number` started `wait` seconds after the prediction."""
         for span, keeper in enumerate(self.keepers):
             if number in keeper.issued:
                 self.known[span] += keeper.issued[number].weight
@@ -200,7 +201,7 @@ class LevelsBySpan:
             keeper.forget(number)
 
     def passes(self, now: float) -> None:
-        """Count bounds that were due before `now` as missed."""
+        """Count each bound as missed whose time has passed before `now` while the job still waits."""
         for keeper in (*self.keepers, self.together):
             keeper.waited(now)
 
@@ -239,7 +240,7 @@ class LevelsInBursts:
         self.keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
-        """Record the outcome of a prediction, `wait` seconds later."""
+        """Record that the job of prediction `number` started `wait` seconds after the prediction."""
         if number in self.keeper.issued:
             self.keeper.known(number, wait - jitter(number))
             self.known += 1.0 / EACH
@@ -250,7 +251,7 @@ class LevelsInBursts:
         self.keeper.forget(number)
 
     def passes(self, now: float) -> None:
-        """Count bounds that were due before `now` as missed."""
+        """Count each bound as missed whose time has passed before `now` while the job still waits."""
         self.keeper.waited(now)
 
 
@@ -323,7 +324,7 @@ class CalibratedWaits:
             self._renew(now)
 
     def passes(self, now: float) -> None:
-        """Count bounds that were due before `now` as missed."""
+        """Count each bound as missed whose time has passed before `now` while the job still waits."""
         self.levels.passes(now)
         self.deep.passes(now)
 

@@ -96,7 +96,8 @@ SAID_NOTHING: Nodes = (math.nan,) * DRAWS
 
 
 def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
-    """Return curves (3, 33) of simulated log(1 + wait): one for each of SPREADS, and one shifted by `lag`.
+    """Return wait distributions (3, 33) around simulated log(1 + wait): one for each of SPREADS, and one shifted by
+    `lag`.
 
     NaN if the job never starts in one of the futures.
 

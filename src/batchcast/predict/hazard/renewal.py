@@ -190,7 +190,7 @@ class Renewal:
         return Expected(curves, way, known, others)
 
     def fitted(self, model: Hazard | None) -> None:
-        """Use a newly fitted model from now on; None (too little data) changes nothing."""
+        """Use a newly fitted model from now on; None (too little data) has no effect."""
         if model is not None:
             self.models = (*self.models, model)[-MODELS:]
 

@@ -39,9 +39,9 @@ class Bursts:
     -----
     A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
     blind predictions all count, then every second one, from the `4 each`-th on every fourth one, and so on. Of an array
-    of 1,000 jobs, 131 count. They are spread over the whole array, so they also show how long the last tasks wait.
-    Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1) each, and
-    memory for unresolved predictions.
+    of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how long its last
+    tasks wait. Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1)
+    each, and memory for unresolved predictions.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
@@ -90,8 +90,8 @@ class Bursts:
 class Submissions:
     """A ring of the last `window` submissions: features (4 bytes each), submit time, outcome (`fate`) and wait.
 
-    Also stores snapshots of waiting jobs. Then `born` is the submission before the snapshot, and waits count from the
-    snapshot.
+    Also stores snapshots of waiting jobs. For snapshots, `born` is the last submission before the snapshot, and waits
+    are measured from the snapshot.
 
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)

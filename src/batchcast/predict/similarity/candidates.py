@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the finished jobs that a job is compared with (its candidates), and collects their compared values.
 
-Most candidates are the user's latest jobs, which are read from one contiguous window. The others are found by following
-linked lists through the ring of finished jobs.
+Most candidates are the user's latest jobs, which are read from one contiguous window. All other candidates are found by
+following linked lists through the ring of finished jobs.
 """
 
 from __future__ import annotations

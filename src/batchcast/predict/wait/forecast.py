@@ -38,7 +38,7 @@ from .forecast_components import (
     sender_of,
 )
 
-NO_VOTE = -2  # number of every submission that does not count as evidence; it is not stored
+NO_VOTE = -2  # number of submissions that do not count as evidence and are not stored
 
 
 def renewed(method: Forecast, at: SystemState) -> Renewed:
@@ -381,7 +381,7 @@ class Forecast:
     ) -> None:
         """Store a submission with its features and its prediction."""
         (key, sender), (features, on_nodes) = who, seen
-        is_deep = self.bursts.is_deep(sender)  # before `counts` changes it, as at the prediction
+        is_deep = self.bursts.is_deep(sender)  # read before `counts` changes the burst
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)

@@ -51,7 +51,7 @@ Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
-    """A whole log as input of the method.
+    """A whole log as input of `forecast`.
 
     `rows` are features (n, f), `keys` the jobs' classes, and an event is (time, kind, row, wait to learn or NaN). The
     key of a snapshot is the row of the last submission before it.
@@ -147,9 +147,7 @@ def class_of(job: np.void) -> Class:
 
 
 def sender_of(job: np.void) -> Sender:
-    """Return the sender whose burst a job belongs to: its user; if unknown, all jobs of its class count as one
-    sender.
-    """
+    """Return the sender of a job: its user; if the user is unknown, all jobs of its class count as one sender."""
     return (int(job["user"]),) if job["user"] > 0 else class_of(job)
 
 
@@ -198,7 +196,7 @@ class Burst(NamedTuple):
 
 
 def _request_of(job: JobRequest) -> tuple[object, ...]:
-    """Return the whole request except its name and submit time, with NaN as None."""
+    """Return a request except row, id and submit time, and whether it is an array task; NaN becomes None."""
     asks = (*job[3:], "_" in str(job.job_id))
     return tuple(None if value != value else value for value in asks)
 

@@ -153,7 +153,7 @@ class ForwardPlans:
         self.noted[entry] = (job.row, *self.lengths(job, at))
 
     def _noted_by(self, columns: Columns, at: SystemState) -> np.ndarray:
-        """Return the recorded `lengths` of all jobs; for jobs without a record, those that `lengths` returns now."""
+        """Return the recorded `lengths` of all jobs; for jobs without a record, what `lengths` returns now."""
         noted = enlarged(self.noted, max(len(self.noted), int(columns.record["entries"][0])))
         for jobs in (at.queued.values(), (entry.job for entry in at.running.values())):
             for job in jobs:

@@ -53,7 +53,7 @@ def start_on(
         return mine
     starts, lost = _simulated(machine, asked, at, length, mine)
     start = starts.get((mine.key, mine.task))
-    return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
+    return "nodes, limits or reservations prevent its start" if start is None else (max(start, at.now), lost)
 
 
 def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -> dict[int, float]:
