@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns a machine from a log: size, caps, outages and holds, each with its evidence."""
+"""Learns a machine from a log: size, caps, outages, held jobs and queue order, each with its evidence."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, par
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 SHARE = 0.6
-"""Share of the jobs to learn from; the others judge."""
+"""Share of the jobs from which the machine is learned; the other jobs test the machine."""
 GROUPS = {"user": "user_id", "account": "account"}
 UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
 LEAST_WHOLE = 20  # number of jobs
 UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
 """Columns of a CSV from which a machine could be learned if a map declared them."""
-WHOLE_SHARE = 0.95  # share of the jobs that request part of a node and get whole nodes
+WHOLE_SHARE = 0.95  # minimum share of the jobs that request part of a node but get whole nodes
 SHARED = 0.9
-"""Partitions share nodes if together they never used this share of the sum of their peaks."""
+"""Partitions share nodes if their total use never reached this share of the sum of their peaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One learned fact: its place in the machine's file, the fact, and its evidence."""
+    """One learned fact: its table and name in the machine's file, the fact, and its evidence."""
 
     table: str
     name: str
@@ -50,19 +50,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The machine, its evidence line by line, and which jobs (n,) were held for reasons not in the log."""
+    """A learned machine, its evidence line by line, and a mask (n,) of jobs held for reasons not in the log."""
 
     machine: Machine
     lines: tuple[Line, ...]
     held: np.ndarray
 
     def sentences(self) -> list[str]:
-        """Return the evidence, with all outages in one line: the machine's file has each."""
+        """Return the evidence, with all outages in one line, because the machine's file lists each outage."""
         lines = [str(line) for line in self.lines if not line.name.startswith("outage-")]
         return [*lines, *self._outages()]
 
     def in_short(self) -> str:
-        """Return one sentence on what was learned, without the jobs that show it."""
+        """Return a short text about what was learned, without the evidence."""
         lines = [line.says for line in self.lines if not line.name.startswith("outage-")]
         return f"The machine was learned from the log's first part. {'; '.join([*lines, *self._outages()])}."
 
@@ -74,14 +74,15 @@ class Learned:
 def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """Learn the machine on which a log was recorded.
 
-    Size and nodes as in `machine_of_log`; partitions that share nodes; whole nodes if jobs that request part of a node
-    get all of it; caps for all users or accounts of a partition (`caps`); outages (four hours and more without a start
-    although several jobs waited and had room); jobs held for reasons not in the log, which keep their recorded release.
-    Nothing depends on a log's name.
+    The function learns size and nodes as in `machine_of_log`; which partitions share nodes; whether jobs that request
+    part of a node get the whole node; caps on all users or accounts of a partition (`caps`); outages (four hours or
+    more without a start although several jobs waited and had room); and jobs held for reasons not in the log, which
+    keep their recorded release. The result does not depend on the name of the log.
 
-    The queue order is the one that pairs of comparable jobs support (`order`). Simulated waits decide how much of the
-    machine is usable on a usual day, how often the queue is scheduled (`fit`), and whether that order is used: the
-    whole machine, Slurm's usual interval and arrival order, unless another is closer to the log by a twentieth.
+    Pairs of comparable jobs support a queue order (`order`). Simulated waits then decide which share of the nodes is
+    usable on a usual day, how often the queue is scheduled (`fit`), and whether the queue order is used. The defaults
+    are the whole machine, Slurm's usual interval and arrival order; an alternative replaces a default if its simulated
+    waits are closer to the log by a twentieth.
 
     InputError if no job has processors or a wait. O(n log n), plus a simulation of the latest 30,000 jobs per size and
     order.
@@ -98,7 +99,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
 
 
 def implied(trace: Trace, procs: str = "req") -> Learned:
-    """Return what the log itself shows of the machine, without what simulations decide (size, interval, order)."""
+    """Return what the log itself shows about the machine: all but the usable size, the interval and the order."""
     whole, held = _whole_nodes(trace), find_held(trace)
     procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
@@ -147,7 +148,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
 
 
 def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
-    """Return hours in which long jobs do not run on a partition, as reservations that short jobs may use."""
+    """Return the weekly hours without long jobs on a partition, as reservations that short jobs may use."""
     if not len(rows):
         return []
     queue = _eligible(trace, queue, rows)
@@ -199,7 +200,7 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
-    """Return the order in the partitions with most pairs, and the column of its classes."""
+    """Return the queue order of the partitions with the most pairs, and the column of its classes."""
     names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
     codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
     place = np.array([codes[name] for name in names])
@@ -209,7 +210,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
         by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
         classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
         codes_of = classes.codes[rows].astype(np.int64)
-        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap belongs to the partition
+        if len(machine.qos) and by != "partition_id":  # a job has one QOS, and the QOS of its partition has the cap
             codes_of = np.full(len(rows), -1)
         if len(rows):
             queue = _eligible(trace, queue, rows)
@@ -218,7 +219,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
 
 
 def _factor_line(factor: Factor, by: str) -> Line:
-    """Return the line of a weight, with the pairs for it and against it."""
+    """Return the evidence line of a priority factor, with the numbers of pairs for and against it."""
     worth = span(factor.worth)
     support = f"{factor.pairs:,} pairs, won by {factor.users} users, start so for it, {factor.against:,} against it"
     if factor.name == SIZE:
@@ -236,22 +237,22 @@ def _people(trace: Trace) -> list[tuple[str, str]]:
 
 
 def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learned, Trace, np.ndarray]:
-    """Learn from the first `share` of the jobs; return the machine, the log with releases, and the other jobs (n,).
+    """Learn from the first `share` of the jobs; return the machine, the log with releases, and a mask of other jobs.
 
-    Held jobs of the whole log keep their recorded release, which comes from their own part of the log.
+    The releases of held jobs come from the whole log, so the later part uses its own releases.
     """
     first = int(len(trace) * share)
     if not 0 < first < len(trace):
         raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
     learned = learn_machine(trace.take(np.arange(first)), procs)
-    if learned.machine.associations:  # later users are known when they submit, and begin without past use
+    if learned.machine.associations:  # users of later jobs begin without past use
         learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
     released = with_releases(trace, find_held(trace))
     return _with_ends(learned, released, procs), released, np.arange(len(trace)) >= first
 
 
 def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
-    """Add the week in which closed hours ended, from the whole log: context, not learned."""
+    """Add the week in which closed hours ended, as read from the whole log (given to the test, not learned)."""
     machine, lines = learned.machine, list(learned.lines)
     kept = [r for r in machine.reservations if r.every]
     if not kept:
@@ -270,7 +271,7 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
 
 
 def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
-    """Return the queue of a partition and its rows."""
+    """Return the jobs of a partition as a queue, and their rows in the log."""
     names = trace.nominal("partition_id").decode()
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
@@ -281,7 +282,7 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
-    """Return the queue without the time for which held jobs were not eligible."""
+    """Return the queue with submission times moved to the times at which jobs became eligible."""
     submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
     return replace(queue, submit=np.minimum(submit, queue.start))
 
@@ -305,7 +306,7 @@ def commented(text: str, lines: Sequence[Line | Cause]) -> str:
 
 
 def _whole_nodes(trace: Trace) -> list[Line]:
-    """Return the evidence that a job gets whole nodes for any number of processors; empty without evidence."""
+    """Return the evidence that jobs get whole nodes for any number of processors; an empty list without evidence."""
     yes, no = count_whole(trace)
     if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
@@ -315,7 +316,7 @@ def _whole_nodes(trace: Trace) -> list[Line]:
 
 
 def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:
-    """Let partitions share nodes if together they never used the sum of their peaks."""
+    """Let partitions share nodes if their total use never came near the sum of their peaks."""
     if len(machine.partitions) < 2 or len({group.cpus for group in machine.nodes}) > 1:
         return machine, []
     peak, apart = peak_procs(trace, procs), float(machine.cpus)
@@ -332,7 +333,7 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
 
 
 def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
-    """Return the jobs of `rows` that ran with known size and wait, and their rows."""
+    """Return the jobs of `rows` that ran and have a known size and wait, and their rows."""
     submit, wait, run = (column[rows] for column in outcome(trace))
     size = trace.procs(procs)[rows]
     ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
@@ -346,14 +347,14 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
 
 
 def _unread(trace: Trace) -> list[Line]:
-    """Return columns that were not understood, and what could be learned from them."""
+    """Return lines about columns that were not read, with the field that they could be mapped to."""
     names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
     remedy = "a map (--map FILE.toml) can say that it is"
     return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]
 
 
 def _gpu_lines(machine: Machine) -> list[Line]:
-    """Return the lines on the GPUs of a learned machine."""
+    """Return the evidence lines about the GPUs of a learned machine."""
     return [
         Line(
             "nodes",
