@@ -60,7 +60,7 @@ class Outage:
         return replace(machine, reservations=(*machine.reservations, added))
 
     def starts(self, earliest: float = -math.inf) -> list[float]:
-        """Return the requested start and later starts within a week, by `step`; starts before `earliest` are omitted."""
+        """Return the requested start and later starts within a week, by `step`, without starts before `earliest`."""
         count = math.ceil(WEEK_S / self.step)
         later = (self.start + k * self.step for k in range(count))
         return [start for start in later if start >= earliest]

@@ -69,7 +69,7 @@ class Profile:
         self.times, self.free = [now], [free]
 
     def hold(self, start: float, length: float, procs: int) -> None:
-        """Remove `procs` free processors for `length` seconds from `start` (now or later); a negative number adds them."""
+        """Remove `procs` free processors for `length` seconds from `start` (now or later); add them if negative."""
         for place in range(self._step(start), self._step(start + length)):
             self.free[place] -= procs
 

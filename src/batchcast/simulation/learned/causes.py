@@ -152,7 +152,7 @@ class _State:
 
 
 def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return when each job was first overtaken between its simulated and recorded start; the recorded start if never."""
+    """Return when each job was first overtaken between its simulated and recorded start; else the recorded start."""
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     first: np.ndarray = queue.start[rows].copy()

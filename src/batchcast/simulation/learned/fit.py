@@ -96,7 +96,9 @@ def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
 
 
 def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return for the middle of each hour: hour of the week; whether long jobs wait; whether they run; if there is room."""
+    """Return for the middle of each hour: hour of the week, and whether long jobs wait, long jobs run, there is
+    room.
+    """
     first = math.floor(queue.submit.min() / WEEK_S) * WEEK_S
     when = np.arange(first, queue.start.max(), HOUR_S) + HOUR_S / 2
     one = np.ones(int(long.sum()))
