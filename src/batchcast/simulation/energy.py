@@ -87,12 +87,12 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
     """
     drawn = _power(power)
     if not isinstance(schedule, Schedule):
-        raise UsageError(f"energy: {type(schedule).__name__} is no schedule (accepted: what simulate answers)")
+        raise UsageError(f"energy: {type(schedule).__name__} is not a schedule (accepted: the result of simulate)")
     placed = schedule.nodes or tuple({0: int(procs)} for procs in schedule.procs.tolist())
     sizes = [schedule.total] if not schedule.nodes else [node.procs for node in nodes_of(nodes)] if nodes else []
     if not schedule.nodes and drawn.off_after < math.inf:
         raise UsageError("energy: a pool has no nodes that could be off (accepted: off_after=inf)",
-                         hint="simulate with a scheduler of one's own and nodes=[...]")  # fmt: skip
+                         hint="simulate with your own scheduler and nodes=[...]")  # fmt: skip
     placements = (each for where in schedule.nodes for each in where.items())
     if sum(sizes) != schedule.total or any(k >= len(sizes) or procs > sizes[k] for k, procs in placements):
         raise UsageError(f"energy: nodes={nodes!r} (accepted: the nodes that the schedule was made on)")
@@ -159,8 +159,8 @@ def _power(given: Any) -> Power:
     name = getattr(power, "__name__", type(power).__name__)
     off_after = getattr(power, "off_after", None)
     if not (callable(getattr(power, "watts", None)) and isinstance(off_after, Real)):
-        forms = "a number off_after and a method watts(state, used, procs), as Watts has them"
-        raise UsageError(f"energy: {name} is no Power (accepted: {forms})")
+        forms = "a number off_after and a method watts(state, used, procs), as in Watts"
+        raise UsageError(f"energy: {name} is not a Power (accepted: {forms})")
     check_takes(power, f"energy: {name}", "watts(state, used, procs)")
     if not float(off_after) >= 0:
         raise UsageError(f"energy: {name}.off_after is {off_after!r} (accepted: seconds from 0, or infinity: never)")

@@ -429,7 +429,7 @@ def _as_schedule(
         *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
     ]
     if often := int(schedule.preempted.sum()):
-        notes.append(f"preempted: {often} runs broken off, {schedule.lost / 3600:,.0f} core-hours of them lost")
+        notes.append(f"{often} runs were preempted, which lost {schedule.lost / 3600:,.0f} core-hours")
     return Schedule(
         take(rows), trace.job_id[take(rows)], take(schedule.submit), take(schedule.start),
         take(schedule.start + schedule.run),

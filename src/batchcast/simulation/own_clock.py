@@ -118,7 +118,7 @@ class OwnRun:
             name = getattr(allocator, "__name__", type(allocator).__name__)
             who = f"{self.policy.name}: the allocator {name}"
             if not callable(getattr(allocator, "place", None)):
-                raise UsageError(f"{who} has no place (accepted: an object with place(job, nodes), or its class)")
+                raise UsageError(f"{who} has no method place (accepted: an object with place(job, nodes), or a class)")
             check_takes(allocator, who, "place(job, nodes)")
             self.machine.allocator = allocator
         self.at = SystemState(float(self.machine.total), self.requests, lambda: entries_of(self.requests))
@@ -154,8 +154,8 @@ class OwnRun:
             left, job = len(self.queue), next(iter(self.queue.values()))
             raise BatchcastError(
                 f"{self.policy.name}: {left:,} jobs never start, the first is {job.job_id} ({job.procs} processors of"
-                f" {self.machine.total}), and nothing more happens (accepted: a policy that starts every job)",
-                hint="machine.wake_at(time) asks for a call to come; batchcast.testing.check_policy finds more",
+                f" {self.machine.total}), and there is no further event (accepted: a policy that starts every job)",
+                hint="machine.wake_at(time) requests a later call; batchcast.testing.check_policy finds other errors",
             )
         return self
 
@@ -241,7 +241,7 @@ class OwnRun:
         if chosen is None:
             return
         if not isinstance(chosen, Iterable):
-            one = " alone: yield it, or answer a list," if isinstance(chosen, Job) else ""
+            one = " alone: yield it, or return a list," if isinstance(chosen, Job) else ""
             forms = "jobs, or pairs of a job and its processors by node"
             raise self._wrong(now, f"start answered {chosen!r}{one}", forms)
         for choice in chosen:

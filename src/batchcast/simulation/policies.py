@@ -46,7 +46,7 @@ def as_policy(given: Any) -> Policy | OwnPolicy:
         return given
     if isinstance(given, (Mapping, Sequence, Set)) and not isinstance(given, str):
         raise UsageError(f"policy: a {type(given).__name__} of {len(given)} (accepted: one policy)",
-                         hint="batchcast.evaluate takes several, and sets them side by side")  # fmt: skip
+                         hint="batchcast.evaluate compares several policies")  # fmt: skip
     return policy_of(given) if isinstance(given, str) else OwnPolicy.of(given)
 
 
@@ -103,7 +103,7 @@ def policy_of(text: str) -> Policy | OwnPolicy:
         maker = load("policy", name_and_settings(text.strip())[0])
         if isfunction(maker) and tuple(signature(maker).parameters) == ARGUMENTS:
             raise UsageError(f"{text.strip()} is a queue order, not a policy",
-                             hint=f"an order is a word of a policy: easy:order={text.strip()}")  # fmt: skip
+                             hint=f"an order is a setting of a policy: easy:order={text.strip()}")  # fmt: skip
         return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
     if name not in NAMED:
         near = " or ".join(get_close_matches(name, NAMED, n=2, cutoff=0.6))
@@ -120,7 +120,7 @@ def changed(policy: AnyPolicy, words: Mapping[str, str]) -> AnyPolicy:
     """
     if isinstance(policy, OwnPolicy):
         if refused := [word for word in words if word != "kill"]:
-            raise UsageError(f"{policy.name} has no word {refused[0]!r}: it is a scheduler of its own",
+            raise UsageError(f"{policy.name} has no setting {refused[0]!r}: it is your own scheduler",
                              hint=f"parameters of its class: {policy.name}:key=value")  # fmt: skip
         return replace(policy, kill=_is_yes("kill", words["kill"])) if words else policy
     unknown = [word for word in words if word not in WORDS]

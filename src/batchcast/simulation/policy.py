@@ -90,7 +90,7 @@ def _imported(module: str, function: str, option: str) -> Callable[..., float]:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"--{option}: {module}:{function}: {error} (accepted: {FORMS})") from None
     if not callable(key):
-        raise UsageError(f"--{option}: {module}:{function} is no function")
+        raise UsageError(f"--{option}: {module}:{function} is not a function")
     return key
 
 

@@ -128,7 +128,7 @@ def simulate(
     if isinstance(policy, OwnPolicy):
         return _by_own_policy(trace, work, policy, planner, Machine(work.total, machine), clock, tick)
     if machine:
-        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: with a scheduler of one's own)",
+        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
     like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
@@ -369,8 +369,8 @@ def _oversized(together: float, machine: float) -> list[str]:
         return []
     return [
         f"the partitions have {together:,.0f} processors together, the machine {machine:,.0f}: they overlap or "
-        f"followed one another, and this simulation has {together / machine - 1:.0%} too many "
-        "(--partitions together has not)"
+        f"replaced each other, so this simulation has {together / machine - 1:.0%} too many "
+        "(--partitions together avoids this)"
     ]
 
 

@@ -138,10 +138,10 @@ def _requests(
     over = known & (run > request)
     if kill:
         run = np.where(over, request, run)
-        notes += [f"{counted(int(over.sum()))} killed at their request"] if over.any() else []
+        notes += [f"{counted(int(over.sum()))} killed at their requested time"] if over.any() else []
     else:
         request = np.maximum(request, run)
-        notes += [f"{counted(int(over.sum()))} outlived the request and kept running"] if over.any() else []
+        notes += [f"{counted(int(over.sum()))} exceeded the requested time and kept running"] if over.any() else []
     return run, request, notes
 
 

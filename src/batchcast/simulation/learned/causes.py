@@ -15,19 +15,19 @@ from ..schedule import Schedule
 from .caps import Queue
 
 SHORTER: Mapping[str, str] = {
-    "explained": "simulated as well",
-    "room": "all waiting jobs had room",
-    "order": "passed by a later job, no smaller and no shorter",
-    "capacity": "the first waiting job had room: the real machine had less room than the learned machine",
-    "behind": "it had room, and the first waiting job had none",
-    "full": "as many jobs ran as the learned machine can run: unexplained",
+    "explained": "the simulation has this waiting time too",
+    "room": "there was room for all waiting jobs",
+    "order": "overtaken by a later job that is no smaller and no shorter",
+    "capacity": "the learned machine had room for the first waiting job, so the real machine had less room",
+    "behind": "there was room for the job, but not for the first waiting job",
+    "full": "the learned machine had no room: unexplained",
     "left out": "not simulated: the learned machine cannot run it",
-    "hold": "on hold, equally long in both",
+    "hold": "the job was held, equally long in the log and in the simulation",
 }
 """Causes of recorded waiting time; their times sum to the whole recorded waiting time."""
 LONGER: Mapping[str, str] = {
     "more": "simulated too long: more jobs ran than the learned machine can run",
-    "turn": "simulated too long: it started before an earlier job, no larger and no longer",
+    "turn": "simulated too long: the job started before an earlier job that is no larger and no longer",
     "later": "simulated too long: unexplained",
 }
 """Causes of waiting time that only the simulation has."""
@@ -49,7 +49,7 @@ class Cause:
 
     def __str__(self) -> str:
         much = f"{self.share:.1%} of the recorded waiting time ({self.wait_hours:,.0f} h)"
-        return f"{much} on the jobs that were not used for learning: {self.says}"
+        return f"{much} of the jobs that were not used for learning: {self.says}"
 
 
 def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndarray, procs: str = "req") -> list[Cause]:

@@ -181,7 +181,7 @@ def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str
     apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
     first = next(iter(tried))
     best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
-    return best, "simulated waits are this far from the record: " + ", ".join(
+    return best, "distances of simulated waits from recorded waits: " + ", ".join(
         f"{name} {value:.2f}" for name, value in apart.items()
     )
 

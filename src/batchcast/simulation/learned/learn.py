@@ -89,7 +89,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(
-            f"{trace.info.source}: no job tells how long it waited",
+            f"{trace.info.source}: no job has a recorded wait",
             hint="a log with start times, such as one from sacct",
         )
     found = implied(trace, procs)
@@ -109,7 +109,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
         Line(
             "partition",
             p.name,
-            f"{p.name}: {len(p.nodes):,} nodes at its most",
+            f"{p.name}: {len(p.nodes):,} nodes at most",
             "the largest simultaneous use of its jobs",
         )
         for p in machine.partitions
@@ -137,7 +137,12 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
     if held.any():
         users = len(np.unique(trace.nominal("user_id").codes[held]))
         lines.append(
-            Line("", "", f"{int(held.sum()):,} jobs were held", f"of {users} users; like ones of theirs passed them")
+            Line(
+                "",
+                "",
+                f"{int(held.sum()):,} jobs were held",
+                f"of {users} users; similar later jobs of these users overtook them",
+            )
         )
     settings = {**machine.settings, **({"AccountingStorageEnforce": "limits"} if len(classes) > 1 else {})}
     learned = replace(
@@ -163,7 +168,15 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
         kept = Reservation(name, partition.nodes, begin, end, ("nobody",), (), flags, each.limit, until)
         says = f"{partition.name}: no job over {span(each.limit)} for {span(end - begin)} of each week"
         made.append(
-            (kept, Line("reservation", name, says, f"in {each.weeks:,} hours some waited, in {each.against:,} one ran"))
+            (
+                kept,
+                Line(
+                    "reservation",
+                    name,
+                    says,
+                    f"in {each.weeks:,} hours such jobs waited and none ran, in {each.against:,} one ran",
+                ),
+            )
         )
     return made
 
@@ -173,12 +186,12 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
     machine, lines = _tuned(machine, trace, asked)
     order, by = _order(trace, machine, procs)
     if not order.factors:
-        known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
+        known = f"{order.first_come:.0%} of {order.pairs:,} pairs start in this order, and no weight predicts more"
         nobody = (trace.nominal("user_id").codes < 0).all()
-        why = "the log has no users, which comparing pairs of jobs requires" if nobody else "that decides nothing"
+        why = "the log has no users, which comparing pairs of jobs requires" if nobody else "too few to decide"
         support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs: {why}"
         return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
-    tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
+    tried = {"by arrival": machine, "by these weights": with_order(machine, order, by, _people(trace))}
     chosen, why = nearest(tried, trace, asked)
     right = f"{order.right:.0%} of {order.pairs:,} pairs start by these weights, {order.first_come:.0%} by arrival"
     if chosen == "by arrival":
@@ -221,13 +234,23 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
 def _factor_line(factor: Factor, by: str) -> Line:
     """Return the evidence line of a priority factor, with the numbers of pairs for and against it."""
     worth = span(factor.worth)
-    support = f"{factor.pairs:,} pairs, won by {factor.users} users, start so for it, {factor.against:,} against it"
+    support = f"{factor.pairs:,} pairs (won by {factor.users} users) support this, {factor.against:,} contradict it"
     if factor.name == SIZE:
-        return Line("settings", "PriorityWeightJobSize", f"a job of the whole machine is {worth} ahead", support)
+        return Line(
+            "settings",
+            "PriorityWeightJobSize",
+            f"a job as large as the machine counts as {worth} older",
+            support,
+        )
     if factor.name == USE:
-        return Line("settings", "PriorityWeightFairShare", f"who used least is {worth} ahead of who used most", support)
+        return Line(
+            "settings",
+            "PriorityWeightFairShare",
+            f"a job of the user with least past use counts as {worth} older",
+            support,
+        )
     table = "partition" if by == "partition_id" else "qos"
-    return Line(table, factor.name, f"{factor.name} is {worth} ahead", support)
+    return Line(table, factor.name, f"{factor.name}: a job counts as {worth} older", support)
 
 
 def _people(trace: Trace) -> list[tuple[str, str]]:
@@ -243,7 +266,7 @@ def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learn
     """
     first = int(len(trace) * share)
     if not 0 < first < len(trace):
-        raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
+        raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn a machine and to test it")
     learned = learn_machine(trace.take(np.arange(first)), procs)
     if learned.machine.associations:  # users of later jobs begin without past use
         learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
@@ -265,7 +288,7 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
         untils |= {r.name: until for r in mine}
         if math.isfinite(until):
             says = f"{part.name}: the closed hours end with second {until:.0f}"
-            lines.append(Line("", "", says, "read off the whole record, which shows such jobs at all hours after that"))
+            lines.append(Line("", "", says, "read from the whole log, in which such jobs run at all hours afterwards"))
     ends = tuple(replace(r, until=untils.get(r.name, r.until)) for r in machine.reservations)
     return replace(learned, machine=replace(machine, reservations=ends), lines=tuple(lines))
 
@@ -311,7 +334,12 @@ def _whole_nodes(trace: Trace) -> list[Line]:
     if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
     return [
-        Line("", "", "jobs get whole nodes", f"{yes:,} jobs that ask for part of a node hold all of it, {no:,} do not")
+        Line(
+            "",
+            "",
+            "jobs get whole nodes",
+            f"{yes:,} jobs that requested part of a node got the whole node, {no:,} did not",
+        )
     ]
 
 
@@ -327,7 +355,7 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
     names = tuple(f"node-{k + 1}" for k in range(count))
     partitions = tuple(replace(p, nodes=names[: len(p.nodes)]) for p in machine.partitions)
     says = f"partitions share {count:,} nodes of {cpus} processors"
-    support = f"all jobs together held {peak:,.0f} processors at most, the partitions' own peaks add up to {apart:,.0f}"
+    support = f"all jobs together used at most {peak:,.0f} processors, the partitions' peaks add up to {apart:,.0f}"
     shared = replace(machine, nodes=(replace(machine.nodes[0], names=names),), partitions=partitions)
     return shared, [Line("nodes", "", says, support)]
 
@@ -349,7 +377,7 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
 def _unread(trace: Trace) -> list[Line]:
     """Return lines about columns that were not read, with the field that they could be mapped to."""
     names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
-    remedy = "a map (--map FILE.toml) can say that it is"
+    remedy = "a map (--map FILE.toml) can declare it as"
     return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]
 
 
@@ -379,9 +407,11 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
     unit = UNITS[cap.what]
-    above = f", {cap.above} held more" if cap.above else ""
-    support = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it with room, {cap.against:,} below it{above}"
+    above = f"; {cap.above} used more" if cap.above else ""
+    support = (
+        f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it despite room, {cap.against:,} below it{above}"
+    )
     if cap.name:
         category = trace.nominal(GROUPS[cap.of]).categories[int(cap.name)]
-        return Line("", "", f"{cap.of} {category} alone stands at {cap.value:g} {unit} in {partition}", support)
-    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} a {cap.of} in {partition}", support)
+        return Line("", "", f"{cap.of} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
+    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} per {cap.of} in {partition}", support)
