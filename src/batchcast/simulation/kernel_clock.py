@@ -32,7 +32,7 @@ TICK = 101  # EVERY further jobs were submitted: report progress
 EVERY = 20_000
 SLOTS = 4096  # initial number of slots for unfinished jobs
 REASON, LEFT, ASKED = range(3)
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log, numbers and codes to ask
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log; numbers and codes by job
 
 
 def drive_kernel(
