@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduling kernel of a processor pool, which stops and resumes.
 
-`advance` runs until it needs a prediction, a job exceeds its planned run time, the log of decisions is full, or all jobs
-have ended.
+`advance` runs until it needs a prediction, a job exceeds its planned run time, the log of decisions is full, or all
+jobs have ended.
 """
 
 from __future__ import annotations

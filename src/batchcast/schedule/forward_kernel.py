@@ -292,7 +292,7 @@ def next_place(f: Forward, first: int) -> int:
 
 @inlined
 def leave_open(f: Forward, shortest: float) -> None:
-    """Record an opening: what jobs with a planned run time of at least `shortest` find free at this point of the pass."""
+    """Record an opening: what jobs with a planned run time of `shortest` or more find at this point of the pass."""
     count = f.tally
     opening = f.openings[count[OPENINGS]]
     opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]

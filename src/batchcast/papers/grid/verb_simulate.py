@@ -318,7 +318,7 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
         TableColumn("mean_wait_text", "mean wait"),
         TableColumn("mean_makespan_text", "mean makespan"),
         *([TableColumn("cost", "cost", "number")] * ("cost" in results[0])),
-        TableColumn("decision_ms_per_job", "decided in, ms a job", "ratio"),
+        TableColumn("decision_ms_per_job", "decision, ms per job", "ratio"),
     ]
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 

@@ -82,7 +82,7 @@ def table_2(rows: Rows) -> Table:
     """Return the table of the data sets."""
     columns = columns_of(
         "set", "log", "selection", "window|in the window|count", "printed_window|printed|count", "jobs|jobs|count",
-        "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|taken here|count",
+        "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|selected here|count",
     )  # fmt: skip
     note = (
         "The paper prints the count of HPC2N05 with two digits swapped. It prints other window counts for the SDSC "
@@ -188,7 +188,7 @@ def baseline_table(rows: Rows) -> Table:
         "jobs. 'If cut': a job ends at its knn_ga prediction (paper protocol) if it runs longer; no scheduler does "
         "that."
     )
-    return Table("Where the printed waits and gains may come from", columns, rows, note)
+    return Table("Possible causes of the printed waits and gains", columns, rows, note)
 
 
 def sensitivity_table(rows: Rows, name: str) -> Table:

@@ -66,11 +66,9 @@ FIXED = "knn_ga:h=1000000,first=0"
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
-"""The paper's only baseline, searched as thoroughly as knn_ga: equally many genomes, on the whole TrainingSet.
-"""
+"""The paper's only baseline, searched as thoroughly as knn_ga: equally many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
-"""The baseline with separate parameters for large and small jobs; Xu et al. credit them with a part of its accuracy.
-"""
+"""The baseline with separate parameters for large and small jobs; Xu et al. credit them with a part of its accuracy."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500

@@ -23,8 +23,7 @@ from ..online_knn_ga.store import Rows
 
 TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
 STARTS = 50
-"""Starts of k-means for each k. For 8 seeds and 40 to 149 names, 20 starts were up to 3.3 % worse than 50 starts.
-"""
+"""Starts of k-means for each k. For 8 seeds and 40 to 149 names, 20 starts were up to 3.3 % worse than 50 starts."""
 
 
 class TextClusters(NamedTuple):
