@@ -278,7 +278,7 @@ def spent(rule: Any, task: Task, asked: float) -> tuple[float, int]:
 
 
 def by_clock(tasks: list[Task], make: Callable[[], Any], least: int) -> Iterator[tuple[Task, float, int]]:
-    """Return each task's waste and failures, from the tasks that had ended at its submission."""
+    """Yield each task's waste and failures; requests use only the tasks that had ended at its submission."""
     rules: dict[str, Any] = {}
     shares: dict[str, float] = {}
     ends, done = sorted(tasks, key=lambda task: task.end), 0
@@ -310,7 +310,7 @@ def by_paper(tasks: list[Task], make: Callable[[], Any], seed: int) -> Iterator[
 
 
 def table(name: str, found: dict[str, list[tuple[Task, float, int]]]) -> None:
-    """Return one line per rule, compared with ours: means per task with intervals over processes, and the median
+    """Print one line per rule, compared with ours: means per task with intervals over processes, and the median
     process."""
     tasks = [task for task, _, _ in found["ours"]]
     group = np.unique([task.process for task in tasks], return_inverse=True)[1]

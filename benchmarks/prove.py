@@ -418,7 +418,7 @@ def print_sets(folder: Path, states: int) -> None:
 
 
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Return cells under titles, each column as wide as its widest cell."""
+    """Print cells under titles, each column as wide as its widest cell."""
     lines = [titles, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

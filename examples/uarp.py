@@ -45,7 +45,7 @@ class Sjf(Uarp):
 
 
 def table(log, policies, planned, size=None):
-    """Return the mean wait and HPCOpt's 95th percentile of (wait + run) / max(run, 60 s) over the jobs that ran."""
+    """Print the mean wait and HPCOpt's 95th percentile of (wait + run) / max(run, 60 s) over the jobs that ran."""
     for name, policy in policies.items():
         made = batchcast.simulate(log.take(~np.isnan(log.run_time)), policy, planned, total=size)
         slowdown = np.percentile((made.wait_time + made.run_time) / np.maximum(made.run_time, 60.0), 95)

@@ -298,7 +298,7 @@ class Day:
         return [job for job, factor in rows if int(factor)]
 
     def _priorities(self) -> None:
-        """Return the lowest priority, and the lowest factor that planning set, of all waiting jobs."""
+        """Record the lowest priority of all waiting jobs so far, and the lowest factor that planning set."""
         with contextlib.suppress(RuntimeError, ValueError):
             for row in self.lab.run("sprio", "-h", "-o", "%i %Y %S").splitlines():
                 _, priority, factor = row.split()
@@ -388,7 +388,7 @@ def accounted(lab: Lab) -> dict[str, Job]:
 
 
 def at_submission(store: str) -> Iterator[tuple[str, Told]]:
-    """Return the predictions for each job at its submission, by method."""
+    """Yield the predictions for each job at its submission, with the method's name."""
     sql = (
         "SELECT f.method AS method, j.job_id AS job_id, j.submit_time AS at, f.point_s AS point, f.levels AS levels, "
         "f.quantiles_s AS bounds FROM forecasts f JOIN jobs j ON f.row = j.row "

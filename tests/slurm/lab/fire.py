@@ -126,7 +126,7 @@ class Fire:
     # -- the jobs -----------------------------------------------------------------------------------------------
 
     def submit(self, count: int) -> None:
-        """Return jobs with padded limits; every tenth job needs nearly all of its limit, every twentieth needs more.
+        """Submit jobs with padded limits; every tenth job needs nearly all of its limit, every twentieth needs more.
 
         The eight kinds of jobs have a name each, so that an ordinary predictor learns them.
         """
@@ -145,7 +145,7 @@ class Fire:
         words += ["-J", f"kind{kind}", "-n", str(tasks), "-t", str(one.limit), "-p", one.partition, str(path)]
         return str(self.lab.run(*words)).strip().split(";")[0]
 
-    # -- faults ---- --------------------------------------------------------------------------------------------
+    # -- faults -------------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
         """Wait for a random moment (from the seed) after the next step of planning, or for five seconds if there is
@@ -238,7 +238,7 @@ class Fire:
             self.lab.run("scontrol", "release", ",".join(held), check=False)
         return not rows
 
-    # -- checks ------ -------------------------------------------------------------------------------------------
+    # -- checks -------------------------------------------------------------------------------------------------
 
     def standing(self) -> dict[str, float]:
         """Return waiting and running jobs whose limit in slurmctld differs from their user's limit."""
@@ -263,7 +263,7 @@ class Fire:
                 self.strange |= {(i, now) for i, now in shown.items() if (i, now) not in asked}
 
     def give_back(self) -> None:
-        """Run `plan --off` beside the collector while jobs still wait, and return the remaining factors."""
+        """Run `plan --off` beside the collector while jobs still wait, and record the remaining factors."""
         assert self.agent is not None
         self.submit(10)  # so that there are factors to restore
         self.lab.wait(lambda: factors(self.lab), "factors to give back", 120)

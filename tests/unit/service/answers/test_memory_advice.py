@@ -236,7 +236,7 @@ def of_kernel(settings: Settings) -> Settings:
 
 @pytest.mark.long
 def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
-    """Asked just before a job like the others is submitted, walltime gives the suggestion that is then stored for that
+    """Just before a similar job is submitted, `walltime` gives the suggestion that the collector then stores for that
     job."""
     fine, k = of_kernel(settings), 12
     runs = [25.0 + 7 * (j % 4) for j in range(20)]

@@ -55,7 +55,7 @@ def stores() -> Iterator[dict[bool, Settings]]:
 
 
 def keeps_to(place: str, status: int, text: str) -> None:
-    """Return whether the document allows this answer for this path."""
+    """Check that the document allows this answer for this path."""
     documented = DOCUMENT["paths"][place]["get"]["responses"]
     assert str(status) in documented, f"{status} is not among {', '.join(documented)}: {text[:300]}"
     content = documented[str(status)]["content"]
