@@ -137,7 +137,7 @@ def test_an_evaluation_on_the_machine_is_slurms_and_judged_as_such(dumps: Path, 
 def test_slurm_without_a_machine_takes_the_logs_own_peak(log: Path) -> None:
     done = batchcast("simulate", log, "--scheduler", "slurm", "--details")
     assert done.returncode == 0, done.stderr
-    assert "its size is that of the header, else the most processors in use at once" in " ".join(done.stdout.split())
+    assert "its size is the header's, else the most processors in use at once" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "simulate"])

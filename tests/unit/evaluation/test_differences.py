@@ -170,7 +170,7 @@ def test_a_log_without_users_is_grouped_by_week_and_class_and_says_so() -> None:
     assert compared["users_better"] != compared["users_better"]
     table = difference_blocks(rows, FORECAST, [])[0]
     assert "one week's submissions of one size class" in table.caption
-    assert "one week's submissions of one class" in interval_figures(rows, FORECAST, ["predictor"])[0].caption
+    assert "one week's submissions of one size class" in interval_figures(rows, FORECAST, ["predictor"])[0].caption
 
 
 def test_two_reports_that_one_group_sets_apart_say_so_and_what_is_left() -> None:

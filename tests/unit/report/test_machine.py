@@ -192,7 +192,7 @@ def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:
     figure = gantt(evaluate(log, predictor=["requested"]))
     assert figure is not None
     assert figure.layout["yaxis"]["range"] == [0, 4]
-    assert "up to 4 processors in use at once, more than the 2 of the machine" in figure.caption
+    assert "up to 4 processors at once, more than the machine's 2" in figure.caption
 
 
 def test_more_bars_than_fit_are_counted_in_the_caption() -> None:

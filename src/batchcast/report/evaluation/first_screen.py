@@ -277,7 +277,7 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
     """Return how many jobs started by their 90 % time, and the median error beside the simplest method's."""
     waits, title = evaluation.waits, "Wait prediction coverage"
     if waits is None:
-        return Tile(title, "not judged", f"({evaluation.why_no_waits})")
+        return Tile(title, "not measured", f"({evaluation.why_no_waits})")
     return Tile(
         title, shown(waits.coverage, "share"),
         f"of the latest {waits.jobs:,} jobs started by their 90 % time (target: 90 %); median error "
