@@ -56,7 +56,7 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
         return finding(name, "failed", what, "batchcast collect keeps its store; batchcast serve answers from it")
     late = [str(each) for each in (*said[0].answer.warnings, *said[0].notes) if "assumed" not in str(each)]
     ways = len({row["partition"] for row in said[0].answer.results})
-    fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions take a job of one task"
+    fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions accept a job of one task"
     return finding(name, "ok", fact + (f"; it says: {late[0]}" if late else ""), "")
 
 

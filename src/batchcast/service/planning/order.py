@@ -344,7 +344,7 @@ class Orderer:
         except BatchcastError:
             if not stop:
                 raise
-            done.problems.append("the record of the order could not be written; factors go back nevertheless")
+            done.problems.append("the record of the order could not be written; factors are restored anyway")
         refused: dict[str, str] = {}
         for factor, some in calls:
             done.calls += 1
