@@ -33,7 +33,7 @@ def check_clusters(
     ask
         Whether to run `scontrol` to find out which cluster a submit command reaches.
     environment
-        Environment variables that choose the settings file. Default: those of this process.
+        Environment variables that choose the settings file. Default: the variables of this process.
     """
     known = configured(environment)
     for problem in known.problems:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares past predictions with what happened, beside Slurm's own estimates: errors, coverage, and a verdict.
+"""Compares past predictions, and Slurm's own estimates, with the outcomes: errors, coverage, and a verdict.
 
 All figures are aggregates over several jobs.
 """

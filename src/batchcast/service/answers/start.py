@@ -221,7 +221,9 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
 
 
 def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
-    """Return whether another waiting job goes before this job. Jobs held by a limit or by their owner do not."""
+    """Return whether another waiting job starts before this job. Jobs held by a limit or by their owner do not
+    count.
+    """
     return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
@@ -330,8 +332,8 @@ def start_answer(
 
     Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
     waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
-    reservation or a limit starts when that ends (`held`). If the owner, a time or another job holds it, the wait counts
-    from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
+    reservation or a limit starts when this hold ends (`held`). If the owner, a time or another job holds it, the wait
+    counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
     administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that wait
     for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
     Values that count other users' jobs are `OfOthers` objects, which `disclosed` resolves.

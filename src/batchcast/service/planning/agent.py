@@ -264,7 +264,7 @@ class Planner:
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
     def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
-        """Return the changes to make. If submissions had to be looked up for the decision, it is made again."""
+        """Return the changes to make. If submissions had to be looked up first, decide again with them."""
         forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
@@ -413,8 +413,8 @@ class Planner:
 
     @contextmanager
     def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
-        """Report the failure of a step that can wait for the next cycle. Restoring limits cannot wait, so it is not
-        such a step.
+        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not
+        use this.
         """
         try:
             yield

@@ -248,6 +248,6 @@ class Submissions:
         return bool(found)
 
     def keep(self, jobs: Sequence[Plannable]) -> None:
-        """Discard all submissions except those of the jobs in `jobs` that wait."""
+        """Discard all submissions except the submissions of the waiting jobs in `jobs`."""
         shown = {job.raw_id for job in jobs if job.waits}
         self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}

@@ -11,8 +11,8 @@
 -- ask() returns nil, or a table: limit (min), likely_start, by_90_start (epoch, s). A value is nil if it is unknown.
 -- It raises no errors and waits at most `wait` seconds. After a failure it does not query the service for `rest`
 -- seconds; the pause doubles with each failure, up to `longest`. slurmctld processes one submission at a time, and must
--- not wait for a service that hangs. Needs LuaSocket for slurmctld's Lua (Debian: lua-socket); without it, ask() returns
--- nil. No process is started.
+-- not wait for a service that hangs. Needs LuaSocket for slurmctld's Lua (Debian: lua-socket); without it, ask()
+-- returns nil. No process is started.
 
 local M = {
    path = "/run/batchcast/api.sock", wait = 0.05, rest = 30, longest = 600,

@@ -1,7 +1,8 @@
 -- batchcast for cli_filter/lua: sbatch, salloc and srun print one line with the time limit that similar jobs need, and
 -- with the likely start. The plugin does not change the job. If the service does not answer in time, it prints no line.
 --
--- Set CliFilterPlugins=lua in slurm.conf of the nodes where users submit, and copy this file and batchcast.lua beside it.
+-- Set CliFilterPlugins=lua in slurm.conf of the nodes where users submit, and copy this file and batchcast.lua beside
+-- slurm.conf.
 
 -- Slurm loads this file by its full path, so batchcast.lua is found in the same directory, wherever slurm.conf is.
 local folder = debug.getinfo(1, "S").source:match("^@(.*)/") or "/etc/slurm"
@@ -9,7 +10,7 @@ package.path = folder .. "/?.lua;" .. package.path
 local there, batchcast = pcall(require, "batchcast")
 if there then batchcast.quiet = true end
 
--- Minutes of a --time: 90, 90:00, 1:30:00, 1-6, 1-6:30, 1-6:30:00; nil if there is no time, or if the text is not a time.
+-- Minutes of a --time: 90, 90:00, 1:30:00, 1-6, 1-6:30, 1-6:30:00; nil if the text is empty or not a time.
 local function minutes(text)
    local days, rest = tostring(text or ""):match("^(%d+)%-(.+)$")
    local parts = {}
