@@ -311,11 +311,11 @@ def test_jobs_that_come_to_their_limit_raise_it_and_the_record_cannot_judge_that
 @pytest.mark.parametrize(
     ("gathers", "state", "words"),
     [
-        ({"Type": "jobacct_gather/none"}, "warning", "measures none"),
-        ({"Type": "(null)"}, "warning", "measures none"),
+        ({"Type": "jobacct_gather/none"}, "warning", "measures no memory"),
+        ({"Type": "(null)"}, "warning", "measures no memory"),
         ({"Type": "jobacct_gather/cgroup", "Frequency": "task=15,energy=60"}, "ok", "every 15 s"),
         ({"Type": "jobacct_gather/linux", "Frequency": "0"}, "warning", "only when a step ends"),
-        ({**LINUX, "Params": "UsePss,OverMemoryKill"}, "ok", "OverMemoryKill ends jobs by it"),
+        ({**LINUX, "Params": "UsePss,OverMemoryKill"}, "ok", "OverMemoryKill ends jobs by this measurement"),
         ({"Type": "pbs/mom"}, "ok", "resources_used.mem"),
     ],
 )

@@ -678,6 +678,6 @@ def test_a_configuration_that_is_replaced_by_another_clusters_ends_the_collector
     step(script, collector, 10.0)
     before = stored(settings)
     script.answered_by = "d"
-    with pytest.raises(WrongCluster, match="the settings name cluster c, but its clients ask d"):
+    with pytest.raises(WrongCluster, match="the settings name cluster c, but Slurm's clients query d"):
         step(script, collector, 60.0)
     assert stored(settings) == before
