@@ -162,7 +162,7 @@ def test_doctor_says_what_answers_and_which_part_is_missing(tmp_path: Path) -> N
     assert said["batch system"]["state"] == "failed"
     assert said["queue"]["found"] == "2 jobs shown"
     assert said["accounting"]["state"] == "ok"
-    assert "report, walltime and start ask once without" in said["parts"]["found"]
+    assert "report, walltime and start work without it" in said["parts"]["found"]
     assert "pip install" in said["parts"]["do"]
 
 

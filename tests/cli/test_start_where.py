@@ -92,7 +92,7 @@ def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_f
     *_, rule, best = text.stdout.splitlines()
     assert best == f"best: sbatch {results[0]['flags']} {script}"
     assert "earliest BY 90%" in rule
-    assert "half the nodes or GPUs run twice as long" in text.stderr, "what was assumed is said"
+    assert "on half the nodes or GPUs a job runs twice as long" in text.stderr, "what was assumed is said"
 
 
 WAYS = {  # has the requested size, likely start, 90 % start, likely run time, core-hours, chance

@@ -122,7 +122,7 @@ def test_sbatch_says_in_one_line_what_would_be_enough_and_goes_on_without_a_serv
             told = subprocess.run(words, env=lab.env, capture_output=True, text=True, check=True, cwd="/tmp")
             thread.join(30)
         assert told.stdout.strip().isdigit()
-        assert "batchcast: jobs like this one are done within 30 min (--time=30)" in told.stderr
+        assert "batchcast: similar jobs end within 30 min (--time=30)" in told.stderr
         assert "time=60" in got[0]
         assert "ntasks=2" in got[0]
         assert "name=a%20b" in got[0]

@@ -253,7 +253,7 @@ def test_a_site_that_hides_jobs_is_noticed_and_doctor_fails_without_the_right_to
     with Lab(nodes=2, cpus=2) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02")
         follower.run("collect", "--once")
-        assert "no: everybody sees everything" in follower.run("doctor", check=False)
+        assert "no: every user sees all jobs" in follower.run("doctor", check=False)
         lab.conf["PrivateData"] = "jobs"
         lab._write_configuration()
         lab.run("scontrol", "reconfigure")

@@ -134,7 +134,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
     Parameters
     ----------
     environment
-        Environment variables that choose the settings file. Default: those of this process.
+        Environment variables that choose the settings file. Default: the variables of this process.
     """
     place, tables = cluster_tables(environment)
     clusters: list[Cluster] = []

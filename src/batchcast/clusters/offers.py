@@ -120,7 +120,7 @@ def offers(
     rows, notes = compared(said, question, now)
     notes = [*known.problems, *problems, *notes]
     if not rows:
-        raise NoAnswer("no cluster can tell when this job would be done", hint="; ".join(notes) or "batchcast doctor")
+        raise NoAnswer("no cluster can predict when this job would end", hint="; ".join(notes) or "batchcast doctor")
     return rows, notes
 
 

@@ -105,7 +105,7 @@ def submit(
                 )
             ledger.note(token, REJECTED, said=said)
             notes.append(f"{entry.cluster} rejected the job: {said}")
-    raise NoAnswer("no cluster took the job: " + "; ".join(notes), hint="sbatch --test-only names the reason")
+    raise NoAnswer("no cluster accepted the job: " + "; ".join(notes), hint="sbatch --test-only shows the reason")
 
 
 def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: str | None, now: float) -> Entry | None:

@@ -39,7 +39,7 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
             del new[kind]
             notes.append(f"{there.name}: no translation of partition {options[kind]!r}: every partition is compared")
         elif kind == "constraint":
-            notes.append(f"{there.name}: no translation of constraint {options[kind]!r}: requested as it is")
+            notes.append(f"{there.name}: no translation of constraint {options[kind]!r}: requested without a change")
         else:
             raise UsageError(
                 f"no translation of {kind} {options[kind]!r}: add {options[kind]} = ... to [cluster.translate.{kind}]"
@@ -58,7 +58,7 @@ def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
             if word in table:
                 parts[k] = table[word]
             elif word and re.fullmatch(r"[A-Za-z]\w*", word) and word not in ("gpu", "gres"):
-                notes.append(f"{there.name}: no translation of GPU type {word!r}: requested as it is")
+                notes.append(f"{there.name}: no translation of GPU type {word!r}: requested without a change")
         if name in options:
             text = re.sub(r":+", ":", "".join(parts)).strip(":")  # if a type is removed, its colon is removed too
             options[name] = text

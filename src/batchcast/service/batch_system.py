@@ -72,8 +72,8 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
 def why_blind(scheduler: Any, user: str) -> str:
     """Return why this user cannot see other users' jobs in a batch system that hides jobs; empty if this user can.
 
-    Raises Unreachable if the batch system does not answer. If a batch system cannot be asked about this, it is assumed
-    to show all jobs.
+    Raises Unreachable if the batch system does not answer. If the batch system has no query for this, it is assumed to
+    show all jobs.
     """
     ask = getattr(scheduler, "why_blind", None)
     return "" if ask is None else str(ask(user))

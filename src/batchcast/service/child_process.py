@@ -129,7 +129,7 @@ class KeptChild:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), SOON_S)
         if self._child is None:
-            raise self._error or Unreachable("the forecasts are being loaded", hint="ask again in a few seconds")
+            raise self._error or Unreachable("the predictions are being loaded", hint="ask again in a few seconds")
         asked = asyncio.ensure_future(self._in_turn(self._child, answer))
         self._under_way.add(asked)
         asked.add_done_callback(self._over)
@@ -159,7 +159,7 @@ class KeptChild:
         except BatchcastError as error:
             self._error, self._failed = error, time.monotonic()
         except RuntimeError as error:
-            self._error = Unreachable(f"the forecasts cannot be loaded: {error}", hint="the server's own log")
+            self._error = Unreachable(f"the predictions cannot be loaded: {error}", hint="the server's own log")
             self._failed = time.monotonic()
         finally:
             self._child = self._keeping = None

@@ -90,7 +90,9 @@ class Values(Struct, frozen=True, kw_only=True):
             "absolute directories",
         ),
     ] = ""
-    input_s: Annotated[float, _seconds("A job's directory whose input files take longer is passed over.", 0.1)] = 2.0
+    input_s: Annotated[
+        float, _seconds("Longest time to read the input files of a job. A slower directory is skipped.", 0.1)
+    ] = 2.0
     interval_s: Annotated[float, _seconds("Time between two queries of the queue (one collector cycle).", 0.1)] = 30.0
     floor_s: Annotated[float, _seconds("Minimum time between two calls to the same daemon.")] = 1.0
     timeout_s: Annotated[float, _seconds("A call that takes longer counts as failed.", 0.1)] = 30.0
@@ -179,12 +181,13 @@ class Values(Struct, frozen=True, kw_only=True):
     plan_seed: Annotated[int, _count("Random seed that selects the planned jobs.", 0)] = 0
     plan_within: Annotated[
         Literal["queue", "account", "user"],
-        _words("order: jobs change places only within this group.", "queue, account, user"),
+        _words("order: jobs change their order only within this group.", "queue, account, user"),
     ] = "queue"
     plan_age_s: Annotated[
         float,
         _seconds(
-            "order: jobs that have waited this long start in order of arrival. 0: found from the queue, 1 h to 2 days."
+            "order: jobs that have waited this long start in order of arrival. 0: computed from the queue, 1 "
+            "h to 2 days."
         ),
     ] = 0.0
     plan_band: Annotated[
@@ -435,9 +438,9 @@ def keep_since(settings: Settings, now: float) -> float | None:
     days, taught = float(settings["retention_days"]), max(float(settings["memory_days"]), LEAST_DAYS)
     if 0 < days < taught:
         raise UsageError(
-            f"retention_days: {days:g} days are fewer than predictors are taught with (accepted: {taught:g} or more, "
-            "0 for all)",
-            hint="memory_days is how far back that goes",
+            f"retention_days: {days:g} days are shorter than the history that predictors learn from "
+            f"(accepted: {taught:g} or more, 0 for all)",
+            hint="memory_days sets the length of that history",
         )
     return now - days * 86400 if days else None
 
@@ -476,7 +479,7 @@ def _as_the_store_says(store: str) -> tuple[bool, str]:
     if any(site.get("private", False) for site in sites):
         return True, ""
     unknown = not sites or any("private" not in site for site in sites)
-    return unknown, "private = auto, and the store does not say what its cluster hides" if unknown else ""
+    return unknown, "private = auto, and the store does not say whether its cluster hides jobs" if unknown else ""
 
 
 NO_MACHINE = "none"

@@ -212,7 +212,7 @@ class Slurm:
         if level.lower() in ("operator", "administrator"):
             return ""
         known = f"has the level {level}" if level else "is in no association"
-        return f"Slurm hides jobs (PrivateData), and {user}, who collects, {known}"
+        return f"Slurm hides jobs (PrivateData), and the collector's user {user} {known}"
 
     def _config(self) -> Mapping[str, str]:
         config = parse_config(self.transport.ask(CONFIG).text)

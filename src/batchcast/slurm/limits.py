@@ -146,7 +146,7 @@ def priorities(transport: Transport) -> dict[str, Priority]:
         try:
             raw_id, priority, factor = words[0], float(words[1]), int(words[2])
         except (IndexError, ValueError):
-            raise BatchcastError(f"sprio said {line!r}, not a job, its priority and its site factor") from None
+            raise BatchcastError(f"sprio printed {line!r}, not a job id, its priority and its SiteFactor") from None
         if raw_id in shape and (raw_id not in seen or priority > seen[raw_id].priority):
             seen[raw_id] = Priority(priority, factor, *shape[raw_id])
     return seen
@@ -166,14 +166,20 @@ def why_unordered(transport: Transport, band: int) -> str:
         text = transport.ask(("sacctmgr", "-nP", "show", "qos", "format=Priority")).text
         gap = weight * _least_gap([_number(line) for line in text.splitlines()])
         if band > gap:
-            return f"plan_band = {band} could pass a QOS, which differ by {gap:.0f} of priority (at most that)"
+            return (
+                f"plan_band = {band} could raise a job above another QOS: the priorities of QOS differ by "
+                f"{gap:.0f} (accepted: at most that)"
+            )
     weight = _number(config.get("PriorityWeightPartition", ""))
     if weight > 0:
         text = transport.ask(("scontrol", "--oneliner", "show", "partition")).text
         factors = [_number(p.get("PriorityJobFactor", "")) for p in parse_records(text, "PartitionName")]
         gap = weight * _least_gap(factors)
         if band > gap:
-            return f"plan_band = {band} could pass a partition, which differ by {gap:.0f} of priority (at most that)"
+            return (
+                f"plan_band = {band} could raise a job above another partition: the priorities of partitions "
+                f"differ by {gap:.0f} (accepted: at most that)"
+            )
     return ""
 
 

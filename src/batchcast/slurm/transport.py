@@ -215,7 +215,7 @@ class OneCluster:
     >>> line = {"command": CONFIG, "asked_at": 0.0, "text": "ClusterName = alpha", "mark": "~"}
     >>> OneCluster(Recorded([line]), "beta").ask(("squeue",))
     Traceback (most recent call last):
-    batchcast.errors.WrongCluster: the settings name cluster beta, but its clients ask alpha (ClusterName ...
+    batchcast.errors.WrongCluster: the settings name cluster beta, but Slurm's clients query alpha (ClusterName ...
     """
 
     def __init__(self, inner: Transport, name: str) -> None:
@@ -252,12 +252,15 @@ def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
     """Return the error for the case that another cluster answers than the named one.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
-    SLURM_CONF=/path/to/beta/slurm.conf asks beta; without -M and SLURM_CLUSTERS, alpha is meant
+    SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha
     """
     return WrongCluster(
-        f"the settings name cluster {meant}, but its clients ask {answered_by} (ClusterName in scontrol show config)",
-        hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf asks {meant}; without -M and SLURM_CLUSTERS, {answered_by} is "
-        "meant",
+        f"the settings name cluster {meant}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
+        "show config)",
+        hint=(
+            f"SLURM_CONF=/path/to/{meant}/slurm.conf queries {meant}; without -M and SLURM_CLUSTERS, batchcast "
+            f"uses {answered_by}"
+        ),
     )
 
 
@@ -351,7 +354,7 @@ class Recorded:
         """Return the next recorded answer to this command."""
         queue = self._waiting.get(tuple(command))
         if not queue:
-            raise Unreachable(f"nothing (more) recorded for: {' '.join(command)}")
+            raise Unreachable(f"the recording has no further answer to: {' '.join(command)}")
         line = queue.pop(0)
         self._now = max(self._now, float(line["asked_at"]))
         if "error" in line:

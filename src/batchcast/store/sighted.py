@@ -55,7 +55,7 @@ TABLES = {
 
 
 def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
-    """Return the sightings except those of jobs between two states, with the runs of each job in order."""
+    """Return the sightings without jobs between two states, and with the runs of each job in order."""
     return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
 
 

@@ -75,7 +75,7 @@ def test_the_report_says_it_beside_the_advice(tmp_path: Path) -> None:
     path.write_text(table(*long, *short))
     said = batchcast("report", path).stdout
     assert (
-        "on main that asked for 38 min to 1 h 15 min waited 1 h 50 min less (1 h 50 min to 1 h 50 min, 8 days)" in said
+        "on main that requested 38 min to 1 h 15 min waited 1 h 50 min less (1 h 50 min to 1 h 50 min, 8 days)" in said
     )
     path.write_text(table(*long))
     assert "on the same days" not in batchcast("report", path).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares past predictions with what happened, beside Slurm's own estimates: errors, coverage, and a verdict.
+"""Compares past predictions, and Slurm's own estimates, with the outcomes: errors, coverage, and a verdict.
 
 All figures are aggregates over several jobs.
 """
@@ -352,9 +352,9 @@ def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any
     half = f"the median error is {span(error)}"
     half += f"; {figures['overdue']} still wait past their 90 % time" if figures.get("overdue") else ""
     sentences = {
-        "believe": f"reliable: {kept:.0%} of {count} started by the 90 % time, {half}",
-        "too early": f"not reliable: only {kept:.0%} of {count} started by the 90 % time; {half}",
-        "too late": f"cautious: {kept:.0%} of {count} started by the 90 % time; {half}",
+        "believe": f"reliable: {kept:.0%} of {count} jobs started by their 90 % time, {half}",
+        "too early": f"not reliable: only {kept:.0%} of {count} jobs started by their 90 % time; {half}",
+        "too late": f"cautious: {kept:.0%} of {count} jobs started by their 90 % time; {half}",
         "unknown": f"unknown: too few of {count} predictions had a 90 % time; {half}",
     }
     shown = {"of": name, "method": method, "forecasts": count, "coverage_90": kept, "median_ae_s": error}

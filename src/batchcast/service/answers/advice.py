@@ -157,8 +157,8 @@ class Needs(NamedTuple):
     most: str
 
 
-TIME = Needs("finished", "ran {} or less", "were cut off at their limit", "how long", "the longest")
-MEMORY = Needs("measured", "held {} a node or less", "ran out of memory", "how much", "the most")
+TIME = Needs("finished", "ran {} or less", "were ended at their time limit", "how long", "the longest")
+MEMORY = Needs("measured", "used {} per node or less", "ran out of memory", "how much", "the most")
 
 
 def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
@@ -168,10 +168,14 @@ def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Ca
         return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
     if advice.cut:
         return (
-            f"{advice.cut} of your last {jobs} {needs.cut}, so nobody knows {needs.how} they need: a quarter above "
+            f"{advice.cut} of your last {jobs} {needs.cut}, so it is unknown {needs.how} they need. The "
+            "suggestion is a quarter above "
             f"{needs.most}"
         )
-    return f"{jobs} are too few to promise {risk:.0%}: a quarter above {needs.most}, {say(advice.longest_s)}"
+    return (
+        f"{jobs} are too few for a {risk:.0%} bound. The suggestion is a quarter above {needs.most}, "
+        f"{say(advice.longest_s)}"
+    )
 
 
 def advise_memory(
@@ -225,18 +229,21 @@ def _of_forecast(
     amount = advised_memory(forecast, risk, rules_of(settings), partition)
     assert amount is not None  # the caller has checked this
     bound, kept = bound_at(forecast, 1.0 - risk), reaches_risk(forecast, risk)
-    why = f"{method}: {1 - risk:.0%} of jobs like this hold {format_memory(bound)} a node or less ({forecast.basis})"
+    why = f"{method}: {1 - risk:.0%} of similar jobs use {format_memory(bound)} per node or less ({forecast.basis})"
     if not kept:
-        why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {format_memory(bound)} a node"
-    shaped = "; no node there has more" if amount == partition.get("node_mem_kib") else ""
-    beside = "" if similar is None else f". Beside it similar jobs alone say {as_request(similar)}"
+        why = (
+            f"{method} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, "
+            f"{format_memory(bound)} per node"
+        )
+    shaped = "; no node of the partition has more" if amount == partition.get("node_mem_kib") else ""
+    beside = "" if similar is None else f". Similar jobs alone suggest {as_request(similar)}"
     return {
         "memory": as_request(amount),
         "memory_kib": amount,
         "memory_by": method,
         "memory_quantile_kib": bound,
         "memory_risk_kept": kept and not shaped,
-        "memory_why": f"{why}; a tenth more, since use is sampled{shaped}{beside}.",
+        "memory_why": f"{why}; a tenth is added, because memory use is sampled{shaped}{beside}.",
     }
 
 
@@ -248,13 +255,13 @@ def _of_similar(
         return None
     advice = request_for(jobs.kib, jobs.ran_out, risk, rules_of(settings), node)
     why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
-    shaped = "; no node there has more" if advice.limit_s == node else ""
+    shaped = "; no node of the partition has more" if advice.limit_s == node else ""
     return {
         "memory": as_request(advice.limit_s),
         "memory_kib": advice.limit_s,
         "memory_quantile_kib": advice.quantile_s / SAMPLING_MARGIN,
         "memory_risk_kept": advice.reached,
-        "memory_why": f"{why}; a tenth more, since use is sampled{shaped}.",
+        "memory_why": f"{why}; a tenth is added, because memory use is sampled{shaped}.",
     }
 
 
@@ -276,7 +283,7 @@ def _why_not(site: Mapping[str, Any], jobs: MeasuredMemory, ended: int) -> str:
     from ...formats.sighting import gathers_memory
 
     if jobs.copied:
-        return "the memory in accounting equals the request of nearly every job: it is no measurement."
+        return "accounting only repeats the memory request of nearly every job, so memory is not measured."
     if "gathers" in site and not gathers_memory(site["gathers"]):
         return "accounting measures no memory here (JobAcctGatherType): batchcast doctor says what to set."
-    return f"memory was measured of {len(jobs.kib)} of these {ended} jobs; {LEAST_JOBS} are needed."
+    return f"memory was measured for {len(jobs.kib)} of these {ended} jobs; {LEAST_JOBS} are needed."

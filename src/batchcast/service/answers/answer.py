@@ -46,7 +46,7 @@ class Sentence(str):
 CLOCKS_APART_S = 2.0
 """If two clocks differ by more than this, a warning says so."""
 NO_CYCLE = "the collector has not finished a cycle yet"
-LATE = "the collector last looked %(ago)s ago: is batchcast collect running?"
+LATE = "the collector last read the queue %(ago)s ago: is batchcast collect running?"
 AWAY = "%(daemon)s has not answered for %(ago)s (%(error)s)"
 AHEAD = "the collector's clock is %(seconds)s s ahead of the batch system's: run NTP on both"
 BEHIND = "the collector's clock is %(seconds)s s behind the batch system's: run NTP on both"

@@ -338,8 +338,8 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
         return asked
     if len(clusters) != 1:
         if not clusters:
-            raise NoAnswer(f"{reader.shown} holds no cluster yet", hint="let batchcast collect run one cycle")
-        raise UsageError(f"{reader.shown} holds several clusters: choose with -M ({', '.join(clusters)})")
+            raise NoAnswer(f"{reader.shown} has no cluster yet", hint="let batchcast collect run one cycle")
+        raise UsageError(f"{reader.shown} has several clusters: choose with -M ({', '.join(clusters)})")
     return clusters[0]
 
 

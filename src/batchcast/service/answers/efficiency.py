@@ -183,14 +183,14 @@ def in_words(difference: Beside, axis: Axis, advised: float) -> str:
     """Return a sentence that compares the waits of similar jobs that requested more and less.
 
     >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
-    'on the same days 40 jobs like these on main that asked for 30 min to 1 h
+    'on the same days 40 similar jobs on main that requested 30 min to 1 h
     waited 25 min less (10 min to 50 min, 9 days)'
     """
     say = (span, lambda n: f"{n:g} processors", as_request)[axis]
     low, high = sorted((abs(difference.low_s), abs(difference.high_s)))
     how = "less" if difference.less_s > 0 else "longer"
     return (
-        f"on the same days {difference.jobs} jobs like these on {difference.queue or '-'} that asked for "
+        f"on the same days {difference.jobs} similar jobs on {difference.queue or '-'} that requested "
         f"{say(advised / 2)} to {say(advised)} waited {span(abs(difference.less_s))} {how} "
         f"({span(low)} to {span(high)}, {difference.days} days)"
     )
@@ -214,8 +214,12 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / _GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
         return None
-    words = f"asks {as_request(asked)} and holds {as_request(_middle(held))} a node: --mem={as_request(best)}"
-    of = "95 %" if request.reached else f"each of these {len(held)}, the largest of which held {as_request(max(held))}"
+    words = f"requests {as_request(asked)} and uses {as_request(_middle(held))} per node: --mem={as_request(best)}"
+    of = (
+        "95 %"
+        if request.reached
+        else f"each of these {len(held)} jobs, the largest of which used {as_request(max(held))}"
+    )
     enough = f"{words} would have been enough for {of}"
     return {
         "flag": "--mem",
@@ -247,10 +251,10 @@ def _idle_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
     shown = f"{held:g} GPU{'s' if held > 1 else ''}"
     if busy[-1] < IDLE_GPUS:
         unused = _gpu_hours(jobs, math.inf)
-        words = f"holds {shown} and used none of them ({unused:,.0f} GPU-hours): --gpus=0, or check that the program "
+        words = f"gets {shown} and used none of them ({unused:,.0f} GPU-hours): --gpus=0, or check that the program "
         return _gpu_advice(0, unused, f"{words}finds its GPU")
     if held > 1 and need <= HALF * held:
-        words = f"holds {shown} and keeps {used:.1f} busy: --gpus={need} would have been enough for 95 %"
+        words = f"gets {shown} and keeps {used:.1f} busy: --gpus={need} would have been enough for 95 %"
         return _gpu_advice(need, _gpu_hours(jobs, math.inf) - _gpu_hours(jobs, need), words)
     return None
 

@@ -72,8 +72,8 @@ def report(settings: Settings, who: Whose, since: float, until: float, viewer: V
     """Answer `report` for one user from one query to accounting. A report on an account or partition needs a store."""
     if who.user is None:
         of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
-        hint = f"batchcast report --months user {of}, or --each: these ask accounting alone"
-        raise NoStore(f"{why}, and without one only a user's own jobs are summed up", hint=hint)
+        hint = f"batchcast report --months user {of}, or --each: these query only accounting"
+        raise NoStore(f"{why}, and without a store only the jobs of one user can be reported", hint=hint)
     with _one_question(settings, who.user, since, viewer, now, why) as site:
         reply = questions.report_of(site, who, since, until)
     return reply._replace(warnings=[why + _ONCE])

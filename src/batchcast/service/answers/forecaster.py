@@ -38,7 +38,7 @@ from .latest import capped, latest_start
 
 NO_PRIORITIES = (
     "no machine is known here: priorities, fair-share, QOS, reservations, --constraint and --exclusive are not "
-    "simulated, and this may be far off"
+    "simulated, so this prediction may be far off"
 )
 MOST_REPLAYED = 5000
 """If no saved clock can be read, this many of the latest jobs are replayed, which takes some milliseconds per job."""
@@ -111,7 +111,8 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     """
     if not site.reader.ask("has_started", cluster=site.cluster):
         raise NoAnswer(
-            f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
+            f"no job has started in {site.cluster} since the collector began",
+            hint="ask again after some jobs have started",
         )
     if site.memory.get("told_until") is None:  # without a known queue, every job would seem to start at once
         raise NoAnswer(
@@ -260,7 +261,7 @@ def read_script(path: str) -> str:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch"
+            f"{path}: cannot be read: {error.strerror}", hint="name the script that you would submit with sbatch"
         ) from None
 
 
@@ -433,7 +434,7 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
         raise UsageError(f"{many} (accepted: choice=ntasks%3D4%26time%3D240, up to {MOST_CHOICES} of them)")
     with open_site(settings, viewer, now) as site:
         if site.private and user != viewer.name:
-            raise Refused("jobs are private here", hint="choices for a job of your own")
+            raise Refused("jobs are private here", hint="ask for choices for your own job")
         ask = _clock(site, OLD_S)
         rows = site.disclosed([_row(place, text, ask, site, user) for place, text in enumerate(choices)])
         return Answer({"cluster": site.cluster}, start_settings(settings, now), staleness(site.memory, now), rows)

@@ -124,7 +124,7 @@ def _said(
     stale = staleness(memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
         raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet",
-                       hint="the collector makes one within an interval; "
+                       hint="the collector makes a prediction within one interval; "
                        + "; ".join(stale or ["it is up to date"]))  # fmt: skip
     unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
     if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
@@ -154,7 +154,7 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
                         hint="batchcast report shows what it used")  # fmt: skip
     return NoAnswer(
         f"job {', '.join(ids)} is not waiting in {site.cluster}, as far as the collector knows",
-        hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute",
+        hint="squeue shows whether it runs or has ended; a job just submitted appears within a minute",
     )
 
 

@@ -35,7 +35,7 @@ DELAYED_S = 60.0
 
 SEED = 0
 NO_ARRIVALS = (
-    "only jobs that run or wait now are simulated: jobs that come later are not known, so a start days ahead looks "
+    "only jobs that run or wait now are simulated: later submissions are unknown, so a start days ahead looks "
     "better than it will be (whatif LOG simulates whole weeks)"
 )
 NO_SPREAD = (
@@ -87,7 +87,7 @@ class _Queue(NamedTuple):
 def _opened(site: Site, described: Machine | None) -> _Queue:
     """Return the present queue; Refused if jobs are hidden from this viewer, NoAnswer without a machine."""
     if site.private:
-        raise Refused("jobs are private here, and this question is about everybody's jobs", hint="ask as root")
+        raise Refused("jobs are private here, and this question is about the jobs of all users", hint="ask as root")
     ask = forecaster(site, ("wait", "runtime"))
     machine = described or ask.machine
     if machine is None:
@@ -245,7 +245,7 @@ def extend(
         }
         notes = [
             *staleness(site.memory, now),
-            NO_ARRIVALS.partition(":")[0] + "; the job is taken to use all of its limit",
+            NO_ARRIVALS.partition(":")[0] + "; the job is assumed to use all of its limit",
             *queue.notes(),
         ]
         return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])

@@ -94,7 +94,10 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
             "simulated_why": f"the job cannot start: {found}",
         }
     start, lost = found
-    why = "Slurm's two loops; all jobs run to their limits, and no further job comes; past usage is unknown"
+    why = (
+        "simulated with Slurm's two scheduling loops: all jobs run to their limits, and no further job arrives; "
+        "past usage is unknown"
+    )
     whole = f"{why}; {lost} jobs are not on this machine" if lost else why
     return {
         "simulated_start_s": start,
@@ -196,11 +199,12 @@ def answer_where(
                 "the queue"
             )
         notes.append(
-            f"{ASSUMED}another type of GPU is as fast; half the nodes or GPUs run twice as long, twice as many half as "
-            "long, and the memory in all stays; you may use every partition shown, and the QOS "
+            f"{ASSUMED}another type of GPU is equally fast; on half the nodes or GPUs a job runs twice as "
+            "long, on twice as many half as long, with the same total memory; you may use every partition "
+            "shown, and the QOS "
             "that your jobs had there in 90 days"
         )
-        notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its place and its age")
+        notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its position in the queue and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
         log: dict[str, Any] = {"cluster": site.cluster}
         if spread:
@@ -363,7 +367,7 @@ def gpu_notes(site: Site, clock: Forecaster, job: JobRequest) -> list[str]:
     kind = f"GPUs of the type {wanted}" if wanted else "GPUs"
     others = [name for name, types in there.items() if wanted in types]
     more = f"; jobs on {', '.join(others)} did" if others else ""
-    return [f"no job on {job.partition_id} requested {kind} in 90 days, so this prediction does not know them{more}"]
+    return [f"no job on {job.partition_id} requested {kind} in 90 days, so this prediction ignores them{more}"]
 
 
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:

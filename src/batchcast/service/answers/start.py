@@ -31,19 +31,19 @@ ONE = {
     "early": "a job of %(procs)s processors ended %(time)s early: %(by)s sooner",
     "left": "a job ahead of it left the queue: %(by)s sooner",
     "late": "a job of %(procs)s processors runs %(time)s longer than predicted: %(by)s later",
-    "came": "a job of higher priority came: %(by)s later",
+    "came": "a job of higher priority was submitted: %(by)s later",
 }
 SOME = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
     "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
-    "came": "%(jobs)s jobs of higher priority came: %(by)s later",
+    "came": "%(jobs)s jobs of higher priority were submitted: %(by)s later",
 }
 HIDDEN = {
     "early": "jobs ended early: %(by)s sooner",
     "left": "jobs ahead of it left the queue: %(by)s sooner",
     "late": "jobs run longer than predicted: %(by)s later",
-    "came": "jobs of higher priority came: %(by)s later",
+    "came": "jobs of higher priority were submitted: %(by)s later",
 }
 UNEXPLAINED = {
     SOONER: "%(by)s sooner; no event in the queue explains it",
@@ -83,7 +83,7 @@ def moved(why: str | None) -> dict[str, Any]:
     >>> disclosed(moved(late), hidden=False)["why_it_moved"]
     'a job of one processor runs 1 min 30 s longer than predicted: 5 min later'
     >>> disclosed(moved('{"by_s": 1500, "since": 5, "cause": "came", "jobs": 5}'), hidden=True)["why_it_moved"]
-    'jobs of higher priority came: 25 min later'
+    'jobs of higher priority were submitted: 25 min later'
     """
     if not why:
         return {"why_it_moved": "", "moved_by_s": math.nan, "moved_since_s": math.nan}
@@ -111,7 +111,7 @@ SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400
 """An answer gives the probability that the job starts within each of these times (s)."""
 
 
-RESERVED_UNTIL = "the end of what is reserved"
+RESERVED_UNTIL = "the end of the reservation"
 
 
 class Release(NamedTuple):
@@ -221,7 +221,9 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
 
 
 def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
-    """Return whether another waiting job goes before this job. Jobs held by a limit or by their owner do not."""
+    """Return whether another waiting job starts before this job. Jobs held by a limit or by their owner do not
+    count.
+    """
     return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
@@ -330,8 +332,8 @@ def start_answer(
 
     Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
     waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
-    reservation or a limit starts when that ends (`held`). If the owner, a time or another job holds it, the wait counts
-    from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
+    reservation or a limit starts when this hold ends (`held`). If the owner, a time or another job holds it, the wait
+    counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
     administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that wait
     for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
     Values that count other users' jobs are `OfOthers` objects, which `disclosed` resolves.
@@ -397,10 +399,10 @@ def _cut(basis: Any) -> Any:
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
     if kind is Rule.ELIGIBLE:
-        begins = {"Dependency": "the end of what it depends on", "BeginTime": "its begin time"}
+        begins = {"Dependency": "the end of the jobs that it depends on", "BeginTime": "its begin time"}
         return begins.get(name, "its release")
     if kind in (Rule.RESERVATION, Rule.LIMIT):
-        return held.until if held is not None else "the end of what holds it back"
+        return held.until if held is not None else "the end of the limit or reservation that holds it"
     other = {Rule.NEVER: "never: it cannot start as it is", Rule.ADMIN: "an administrator's action"}
     return other.get(kind, "submission")
 

@@ -187,7 +187,9 @@ class _Tally:
 
 
 def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
-    """Return the 30-day track record of the method that answers users here. If `known` is given, look it up there."""
+    """Return the 30-day track record of the method that answers users here. If `known` is given, the record is taken
+    from it.
+    """
     if known is not None:
         return known.get((partition, site.least), {})
     since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)

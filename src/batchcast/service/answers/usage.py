@@ -27,10 +27,12 @@ from .track_record import median
 LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
-CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
+CUT_OFF = (
+    "%(cut)s of %(jobs)s jobs were ended at their time limit (usually %(asked)s): raise %(flag)s, or write checkpoints"
+)
 SPARED = "requests %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
 ALL_SPARED = "requests %(asked)s; the longest of these %(jobs)s ran %(ran)s: %(flag)s would have been enough for each"
-HELD = "requests %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"
+HELD = "requests %(asked)s processors and gets %(held)s: without %(flag)s (or with %(more)s) they would be used"
 ADVISED = "requests %(asked)s and usually runs %(ran)s: %(flag)s is advised for a job of %(procs)s processors"
 ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD, ADVISED)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})

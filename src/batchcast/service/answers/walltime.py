@@ -176,23 +176,23 @@ def _of_forecast(
     bound, raised = span(advice.point), advice.point > job.req_time
     if raised:
         why = (
-            f"{who}: more than {risk:.0%} of jobs like this come to their limit of {span(job.req_time)} "
-            f"({advice.basis}), so the time that they need is not known: a quarter above the limit"
+            f"{who}: more than {risk:.0%} of similar jobs reach their limit of {span(job.req_time)} "
+            f"({advice.basis}), so the time that they need is unknown. The suggestion is a quarter above the limit"
         )
     elif reaches_risk(advice, risk):
-        why = f"{who}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
+        why = f"{who}: {1 - risk:.0%} of similar jobs end within {bound} ({advice.basis})"
     else:
-        why = f"{who} promises no risk as small as {risk:.1%}: its last bound, {bound}"
+        why = f"{who} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {bound}"
     shaped = "the longest allowed limit" if limit < advice.point else ""
     shaped = "the shortest limit here" if limit == rules.limit_floor > advice.point else shaped
-    alone = f"similar jobs alone say --time={format_duration(beside['similar_limit_s'])}, "
+    alone = f"Similar jobs alone suggest --time={format_duration(beside['similar_limit_s'])}; "
     return {
         "limit": format_duration(limit),
         "limit_s": limit,
         "limit_by": method,
         "quantile_s": advice.point,
         "risk_kept": reaches_risk(advice, risk) and not raised and limit >= advice.point,
-        "why": f"{why}{f'; {shaped}' if shaped else ''}. Beside it {alone}{_rule_words(beside['rule_of_thumb_s'])}.",
+        "why": f"{why}{f'; {shaped}' if shaped else ''}. {alone}{_rule_words(beside['rule_of_thumb_s'])}.",
     }
 
 
@@ -223,7 +223,7 @@ def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row]) -> JobReque
 
 
 def _rule_words(thumb: float) -> str:
-    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, says {span(thumb)}"
+    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, gives {span(thumb)}"
 
 
 def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
@@ -250,7 +250,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
         whose = site.viewer.name
         if site.private and not any(row["user_id"] == whose for row in rows):
-            raise Refused(f"jobs are private here, and job {what} is none of {whose or 'a known user'}'s",
+            raise Refused(f"jobs are private here, and job {what} does not belong to {whose or 'a known user'}",
                           hint="your own jobs")  # fmt: skip
         if not rows:
             raise NoAnswer(

@@ -95,9 +95,7 @@ class Renewal:
 
     @staticmethod
     def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Store the predictions to score after certain waits: the renewed one, and the one at submission given this
-        wait.
-        """
+        """Store predictions to score after certain waits: the renewed prediction, and the first one given this wait."""
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):

@@ -255,10 +255,10 @@ def _like(question: Question) -> Like:
         raise UsageError("whose job? (accepted: user=NAME)")
     procs, limit = question.value("ntasks") or "1", question.value("time")
     if not re.fullmatch(r"\d{1,9}", procs):
-        raise UsageError(f"ntasks={procs[:20]!r} is no number of processors (accepted: ntasks=64)")
+        raise UsageError(f"ntasks={procs[:20]!r} is not a number of processors (accepted: ntasks=64)")
     span = parse_duration(limit) if limit else math.nan
     if limit and math.isnan(span):
-        raise UsageError(f"time={limit[:20]!r} is no limit (accepted: minutes, or as sbatch takes it)")
+        raise UsageError(f"time={limit[:20]!r} is not a time limit (accepted: minutes, or as sbatch takes it)")
     memory = parse_memory(question.value("mem") or "")
     return Like(user, question.value("partition") or "", question.value("name") or "", float(procs), span, memory)
 
@@ -309,7 +309,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/test": Endpoint(
         "start", (*HEARD, INPUTS), _test,
-        "When a job that asks for this would start, if the viewer submitted it now",
+        "When a job with this request would start, if the viewer submitted it now",
         Cost.HISTORY,
     ),
     "/v1/where": Endpoint(
@@ -329,17 +329,17 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/report": Endpoint(
         "report", ("user", "account", "partition", "starttime", "endtime"), _report,
-        "What finished jobs asked for and used, and which flag to change",
+        "What finished jobs requested and used, and which flag to change",
         Cost.HISTORY,
     ),
     "/v1/accuracy": Endpoint(
         "accuracy", ("partition", "starttime", "endtime"), _accuracy,
-        "Past predictions compared with actual starts, beside the scheduler's own predictions",
+        "Past predictions compared with actual starts and with the scheduler's own predictions",
         Cost.HISTORY,
     ),
     "/v1/hint": Endpoint(
         "hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint,
-        "Stored advice for jobs like this one, answered at once, for job_submit.lua",
+        "Stored suggestions for similar jobs, answered at once, for job_submit.lua",
         Cost.OLD_QUEUE,
     ),
     "/v1/health": Endpoint(
@@ -352,11 +352,11 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 _MEANING = {
     "job": ("a job id: 42, 42_7, 42+1; several by commas", "42"),
-    "user": ("a user's name; without one, whoever asks", "alice"),
+    "user": ("a user's name; default: the user who asks", "alice"),
     "name": ("a job name, * and ? stand for anything", "relax*"),
     "ntasks": ("processors, a number", "64"),
     "time": ("the limit, in minutes or as sbatch takes it", "120"),
-    "mem": ("the memory of a node that the user wrote: MiB, or as sbatch takes it", "16G"),
+    "mem": ("the memory per node in the user's request: MiB, or as sbatch takes it", "16G"),
     INPUTS: ("features of the job's input files: a JSON object of numbers and texts", '{"encut": 400}'),
     "risk": ("the accepted share of jobs cut off at the limit", "5%"),
     "account": ("an account", "physics"),
@@ -364,17 +364,17 @@ _MEANING = {
     "starttime": ("from when: a date, now-30days", "now-30days"),
     "endtime": ("until when", "now"),
     "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
-    "by": ("rank by the probability to end by this time, which lies in the future", "now+6hours"),
+    "by": ("a deadline in the future: rank by the probability to end by then", "now+6hours"),
     "spread": ("whether to add twenty equally likely waits and run times of each choice: yes or no", "no"),
     "any-size": ("whether half or twice the size may be ranked first: yes or no", "no"),
 }
 _ERRORS = {
-    "400": "no question",
-    "401": "a token that is not valid",
-    "403": "not for this person",
-    "404": "nothing to answer from",
-    "405": "not by this method",
-    "429": "too many questions of one user",
+    "400": "the question is not valid",
+    "401": "the token is not valid",
+    "403": "this user may not see the answer",
+    "404": "there is no data for an answer",
+    "405": "this HTTP method is not allowed",
+    "429": "too many requests of one user",
     "503": "the store does not answer",
 }
 

@@ -265,7 +265,7 @@ async def _unknown(request: Request, _: Exception) -> Response:
 
 async def _method(request: Request, error: Exception) -> Response:
     allowed = getattr(error, "headers", None) or {}
-    words = problem(405, f"{request.method} changes nothing here", "GET", 2)
+    words = problem(405, f"{request.method} is not allowed here", "GET", 2)
     return Response(words, 405, allowed, PROBLEM)
 
 
@@ -366,7 +366,7 @@ class _Frame:
     def _refusal(self, request: Request, viewer: Viewer) -> Response | None:
         """Return a response that refuses this request without processing it; None if the request is accepted."""
         if not request.scope["http_version"].startswith("1."):
-            return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
+            return _broken(f"HTTP/{request.scope['http_version']} is not supported", "HTTP/1.1")
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
             return _document(431, "the request head is too large", f"below {HEAD_BYTES // 1024} kB")
         if int(request.headers.get("content-length", 0)) > BODY_BYTES:

@@ -116,7 +116,7 @@ class Connection(H11Protocol):
 
     def _too_slow(self) -> None:
         self.admission.refused["slow"] += 1
-        self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send the whole request at once")
+        self._refuse(408, f"the request was not complete within {REQUEST_S:.0f} s", "send the whole request at once")
 
     def _refuse(self, status: int, what: str, hint: str) -> None:
         """Send an error document without calling the application, and close the connection."""

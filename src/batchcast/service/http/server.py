@@ -191,7 +191,7 @@ def _listening(listen: str) -> Listener:
     except OSError as error:
         opened.close()
         raise InputError(
-            f"cannot listen on {listen}: {error.strerror}", hint=f"another place: --listen ({_ACCEPTED})"
+            f"cannot listen on {listen}: {error.strerror}", hint=f"another address: --listen ({_ACCEPTED})"
         ) from None
     return opened
 
@@ -206,9 +206,9 @@ def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         number = int(port)
     except ValueError:
-        raise UsageError(f"not a place to listen: {listen!r} (accepted: {_ACCEPTED})") from None
+        raise UsageError(f"not an address to listen on: {listen!r} (accepted: {_ACCEPTED})") from None
     if not address.is_loopback or not 0 <= number < 65536:
-        raise UsageError(f"{listen}: only this machine may ask (accepted: {_ACCEPTED})")
+        raise UsageError(f"{listen}: not an address of this machine (accepted: {_ACCEPTED})")
     return (socket.AF_INET6 if address.version == 6 else socket.AF_INET), (str(address), number)
 
 
@@ -219,7 +219,7 @@ def _clear(path: Path) -> None:
     except OSError:
         return
     if not stat.S_ISSOCK(there.st_mode):
-        raise InputError(f"{path} already exists and is not a socket", hint="another place: --listen PATH")
+        raise InputError(f"{path} already exists and is not a socket", hint="another path: --listen PATH")
     with socket.socket(socket.AF_UNIX) as other:
         other.settimeout(CONNECT_S)
         if other.connect_ex(str(path)) == 0:

@@ -46,11 +46,14 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
         if importlib.util.find_spec(name) is None:
-            found = f"{name} is not installed: collect and plan need it; report, walltime and start ask once without"
+            found = (
+                f"{name} is not installed: collect and plan need it; report, walltime and start work without it, "
+                "by one query each"
+            )
             yield finding("parts", "warning", found, how_to_install("store", name))
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
-        do = f"install {settings['scheduler']}'s clients, or run where they are"
+        do = f"install {settings['scheduler']}'s clients, or run batchcast on a machine that has them"
         yield judged(f"client {name}", path, path or "not on PATH", do, "failed")
     yield from _overruled(settings)
     asked = list(_daemons(settings)) if ask else []
@@ -73,7 +76,7 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
             f"setting {one.name}",
             "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning",
             f"{now} overrules {was} ({one.place})",
-            "let one place decide: the collector and everybody who asks must read the same",
+            "set it in one place only: the collector and all users must use the same value",
         )
 
 
@@ -90,8 +93,8 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             "batch system",
             tested,
             f"{site.cluster}, {settings['scheduler']} {site.version}",
-            "run for real on Slurm 22.05 and 24.11; fields are asked for by name: compare one job with scontrol "
-            "show job",
+            "batchcast is tested with Slurm 22.05 and 24.11, and reads fields by name: compare one job with "
+            "scontrol show job",
         )
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
         do = "raise MinJobAge or lower interval_s: ends between two cycles would be missed"
@@ -127,7 +130,8 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
                 "accounting",
                 "failed" if site is None or site.accounting else "warning",
                 error.message,
-                "slurmdbd gives history and the ends the queue no longer shows; forecasts go on without it",
+                "slurmdbd provides the history, and the ends of jobs that the queue no longer shows; "
+                "predictions continue without it",
             )
 
 
@@ -135,7 +139,9 @@ def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[st
     """Report whether jobs are private, and which setting decides this."""
     by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
     hidden = is_private(settings, memory)
-    words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
+    words = (
+        "yes: users see their own jobs, and figures over several users" if hidden else "no: every user sees all jobs"
+    )
     return finding("jobs are private", "ok", f"{words}, by {by}", "")
 
 
@@ -146,7 +152,7 @@ def _queue(scheduler: Any) -> dict[str, Any]:
     except BatchcastError as error:
         return finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
     broken = f", {seen.broken} could not be read" if seen.broken else ""
-    do = "compare with squeue --all; batchcast collect --record FILE keeps what was answered"
+    do = "compare with squeue --all; batchcast collect --record FILE records the answers"
     return judged("queue", not broken, f"{len(seen.jobs)} jobs shown{broken}", do)
 
 
@@ -154,12 +160,14 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
     """Report the difference between slurmctld's clock and this machine's clock."""
     apart = scheduler.clock_ahead()
     if apart is None:
-        return finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
+        return finding(
+            "clock", "warning", "sdiag prints no time", "compare the output of date here and on slurmctld's machine"
+        )
     return finding(
         "clock",
         "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
         f"{apart:+.1f} s from slurmctld's",
-        "run NTP on both; until then forecasts come that much later",
+        "run NTP on both machines; until then predictions are late by this difference",
     )
 
 
@@ -185,7 +193,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         mode = path.stat()
         hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
         exposed = hidden and is_open(settings["store"])
-        lies_open = ", although jobs are hidden: every user can read them in the store" if exposed else ""
+        lies_open = ", although jobs are hidden: every user can read the jobs in the store" if exposed else ""
         yield finding(
             "store's owner",
             "failed" if exposed else "ok",
@@ -217,7 +225,7 @@ def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Report the problems of the collector's last cycle, as its log states them."""
     if problems := memory.get("problems"):
         unwritten = any(word in one for one in problems for word in ("nothing was written", "readonly", "is full"))
-        do = "journalctl -u batchcast-collect has the cycles before"
+        do = "journalctl -u batchcast-collect shows the earlier cycles"
         yield finding("last cycle", "failed" if unwritten else "warning", "; ".join(problems[:3]), do)
 
 
@@ -228,7 +236,7 @@ def _pages(reader: Any) -> dict[str, Any]:
         "store's pages",
         "ok" if pages == "ok" else "failed",
         pages,
-        "restore a backup, or start anew: history comes back from accounting",
+        "restore a backup, or start with a new store: the collector reads the history from accounting again",
     )
 
 
@@ -243,9 +251,13 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     notes = staleness(memory, now)
     do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
     if blind := memory.get("blind"):
-        fact = f"since {_when(blind['since'])} {blind['why']}: its clock stands still, and no job is given up for lost"
+        fact = (
+            f"since {_when(blind['since'])} {blind['why']}: its live clock is stopped, and no job is given up as lost"
+        )
         who = memory.get("collected_by") or "the collector's user"
-        grant = f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify, if it is there)"
+        grant = (
+            f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify instead of add, if the user exists)"
+        )
         yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield from _last_cycle(memory)
@@ -267,7 +279,8 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield finding(
         "history",
         "ok" if jobs["jobs"] else "warning",
-        f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
+        f"{jobs['jobs']} jobs since {since}; {late} events came late, and accounting changed the times of "
+        f"{changed} jobs afterwards",
         "" if not late else "raise settle_s",
     )
 
@@ -295,15 +308,17 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
         yield finding(
             "sight by right",
             "ok" if may else "failed",
-            f"Slurm hides jobs, and {who}, who collects, "
+            f"Slurm hides jobs, and the collector's user {who} "
             + (f"is {level}" if may else f"has the level {level}" if level else "is in no association"),
             f"sacctmgr modify user {who} set adminlevel=operator" if level
-            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify adds nobody)",
+            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify does not add users)",
         )  # fmt: skip
     seen = reader.ask("running", cluster=cluster, user=who)[0]
     blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
-    fact = f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy"
-    yield judged("sight", not blind, fact, f"what does squeue --all show as {who}? PrivateData may hide it", "failed")
+    fact = f"{seen['others']} running jobs of other users are visible; sinfo shows {busy} nodes busy"
+    yield judged(
+        "sight", not blind, fact, f"check what squeue --all shows as {who}: PrivateData may hide jobs", "failed"
+    )
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
@@ -311,7 +326,7 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
-        found = f"fewer than {LEAST_RECORD} forecasts by {method_name(method)} have come out yet"
+        found = f"fewer than {LEAST_RECORD} predictions by {method_name(method)} have a known outcome yet"
         yield finding("track record", "ok", found, "")
         return
     held = all(verdict(of["judged"], of["coverage_90"]) != "too early" for of in (record, record["long"]) if of)
@@ -320,7 +335,7 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     fact += f"; {late} still wait beyond that time" if late else ""
     if long := record["long"]:
         fact += f"; {long['coverage_90']:.0%} of {long['judged']} with a predicted wait of 10 min or more"
-    do = "another first method in `wait`: batchcast accuracy compares those that run beside it"
+    do = "put another method first in `wait`: batchcast accuracy compares the methods"
     yield judged("track record", held, fact, do, "failed")
 
 
@@ -356,7 +371,10 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
         do += ", where the collector runs, and start it again"
         yield judged("learning", not why, without if why else "models can be fitted", do)
     if trouble := memory.get("not_kept"):
-        hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
+        hint = (
+            "free disk space there, or give the collector's user the folder: without the file, each start "
+            "replays all history"
+        )
         yield finding("what was learned", "warning", f"not kept: {trouble}", hint)
 
 
@@ -370,7 +388,9 @@ SET = (
     "slurmctld and every slurmd: jobs that start from then on are measured"
 )
 _SAYS = {
-    "linux": "of a task's processes added up, so that pages they share count for each (UsePss, NoShared: not)",
+    "linux": (
+        "of a task's processes, added up, so that shared pages count for each process (not with UsePss or NoShared)"
+    ),
     "cgroup": "of a task's control group",
 }
 
@@ -382,21 +402,23 @@ def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
     >>> gathering({"Type": "jobacct_gather/none"})["state"]
     'warning'
     >>> gathering({"Type": "jobacct_gather/linux", "Frequency": "task=15", "Params": "OverMemoryKill"})["found"]
-    "jobacct_gather/linux: every 15 s the memory of a task's processes added up, so that ..."
+    "jobacct_gather/linux: every 15 s the memory of a task's processes, added up, so that ..."
     """
     kind = gathers.get("Type", "")
     if kind.startswith("pbs"):
         return finding("memory", "ok", "PBS keeps the peak of each job over all its nodes (resources_used.mem)")
     if not gathers_memory(gathers):
-        return finding("memory", "warning", f"accounting measures none (JobAcctGatherType = {kind or 'not set'})", SET)
+        return finding(
+            "memory", "warning", f"accounting measures no memory (JobAcctGatherType = {kind or 'not set'})", SET
+        )
     every = sampled_every(gathers.get("Frequency", ""))
     params = gathers.get("Params", "")
     says = _SAYS.get(kind.rpartition("/")[2], "of a task")
-    kills = "; OverMemoryKill ends jobs by it" if "overmemorykill" in params.lower() else ""
+    kills = "; OverMemoryKill ends jobs by this measurement" if "overmemorykill" in params.lower() else ""
     if every == 0:
         found = f"{kind}: only when a step ends the memory {says}{kills}"
-        return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step holds little")
-    found = f"{kind}: every {every:g} s the memory {says}; what is held between two samples is not seen{kills}"
+        return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step uses little memory")
+    found = f"{kind}: every {every:g} s the memory {says}; peaks between two samples are missed{kills}"
     return finding("memory", "ok", found)
 
 
@@ -419,14 +441,14 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
     if not gathers_memory(gathers):
         return
     (jobs,) = reader.ask("measured", cluster=cluster, since=now - WITHIN_S)
-    words = [f"of {jobs['measured']} of {jobs['ended']} jobs that ran in the last 30 days"]
+    words = [f"for {jobs['measured']} of {jobs['ended']} jobs that ran in the last 30 days"]
     words += [f"{jobs['zero']} ended before a sample"] if jobs["zero"] else []
-    words += [f"{jobs['bad']} have an amount that is none, nothing is learned from them"] if jobs["bad"] else []
-    words += [f"{jobs['ran_out']} ran out"] if jobs["ran_out"] else []
+    words += [f"{jobs['bad']} have an invalid amount, which is ignored"] if jobs["bad"] else []
+    words += [f"{jobs['ran_out']} ran out of memory"] if jobs["ran_out"] else []
     many = jobs["ended"] >= FEWEST
     copied = is_copied(jobs["copied"], jobs["measured"])
     if copied:
-        words.append("nearly all equal what was asked for: no measurement, and nothing is advised from it")
+        words.append("nearly all amounts equal the requests, so memory is not measured, and none is suggested")
     silent = many and not jobs["measured"]
     do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?"
     yield judged("memory measured", not (copied or silent), "; ".join(words), do)

@@ -87,7 +87,7 @@ class ServiceMetrics:
         for why, count in refused.items():
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
             self._counted[why] = count
-        self._set("store_up", "1 where the store can be read", 0 if gauges is None else 1)
+        self._set("store_up", "1 if the store can be read, else 0", 0 if gauges is None else 1)
         self._take(gauges or ())
         return generate_latest(self.registry)
 
@@ -122,18 +122,18 @@ def store_readings(settings: Settings) -> list[Reading] | None:
 def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Reading]:
     here = {"cluster": cluster}
     for name, key, meaning in (
-        ("collector_last_look_seconds", "cycle_at", "since the collector's last cycle"),
-        ("collector_behind_seconds", "told_until", "how far behind the forecasts' clock is"),
+        ("collector_last_look_seconds", "cycle_at", "seconds since the collector's last cycle"),
+        ("collector_behind_seconds", "told_until", "seconds by which the live clock is behind"),
     ):
         if memory.get(key) is not None:
             yield Reading(name, meaning, now - memory[key], here)
-    yield Reading("events_late", "events told late", memory.get("late", 0) or 0, here)
+    yield Reading("events_late", "events that arrived late", memory.get("late", 0) or 0, here)
     for daemon, counter in (memory.get("health") or {}).items():
         its = {"daemon": daemon, **here}
         for key in ("calls", "failures", "seconds"):
             if isinstance(counter.get(key), int | float):
-                yield Reading(f"daemon_{key}", f"{key} of questions to a daemon", counter[key], its)
-        yield Reading("daemon_up", "1 where the daemon answers", 0 if counter.get("away_since") else 1, its)
+                yield Reading(f"daemon_{key}", f"{key} of queries to a daemon", counter[key], its)
+        yield Reading("daemon_up", "1 if the daemon answers, else 0", 0 if counter.get("away_since") else 1, its)
 
 
 def _outcomes(site: Site) -> Iterator[Reading]:
@@ -188,12 +188,17 @@ def _waits(site: Site) -> Iterator[Reading]:
         for q in QUANTILES:
             at = {**labels, "quantile": f"{q:g}"}
             yield Reading("wait_seconds", "waits that ended in a day", figures[f"wait {q:g}"], at)
-            yield Reading("wait_forecast_seconds", "their forecasts at submission", figures[f"forecast {q:g}"], at)
+            yield Reading(
+                "wait_forecast_seconds",
+                "waits predicted at submission for the jobs that started in a day",
+                figures[f"forecast {q:g}"],
+                at,
+            )
 
 
 _ADVICE = (
-    ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that the request would have cut off"),
-    ("asked_over_used", "advice_asked_over_used", "requests over what was needed, in all"),
+    ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that would have exceeded the request"),
+    ("asked_over_used", "advice_asked_over_used", "sum of requests divided by sum of needs"),
 )
 
 
@@ -202,13 +207,13 @@ def _forecasts(
 ) -> Iterator[Reading]:
     """Yield gauges with the number, the coverage and, if it is known, the median error of one method's predictions."""
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
-    yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
+    yield Reading("forecasts_30d", "predictions of 30 days", one["forecasts"], labels)
     if f"median_ae_{unit}" in one:
         name = f"forecast_median_error_{'seconds' if unit == 's' else unit}"
         yield Reading(name, "median absolute error", one[f"median_ae_{unit}"], labels)
     for level in levels:
         share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
-        yield Reading("forecast_coverage", "share at or below what was said for a level", share, at)
+        yield Reading("forecast_coverage", "share of outcomes at or below the predicted quantile of a level", share, at)
 
 
 def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
@@ -216,7 +221,7 @@ def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading
     = users).
     """
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
-    yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
+    yield Reading("advice_30d", "jobs of 30 days whose suggestion has a known outcome", one["requests"], labels)
     for key, name, meaning in _ADVICE:
         for by, prefix in (("advice", ""), ("users", "users_")):
             yield Reading(name, meaning, one[f"{prefix}{key}"], {**labels, "by": by})

@@ -156,7 +156,7 @@ Now = Callable[[str, Sequence[Mapping[str, Any]]], float]
 
 def _sizes(site: Site, rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
     """Return median waits by size and time limit, for all jobs and for the partitions with the most jobs, with the
-    likely wait of such a job now.
+    likely wait of an equal job now.
 
     The likely wait now is predicted for a job with the median size and limit of its cell. It is not shown if jobs are
     hidden, because it depends on single jobs that run now.

@@ -69,7 +69,7 @@ class StartList:
                 part.chmod(0o644)
         except OSError as error:
             self._last = None
-            return f"plan_list {self.place}: {error.strerror}: looks alone give limits back"
+            return f"plan_list {self.place}: {error.strerror}: only cycles of the collector restore limits"
         self._last = text
         return ""
 
@@ -224,7 +224,7 @@ class Planner:
         for job in look.jobs:
             entry = stored.entries.get(job.job_id)
             if job.waits and entry is not None and owner_of(job, entry, terms) is not Owner.USERS:
-                rows.append((job, math.nan, job.limit, "it stands on this limit, see batchcast plan"))
+                rows.append((job, math.nan, job.limit, "it has this planned limit, see batchcast plan"))
             elif job.waits:
                 limit, why = verdict(job, terms, forecast, self.submissions.why_not(terms))
                 predicted = forecast(job)
@@ -255,7 +255,7 @@ class Planner:
         if not why and now - began > 5 * self.settings["plan_call_s"]:
             why = f"five calls to slurmctld took {now - began:.0f} s"
         if not why and began - self._cycle_at > self.settings["plan_lag_s"]:
-            why = f"the look before was {began - self._cycle_at:.0f} s ago"
+            why = f"the last cycle was {began - self._cycle_at:.0f} s ago"
         self._cycle_at = now
         if not why:
             return {}
@@ -264,7 +264,7 @@ class Planner:
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
     def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
-        """Return the changes to make. If submissions had to be looked up for the decision, it is made again."""
+        """Return the changes to make. If submissions had to be looked up first, decide again with them."""
         forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
@@ -290,7 +290,7 @@ class Planner:
         if others == before or stored.order is None:
             return {}
         if set(others) - set(before):
-            done.problems.append(f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}")
+            done.problems.append(f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}")
         return {planned.OTHERS: others}
 
     # -- changing -----------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class Planner:
                 if not self._write_before(cluster, changes, unless_off=True):
                     return sent
             except BatchcastError as error:
-                done.problems.append(f"nothing more is planned: {error.message}")
+                done.problems.append(f"no further job is planned: {error.message}")
                 return sent
             self._list(record, [*sent, *same], done)
             self._send("planning", same, terms, done)
@@ -413,8 +413,8 @@ class Planner:
 
     @contextmanager
     def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
-        """Report the failure of a step that can wait for the next cycle. Restoring limits cannot wait, so it is not
-        such a step.
+        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not
+        use this.
         """
         try:
             yield
@@ -428,7 +428,7 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
     """
     if settings["scheduler"] != "slurm":
         if settings["plan"] != "off":
-            raise UsageError(f"plan = {settings['plan']}: only a Slurm can be planned for, not {settings['scheduler']}")
+            raise UsageError(f"plan = {settings['plan']}: planning needs Slurm, not {settings['scheduler']}")
         return None
     return Planner(scheduler.transport, store, settings)
 

@@ -25,13 +25,13 @@ JUDGED = 400
 """The watchdog judges this many predictions with known outcome (store/planned.py)."""
 WEEK = 7 * 86400.0
 SECOND = (
-    "users and operators may; so many look like a second program: batchcast plan --audit shows when (what: foreign), "
-    "and one collector a cluster may plan"
+    "users and operators may do this, but so many changes suggest a second program: batchcast plan --audit "
+    "shows when (what: foreign); only one collector per cluster may plan"
 )
 STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
 COST = (
     "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
-    "to 60 min less than its limit; any job may then overrun its own limit by as much"
+    "to 60 min less than its limit; any job may then run up to 60 min longer than its own limit"
 )
 
 
@@ -69,12 +69,12 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
         return
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else plan_words(settings)
-    yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
+    yield finding("planning", "ok", f"{words}; {len(rows)} jobs have a planned limit")
     if placed := ordered(memory):
-        yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
+        yield finding("order", "ok", f"{len(placed)} jobs have a priority from batchcast (SiteFactor)")
     stopped = "" if settings["plan"] == "off" or switched else why_stopped(memory, now)
     if settings["plan"] in LIMITS or stopped:
-        do = "batchcast accuracy shows how the run-time forecasts held; name another predictor first in `runtime`"
+        do = "batchcast accuracy shows the coverage of run-time predictions; name another predictor first in `runtime`"
         yield judged("watchdog", not stopped, stopped or bounds(settings), do, "failed")
     if settings["plan"] in LIMITS:
         yield from _hands(reader, cluster, memory, now)
@@ -86,33 +86,40 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
     """Report who else changes time limits. Users and operators may do this; a second collector that plans must not."""
     if others := memory.get("plan_others"):
-        fact = f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}"
+        fact = f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}"
         yield finding(
-            "another batchcast", "warning", fact, "one collector a cluster may plan: plan = off in the others"
+            "another batchcast",
+            "warning",
+            fact,
+            "only one collector per cluster may plan: set plan = off in the others",
         )
     steps = reader.ask("plan_changes", cluster=cluster, since=now - WEEK)
     ours, theirs = (
         {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)
     )
     few = len(theirs) <= max(5, len(ours) / 10)
-    fact = f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by somebody else"
+    fact = (
+        f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by another "
+        "user or program"
+    )
     yield judged("limits changed by others", few, fact, SECOND)
 
 
 def _short(settings: Settings) -> dict[str, Any]:
     """Report whether planning includes jobs so short that they may end before the next cycle."""
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
-    fact = f"jobs with a median forecast below {shortest:g} s are left alone; the collector's cycle is {look:g} s"
-    do = f"plan_shortest_s = {look:g}: what is over before a cycle keeps its planned limit in accounting"
+    fact = f"jobs with a median prediction below {shortest:g} s are not planned; the collector's cycle is {look:g} s"
+    do = f"plan_shortest_s = {look:g}: a job that ends before a cycle keeps its planned limit in accounting"
     return judged("short jobs", shortest >= look, fact, do)
 
 
 def bounds(settings: Settings) -> str:
     """Return a sentence with the bounds at which the watchdog stops planning."""
     return (
-        f"stops for an hour, limits given back: a cycle {settings['plan_lag_s']:g} s after the one before, a call to "
-        f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
-        f"{settings['plan_length_quantile']:.0%} by three standard errors (from {FEWEST} on)"
+        f"planning stops for an hour and restores limits if a cycle comes {settings['plan_lag_s']:g} s after "
+        f"the last one, if a call to slurmctld takes {settings['plan_call_s']:g} s, or if the share of the "
+        f"last {JUDGED} jobs within the planned quantile is below {settings['plan_length_quantile']:.0%} by "
+        f"three standard errors (with at least {FEWEST} jobs)"
     )
 
 
@@ -121,7 +128,7 @@ def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> 
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
     fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {since}"
-    do = "batchcast plan --off gives every limit back; is the collector running, may it change limits?"
+    do = "batchcast plan --off restores every limit; check that the collector runs and may change limits"
     return judged(f"job {row['job_id']}", not late, fact, do)
 
 
@@ -150,7 +157,8 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
         may,
         f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
-        f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+        f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify instead of add, if the "
+        "user exists)",
         "failed",
     )
 
@@ -165,8 +173,8 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
     if settings["plan_list"]:
         yield _start(settings["plan_list"], ground.prolog)
     why = why_site_refused(settings, ground, counted)
-    do = "plan_allow = minutes, where jobs may count by what they are planned with"
-    yield judged("what accounting counts", not why, why or "no minutes by limits", do, "failed")
+    do = "plan_allow = minutes, if accounting may count jobs by their planned limits"
+    yield judged("what accounting counts", not why, why or "accounting limits no minutes", do, "failed")
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
@@ -183,7 +191,7 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         fact += f"within its {settings['plan_within']} in one QOS and one partition"
     longer = head_start(settings["plan_band"], site.by_age, site.max_age)
     if settings["plan_within"] == "queue" and longer < math.inf:
-        fact += f"; half the work counts as much as {span(longer)} of waiting, by PriorityWeightAge"
+        fact += f"; half the work raises a job as much as {span(longer)} of waiting does (PriorityWeightAge)"
     return judged("priorities", not why, why or fact, do, "failed")
 
 
@@ -204,7 +212,7 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
         finally:
             store.close()
     except BatchcastError as error:
-        yield finding("order now", "warning", error.message, error.hint or "batchcast plan --dry-run says more")
+        yield finding("order now", "warning", error.message, error.hint or "batchcast plan --dry-run shows more")
         return
     fact = why or extremes(factors) or "no waiting job opted in"
     beyond = any(abs(factor) > settings["plan_band"] for factor in factors.values())
@@ -217,26 +225,26 @@ def _reserve_finding(reserving: limits.Reserving, within: str, band: int) -> dic
     """
     name, word = "reserved processors", "bf_min_prio_reserve"
     if reserving.least == 0:
-        more = f"; with {word}={band} for those past the age alone" if within == "queue" else ""
+        more = f"; with {word}={band} only for jobs past the age limit" if within == "queue" else ""
         return finding(name, "ok", f"for every waiting job{more}")
     if within == "queue" and reserving.least > band:
-        fact = f"{word} is {reserving.least:g}, above plan_band: for nobody, however long he waits"
+        fact = f"{word} is {reserving.least:g}, above plan_band: for no job, however long it waits"
         return finding(name, "warning", fact, f"{word}={band}, then scontrol reconfigure")
     if reserving.by_age < reserving.least:
-        when = "while batchcast is dead" if within == "queue" else f"within its {within}, however long he waits"
-        fact = f"PriorityWeightAge is {reserving.by_age:g}, below {word}: for nobody {when}"
+        when = "while batchcast does not run" if within == "queue" else f"within its {within}, however long it waits"
+        fact = f"PriorityWeightAge is {reserving.by_age:g}, below {word}: for no job {when}"
         return finding(name, "warning", fact, f"PriorityWeightAge={reserving.least:g}, then scontrol reconfigure")
-    return finding(name, "ok", f"for jobs past the age ({word}={reserving.least:g})")
+    return finding(name, "ok", f"for jobs past the age limit ({word}={reserving.least:g})")
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
     """Report whether slurmctld runs a script when a job starts, and whether the list of planned jobs exists."""
     if not prolog:
         do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
-        return finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
+        return finding("given back at the start", "warning", "slurmctld runs no script when a job starts", do)
     if not Path(place).exists():
         fact = f"there is no {place} yet; the collector writes it when it plans"
-        return finding("given back at the start", "warning", fact, "is the collector running, may it write there?")
+        return finding("given back at the start", "warning", fact, "check that the collector runs and may write there")
     return finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
 
 

@@ -177,8 +177,8 @@ class Orderer:
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
         """Find the users whose jobs often ran longer than predicted. Their waiting jobs are ordered by time limit.
 
-        Also find which kinds of jobs of each user have ended. This is renewed at intervals, and at once for a user who
-        was not looked up yet.
+        Also find which kinds of jobs of each user have ended. Both are renewed at intervals; the jobs of a new user are
+        looked up at once.
         """
         now = self.transport.now()
         if not issued or self.settings["plan_order_by"] == "limits":
@@ -306,8 +306,8 @@ class Orderer:
     def _hidden(
         self, jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
     ) -> list[tuple[Group, int]]:
-        """Return the restores for held or running jobs, which sprio does not show. If such a job is requeued, its old
-        factor would act again.
+        """Return the restores for held or running jobs, which sprio does not show. If this job were requeued, its old
+        factor would take effect again.
         """
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
@@ -344,7 +344,7 @@ class Orderer:
         except BatchcastError:
             if not stop:
                 raise
-            done.problems.append("the record of the order could not be written; factors go back nevertheless")
+            done.problems.append("the record of the order could not be written; factors are restored anyway")
         refused: dict[str, str] = {}
         for factor, some in calls:
             done.calls += 1

@@ -33,7 +33,7 @@ ORDERED_BY_LIMITS = "the users' time limits"
 FEWEST = 50
 """Predictions are judged only if the outcomes of at least this many are known."""
 WITHIN_S = 14 * 86400.0
-TOO_SHORT = "it would probably be over before a cycle of the collector gives its limit back"
+TOO_SHORT = "it would probably end before a cycle of the collector restores its limit"
 UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
 
 
@@ -83,11 +83,11 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
     """Return a sentence for each partition whose OverTimeLimit (s) is lower than in the last cycle.
 
     >>> over_time_cuts({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
-    ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more go back']
+    ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more are restored']
     """
     return [
         f"OverTimeLimit of partition {name} was lowered from {span(was)} to"
-        f" {span(now.get(name, 0.0))}: limits that need more go back"
+        f" {span(now.get(name, 0.0))}: limits that need more are restored"
         for name, was in before.items()
         if now.get(name, 0.0) < was
     ]
@@ -142,7 +142,7 @@ def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) ->
     """
     prediction = as_prediction(row)
     if prediction.grounds in UNKNOWN:
-        return "nothing like it has ended yet"
+        return "no similar job has ended yet"
     if not prediction.levels:
         return "its forecast has no quantiles"
     if shortest > 0 and given_waited(prediction, 0.0, (0.5,)).point < shortest:
@@ -248,6 +248,6 @@ class Submissions:
         return bool(found)
 
     def keep(self, jobs: Sequence[Plannable]) -> None:
-        """Discard all submissions except those of the jobs in `jobs` that wait."""
+        """Discard all submissions except the submissions of the waiting jobs in `jobs`."""
         shown = {job.raw_id for job in jobs if job.waits}
         self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}

@@ -195,6 +195,6 @@ def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
         said.append(f"{row['partition'] or '(no partition)'}: {row['planned']} of {row['jobs']} jobs{share}")
         if (never := round(row["never_seen"])) > 0:
-            said.append(f"  {never} of them over before a cycle, with the planned limit left in accounting")
-        said += [f"  {count} left alone: {why}" for why, count in row["left_alone"].items()]
+            said.append(f"  {never} of these jobs end before a cycle, so that the planned limit stays in accounting")
+        said += [f"  {count} not planned: {why}" for why, count in row["left_alone"].items()]
     return said

@@ -136,8 +136,8 @@ def of_gpus(
 @pytest.mark.parametrize(
     ("held", "util", "memory", "said"),
     [
-        ("gres/gpu:v100=1", 0, "0", "holds 1 GPU and used none of them (32 GPU-hours): --gpus=0, or check that"),
-        ("gres/gpu:v100=4", 90, "9G", "holds 4 GPUs and keeps 0.9 busy: --gpus=1 would have been enough for 95 %"),
+        ("gres/gpu:v100=1", 0, "0", "gets 1 GPU and used none of them (32 GPU-hours): --gpus=0, or check that"),
+        ("gres/gpu:v100=4", 90, "9G", "gets 4 GPUs and keeps 0.9 busy: --gpus=1 would have been enough for 95 %"),
         (
             "gres/gpu:a100_80gb=2",
             130,
@@ -327,7 +327,7 @@ def test_nothing_is_promised_for_95_percent_that_the_jobs_do_not_show() -> None:
     few = [row(f"{300 + k}", "few", **hours) for k in range(5)]
     jobs, _ = of_sacct(*cut, *long, *few)
     told = {one["job_name"]: str(one["advice"]) for one in advice(jobs, 300, 300, 100 * 1024)}
-    assert told["mesh"].startswith("23 of 118 were cut off at their limit")
+    assert told["mesh"].startswith("23 of 118 jobs were ended at their time limit")
     assert "95 %" not in told["mesh"]
     assert "the longest of these 5 ran 10 min: --time=00:15:00 would have been enough for each" in told["few"]
 

@@ -291,7 +291,9 @@ def test_a_second_collector_with_a_store_of_its_own_plans_no_job_of_the_first_an
     assert [job.limit for job in site.slurm.jobs.values()] == [60, 60]
     whys = {why for *_, why in second.planner.preview("c")}
     if level == "Administrator":  # the tokens of the first batchcast are seen, and stay
-        assert any("2 jobs, 1 say, are left alone: planned by another batchcast" in said for said in done.problems)
+        assert any(
+            "2 jobs, for example 1, are not planned: planned by another batchcast" in said for said in done.problems
+        )
         assert second.planner.cycle("c").problems == []  # said once
         assert all(job.admin_comment.startswith("batchcast:limit=") for job in site.slurm.jobs.values())
         assert whys == {PLANNED_BY_ANOTHER}

@@ -305,7 +305,7 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
             "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = site_factor/own\n",
             "sets the factors itself",
         ),
-        ("PriorityType = priority/multifactor\nPriorityWeightQOS = 1000\n", "could pass a QOS, which differ by 500"),
+        ("PriorityType = priority/multifactor\nPriorityWeightQOS = 1000\n", "the priorities of QOS differ by 500"),
     ],
 )
 def test_a_site_that_cannot_be_ordered_is_told_why(tmp_path: Path, config: str, said: str) -> None:
@@ -347,7 +347,7 @@ def test_doctor_says_whether_priorities_may_be_ordered(tmp_path: Path, config: s
         ("bf_interval=60", 0, "ok", "for every waiting job"),
         ("bf_continue,bf_min_prio_reserve=10000", 20_000, "ok", "for jobs past the age"),
         ("bf_min_prio_reserve=10001", 20_000, "warning", "above plan_band"),
-        ("bf_min_prio_reserve=10000", 500, "warning", "for nobody while batchcast is dead"),
+        ("bf_min_prio_reserve=10000", 500, "warning", "for no job while batchcast does not run"),
     ],
 )
 def test_doctor_says_for_whom_slurm_reserves_processors(
@@ -530,7 +530,7 @@ def test_that_the_watchdog_stopped_planning_is_said_by_plan_doctor_and_the_dry_r
     one = site(tmp_path, plan_lag_s=60.0)
     look(one)
     one.slurm.time += 100.0
-    assert "planning stops for an hour: the look before was 130 s ago" in look(one).problems
+    assert "planning stops for an hour: the last cycle was 130 s ago" in look(one).problems
     monkeypatch.setattr("time.time", lambda: one.slurm.time)
     said = "planning is stopped by the watchdog until"
     with Reader(str(tmp_path / "s.db")) as reader:

@@ -63,7 +63,7 @@ def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_
     assert one.planned[1] == 2 * HOUR  # the prediction is 1.1 h, and OverTimeLimit covers at most two hours
     assert math.isnan(one.planned[0])
     assert one.why[0] == SHORT
-    assert one.why[3] == "nothing like it has ended yet"
+    assert one.why[3] == "no similar job has ended yet"
     exact, main = by_partition(one)
     assert (exact["jobs"], exact["planned"], exact["left_alone"]) == (
         4,
@@ -83,7 +83,9 @@ def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Pa
         settings = load({"store": place, "runtime": "kernel", "plan_shortest_s": shortest}, {})
         rows[shortest] = by_partition(week(settings, Reader(place), "c", TERMS, 0.0, 1e9))[1]
     assert (rows[0.0]["planned"], rows[0.0]["never_seen"]) == (34, pytest.approx(34 * 2 / 3))
-    assert "  23 of them over before a cycle, with the planned limit left in accounting" in sentences([rows[0.0]])
+    assert "  23 of these jobs end before a cycle, so that the planned limit stays in accounting" in sentences(
+        [rows[0.0]]
+    )
     assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
     assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # including the first job, which started at once
 
