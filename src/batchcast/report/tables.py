@@ -155,8 +155,8 @@ WAIT_COLUMNS = (
     ),
 )
 CLOCKS = {
-    "honest": "honest clock",
-    "starts_first": "clock of the paper: starts up to an instant come before its submissions",
+    "honest": "honest clock (at one instant, submissions come before starts)",
+    "starts_first": "clock of the paper (at one instant, starts come before submissions)",
     "paper": "paper protocol (each end is known right after submission, which no cluster can offer)",
 }
 

@@ -141,10 +141,10 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
     if not whole["jobs_with_run_and_request"]:
-        return {"known of": "no job that ran has a time limit"}
+        return {"known for": "no job that ran has a time limit"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
     return {
-        "known of": counted(whole["jobs_with_run_and_request"]),
+        "known for": counted(whole["jobs_with_run_and_request"]),
         "used, median": _percent(whole["request_used_median"], "of the request"),
         "used, total": _percent(whole["request_used_total"], "of the requested time"),
         "used < 10 %": _percent(whole["request_used_below_10"], "of the jobs"),
@@ -163,7 +163,7 @@ def _memory(facts: Mapping[str, Any]) -> list[dict[str, str]]:
     use = f"{counted(facts['measured'])}, median {middle}{each}, largest {largest}"
     asked = f"{counted(facts['asked'])}, median {format_memory(facts['median_asked_kib'])}{each}"
     rows = {
-        "asked": asked if facts["asked"] else "no job has a memory request",
+        "requested": asked if facts["asked"] else "no job has a memory request",
         "used at the peak": copy
         if facts["copied"] >= 0.9
         else use

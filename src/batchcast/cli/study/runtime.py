@@ -174,7 +174,7 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     log = log_as_typed()
     if of_memory:
         return headline, f"batchcast limits {log} --memory  (suggests memory requests)"
-    return headline, f"batchcast simulate {log} --predictor {best['predictor']}  (plans with it)"
+    return headline, f"batchcast simulate {log} --predictor {best['predictor']}  (plans with this predictor)"
 
 
 BOUND = 0.9
