@@ -270,7 +270,7 @@ TERMS = Terms(0.0, {"p": 1800.0, "q": 0.0}, {"p": 86400.0, "q": 86400.0}, partit
         (waiting(reason="QOSMaxWallDurationPerJobLimit"), TERMS, "waits because of a resource limit"),
         (waiting(partitions=("p", "q")), TERMS, "OverTimeLimit is 0 in partition q"),
         (waiting(), TERMS._replace(next_outage=7000.0), "reaches into the next reservation"),
-        (waiting(), TERMS._replace(percent=0.0), "other arm"),
+        (waiting(), TERMS._replace(percent=0.0), "arm without planning"),
         (waiting(), TERMS._replace(stopped="switched off"), "switched off"),
     ],
 )

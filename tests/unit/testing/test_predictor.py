@@ -67,7 +67,7 @@ class KeepsALambda(Requested):
     ("make", "says"),
     [
         (lambda t: Peeks(t.run_time), "with later data"),
-        (lambda t: Counts(), "asked twice"),
+        (lambda t: Counts(), "two calls of predict"),
         (lambda t: Zero(), "less than"),
         (lambda t: Crosses(), "cross"),
     ],
