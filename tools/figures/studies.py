@@ -712,11 +712,13 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
     found.blocks["planning"] = [line for line in tables if line.count("|") == 3]
     for line in found.blocks["answers"][2:]:
         kind, judged, kept, due, due_kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
+        kind = kind.replace(" --", "_").replace(", ", "_")  # a mark in a page has no spaces
         found.values |= {f"{kind}.judged": int(judged), f"{kind}.kept_90": kept, f"{kind}.median_min": middle}
         found.values |= {f"{kind}.due": int(due), f"{kind}.due_kept_90": due_kept}
         found.values[f"{kind}.worst_min"] = worst
     for line in found.blocks["limits"][2:]:
         kind, compared, _, beyond, furthest, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        kind = kind.replace(" --", "_")
         found.values |= {f"{kind}.compared": int(compared), f"{kind}.beyond_margin": int(beyond)}
         found.values[f"{kind}.furthest_min"] = int(furthest)
     for line in found.blocks["planning"][2:]:
@@ -828,12 +830,12 @@ STUDIES = (
     ),
     Study(
         "lab-operator-day",
-        ("python tests/slurm/operator_day.py --hours 3.2 --speed 22 --rate 48 -o day.json",), read_operator_day,
+        ("python tests/slurm/operator_day.py --hours 9 --speed 30 --seed 13 -o day.json",), read_operator_day,
         rerun="lab",
     ),
     Study(
         "lab-operator-day-newer",
-        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 2.4 --speed 22 --rate 40 -o day.json",),
+        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 9 --speed 30 --seed 11 -o day.json",),
         read_operator_day, rerun="lab",
     ),
     Study(
