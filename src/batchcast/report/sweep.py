@@ -48,8 +48,10 @@ _BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
 
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
     """Return the table that `--dry-run` prints."""
-    note = f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least that of the "
-    "longest task."
+    note = (
+        f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least the time of the "
+        "longest task."
+    )
     return Table(f"Tasks and their cost, on {counted(workers, 'worker')}", _COST, rows, note)
 
 
