@@ -207,7 +207,7 @@ class Tokens:
         user = user_of(self._known, token, time.time())
         if user is None:
             raise InvalidToken(
-                "this token is not valid or has expired", hint="an operator: batchcast site token create"
+                "this token is not valid or has expired", hint="an operator can create one: batchcast site token create"
             )
         return Viewer(user)
 

@@ -72,7 +72,9 @@ class WorkQueue:
         """
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"
-            raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are already waiting", hint="one by one")
+            raise TooManyWaiting(
+                (f"{MOST_WAITING} questions of {whose} are already waiting"), hint="send one request after the other"
+            )
         until = time.monotonic() + ANSWER_S
         self._inside[asker.counted] += 1
         self._turned[asker.turn] += 1

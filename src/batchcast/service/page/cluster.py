@@ -49,7 +49,7 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
         over = used(site, Whose(), since, math.inf, 1)
         still = site.reader.ask("still_open", cluster=site.cluster)
         if not over and not still:
-            raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
+            raise NoAnswer("the collector has not stored any job yet", hint="let batchcast collect run")
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
         complete = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
         procs = float((site.memory.get("site") or {}).get("total_procs") or site.memory.get("total_procs") or 0.0)

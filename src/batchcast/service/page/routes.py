@@ -151,7 +151,7 @@ async def _stream(request: Request) -> Response:
     service = request.state.service
     ask, asker = _data(request, service.viewer(request)), service.asker(request)
     if service.streams[asker.counted] >= STREAMS_EACH:
-        raise UsageError(f"{STREAMS_EACH} pages of one user follow already", hint="close some")
+        raise UsageError(f"{STREAMS_EACH} pages with live updates of one user are already open", hint="close some")
     await service.queues.quick.run(asker, ask)  # a viewer who must be refused is refused here, before the stream begins
     return StreamingResponse(_events(request, ask, asker), media_type="text/event-stream")
 

@@ -177,7 +177,7 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
         return ""
     held = sum(actual <= at for actual, at in judged) / len(judged)
     slack = 3 * math.sqrt(level * (1 - level) / len(judged))
-    short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned, {level:.0%} should"
+    short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned; expected are {level:.0%}"
     return short if held + slack < level else ""
 
 

@@ -68,7 +68,9 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
     with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
     if not len(trace):
-        raise NoAnswer(f"no job of {cluster} that was submitted then is over", hint="an earlier -S, e.g. -S now-30days")
+        raise NoAnswer(
+            (f"no job of {cluster} that was submitted in that time has ended"), hint="an earlier -S, e.g. -S now-30days"
+        )
     asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}
     rows = {(row["job_id"], row["submit_time"]): row for row in reader.each("plan_week", **asked)}
     submit = trace.submit_time.tolist()
@@ -192,7 +194,7 @@ def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     said = []
     for row in rows:
-        share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
+        share = f", shortened to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
         said.append(f"{row['partition'] or '(no partition)'}: {row['planned']} of {row['jobs']} jobs{share}")
         if (never := round(row["never_seen"])) > 0:
             said.append(f"  {never} of these jobs end before a cycle, so that the planned limit stays in accounting")

@@ -199,7 +199,7 @@ def test_a_copy_of_the_request_is_no_measurement() -> None:
     rows = [row(1000 * MIB)] * 30
     assert measured_memory(rows).copied
     assert advised(rows)["memory"] is None
-    assert "no measurement" in advised(rows)["memory_why"]
+    assert "memory is not measured" in advised(rows)["memory_why"]
 
 
 @pytest.mark.parametrize(

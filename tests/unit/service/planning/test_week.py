@@ -71,7 +71,7 @@ def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_
         {"OverTimeLimit is 0 in partition exact": 4},
     )
     assert (main["jobs"], main["planned"], main["mean_cut_s"], main["mean_share_of_limit"]) == (36, 34, 2 * HOUR, 0.5)
-    assert sentences([main])[0] == "main: 34 of 36 jobs, to 50% of their limits on average"
+    assert sentences([main])[0] == "main: 34 of 36 jobs, shortened to 50% of their limits on average"
     with pytest.raises(NoAnswer, match="no job of c"):
         week(settings, Reader(place), "c", TERMS, 2e9, 3e9)
 
