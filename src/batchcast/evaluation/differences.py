@@ -17,7 +17,8 @@ from ..metrics.accuracy import APA, MAE, Errors, size_class
 from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
 from ..metrics.measure import Measure
 from ..metrics.paired import PairedDifference, paired_differences
-from ..metrics.schedule import SCHEDULE, Waits
+from ..metrics.schedule import COMPARED as COMPARED_SCHEDULES
+from ..metrics.schedule import GEOMETRIC_MEAN, MEAN_SLOWDOWN, Waits
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.registry import parse_spec
 from ..table import Trace
@@ -161,9 +162,6 @@ def schedule_differences(
     return compared(trace, scored, group, values, against, COMPARED_SCHEDULES, seed)
 
 
-COMPARED_SCHEDULES = tuple(each for each in SCHEDULE if each.name in ("mean_wait_s", "mean_bounded_slowdown"))
-
-
 def _of_scored(trace: Trace, schedule: Schedule, scored: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return a schedule's values for the scored jobs of the log; NaN for jobs that are not in it."""
     whole = np.full(len(trace), np.nan)
@@ -237,8 +235,8 @@ def _even(
         "users_better": better,
         "users_worse": worse,
     }
-    if "mean_bounded_slowdown" in mine:
-        keys["geometric_mean_bounded_slowdown"] = geometric_mean(mine["mean_bounded_slowdown"])
+    if MEAN_SLOWDOWN.name in mine:
+        keys[GEOMETRIC_MEAN.name] = geometric_mean(mine[MEAN_SLOWDOWN.name])
     return keys
 
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..evaluation.accuracy import measures_of
-from ..evaluation.differences import COMPARED_SCHEDULES
 from ..metrics.curves import cdf_gap
 from ..metrics.measure import Measure, OverReplicates
 from ..metrics.paired import LEAST_GROUPS, Difference
-from ..metrics.wait import COMPARED
+from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
+from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import named
 from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, shown
@@ -29,8 +29,8 @@ VERDICTS = {"ahead": "ahead", "behind": "behind", "level": "level", "unknown": "
 
 
 FORECAST: Measures = measures_of("")
-SCHEDULE: Measures = COMPARED_SCHEDULES
-WAIT: Measures = COMPARED
+SCHEDULE: Measures = COMPARED
+WAIT: Measures = COMPARED_WAITS
 
 
 def difference_blocks(
@@ -59,8 +59,8 @@ def difference_blocks(
             more=True,
         ),
     ]
-    if any("geometric_mean_bounded_slowdown" in row for row in rows):
-        columns.append(TableColumn("geometric_mean_bounded_slowdown", "geometric mean slowdown", "number", more=True))
+    if any(GEOMETRIC_MEAN.name in row for row in rows):
+        columns.append(TableColumn(GEOMETRIC_MEAN.name, GEOMETRIC_MEAN.title, GEOMETRIC_MEAN.unit, more=True))
     columns += [
         TableColumn("users_better", "users better off", "share", f"users whose {title} is below the reference's"),
         TableColumn(

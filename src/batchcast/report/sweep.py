@@ -14,13 +14,12 @@ from typing import Any
 
 from ..metrics.measure import OverReplicates
 from ..metrics.paired import DECIDES, Difference
-from ..metrics.schedule import SCHEDULE
+from ..metrics.schedule import DIFFERENCES, GEOMETRIC_MEAN, MEAN_SLOWDOWN, RATIOS, SCHEDULE
 from ..units import counted
 from .blocks import Block, Table, TableColumn, measure_columns
 from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
-DIFFERENCE = "mean_bounded_slowdown"
 _NAMING = (
     TableColumn("log", "log"),
     TableColumn("period", "period"),
@@ -37,12 +36,7 @@ _COST = (
     TableColumn("core_hours", "core hours", "number"),
     TableColumn("wall_s", "on the workers", "seconds"),
 )
-_RATIOS = (
-    TableColumn("geometric_mean_bounded_slowdown", "geometric mean over", "difference"),
-    TableColumn("p99_wait_s", "p99 over", "difference"),
-    TableColumn("max_wait_s", "max over", "difference"),
-)
-SHOWN = {"mean_wait_s", "p99_wait_s", "max_wait_s", "mean_bounded_slowdown", "utilization"}
+_RATIOS = [TableColumn(each.name, f"{each.heading} over", "difference") for each in RATIOS]
 _BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
 
 
@@ -59,8 +53,8 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     plain = [
         *naming,
         TableColumn("replicates", "replicates", "count"),
-        TableColumn("geometric_mean_bounded_slowdown", "geometric mean", "number"),
-        *measure_columns(replace(each, table="always") for each in SCHEDULE if each.name in SHOWN),
+        *measure_columns([GEOMETRIC_MEAN]),
+        *measure_columns(replace(each, table="always") for each in SCHEDULE if each in (*DIFFERENCES, *RATIOS)),
         TableColumn("on", "frontier"),
     ]
     blocks: list[Block] = [
@@ -80,7 +74,7 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     blocks += [
         _of_one_burst(row, stated)
         for row in compared
-        if (stated := Difference.of(row, DIFFERENCE)) and stated.largest_share > DECIDES
+        if (stated := Difference.of(row, MEAN_SLOWDOWN.name)) and stated.largest_share > DECIDES
     ]
     return blocks
 
@@ -105,7 +99,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
 def _cells(row: Row) -> dict[str, Any]:
     """Return a row for a table, with the difference of its slowdown and its ratios."""
     ratios = {column.key: interval(row["ratios"][column.key], "{:.2f}") for column in _RATIOS}
-    return {**named_row(row), **ratios, "slowdown": interval(row["replicated"][DIFFERENCE], "{:+.1f}")}
+    return {**named_row(row), **ratios, "slowdown": interval(row["replicated"][MEAN_SLOWDOWN.name], "{:+.1f}")}
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
@@ -140,7 +134,7 @@ def interval(figure: OverReplicates | Difference, form: str) -> str:
 
 def _paired(row: Row) -> str:
     """Return the difference on the log itself as text; empty if it was not computed."""
-    stated = Difference.of(row, DIFFERENCE)
+    stated = Difference.of(row, MEAN_SLOWDOWN.name)
     if stated is None:
         return ""
     if not stated.has_interval:

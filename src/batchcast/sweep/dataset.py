@@ -15,12 +15,12 @@ from typing import Any
 
 from ..ceilings import without_links
 from ..errors import InputError, NoAnswer, UsageError
-from ..metrics.schedule import SCHEDULE
+from ..metrics.schedule import GEOMETRIC_MEAN, SCHEDULE
 from ..trace.whole_file import whole_file
 from .task import Task
 
 FOLDED = 1000
-MEASURES = (*(measure.name for measure in SCHEDULE), "geometric_mean_bounded_slowdown", "machine_procs")
+MEASURES = (*(measure.name for measure in (*SCHEDULE, GEOMETRIC_MEAN)), "machine_procs")
 LISTS = {"user": "int32", "user_jobs": "int32", "user_wait_s": "double", "job_wait_s": "double",
          "job_bounded_slowdown": "double", "job_group": "int32"}  # fmt: skip
 TEXT = ("key", "period", "settings", "policy", "predictor", "digest", "code", "host")

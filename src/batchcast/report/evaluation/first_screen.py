@@ -123,8 +123,9 @@ def _gain_headline(findings: Findings) -> str:
         )
     gain = findings.gain
     what = order_words(findings.best.policy, findings.best.predictor)
-    interval = "" if math.isnan(gain.low_s) else f" (90 % interval {_range(-gain.high_s, -gain.low_s)})"
-    head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-gain.change_s)}{interval}"
+    change = gain.change
+    interval = f" (90 % interval {_range(-change.high, -change.low)})" if change.has_interval else ""
+    head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-change.value)}{interval}"
     if gain.optimism_s >= 60:  # otherwise readers ask why the table shows a larger gain
         head += f", corrected for choosing among {gain.candidates} schedules"
     if not findings.is_hint:
