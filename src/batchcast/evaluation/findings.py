@@ -12,7 +12,9 @@ import numpy as np
 
 from ..metrics.bursts import WEEK_S
 from ..metrics.paired import Difference, PairedDifference
-from ..simulation.models import ORACLE, YARDSTICK
+from ..planning.order import LENGTH_QUANTILE
+from ..predict.protocol import name_and_settings
+from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
 from .validity import Verdict
 
 
@@ -37,6 +39,11 @@ class ScheduleRow:
     measures: Mapping[str, float]
     share_of_perfect: float = float("nan")
     comparison: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The policy and the predictor as one name."""
+        return f"{self.policy}, {self.predictor}"
 
     @property
     def mean_wait_s(self) -> float:
@@ -93,7 +100,7 @@ class Step:
     policy: str
     predictor: str
     mean_wait_s: float
-    change: Difference = Difference(float("nan"), verdict="")
+    change: Difference
 
     def row(self) -> dict[str, Any]:
         """Return one flat object for JSON."""
@@ -273,7 +280,8 @@ def _steps(rows: Sequence[ScheduleRow], today: ScheduleRow, policy: str, compare
     ladder = [("order", row) for row in mine if row.predictor == YARDSTICK and row is not today]
     ladder += [("forecasts", _least(forecasts))] if forecasts else []
     ladder += [("perfect knowledge", row) for row in mine if row.predictor == ORACLE]
-    steps, before = [Step("today", today.policy, today.predictor, today.mean_wait_s)], today
+    none = Difference(float("nan"), verdict="")
+    steps, before = [Step("today", today.policy, today.predictor, today.mean_wait_s, none)], today
     for name, row in ladder:
         steps.append(Step(name, row.policy, row.predictor, row.mean_wait_s, _change(before, row, compare)))
         before = row
@@ -331,3 +339,60 @@ def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> floa
     share = float(is_even.mean())
     confirmed = share * even[np.argmin(odd)] + (1 - share) * odd[np.argmin(even)]
     return max(0.0, float(confirmed - table.mean(axis=1).min()))
+
+
+POINTS_ONLY = ("last_2", "largest_recent", "recent_mean", "soft_walltime")
+"""Predictors without quantiles: `batchcast plan` plans no time limit with their predictions."""
+
+
+def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:
+    """Return the collector's settings under which Slurm follows the schedule that a row of an evaluation simulated.
+
+    Parameters
+    ----------
+    policy
+        The policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other policy runs on
+        a pool of processors.
+    predictor
+        The predictor of the row. `requested` stands for the users' time limits, `actual` for true run times.
+
+    Returns
+    -------
+    dict or None
+        Settings of `batchcast.toml` and their values; empty if the row is today's schedule. None if `batchcast plan`
+        cannot carry out the row: it orders by work on a Slurm and knows no pool policy, plans no time limit with a
+        predictor that has no quantiles, and nobody knows true run times in advance.
+
+    Examples
+    --------
+    >>> recommended_settings("slurm-least-work", "requested")
+    {'plan': 'order', 'plan_order_by': 'limits'}
+    >>> recommended_settings("slurm-least-work", "kernel")
+    {'plan': 'order', 'plan_order_by': 'prediction', 'runtime': 'kernel'}
+    >>> recommended_settings("slurm", "kernel")
+    {'plan': 'limits', 'plan_length_quantile': 0.8, 'runtime': 'kernel'}
+    >>> recommended_settings("forecast", "kernel") is recommended_settings("slurm", "last_2") is None
+    True
+    """
+    if policy not in (SLURM, LEAST_WORK) or predictor == ORACLE:
+        return None
+    if predictor == YARDSTICK:
+        return {} if policy == SLURM else {"plan": "order", "plan_order_by": "limits"}
+    if policy == SLURM:
+        if name_and_settings(predictor)[0] in POINTS_ONLY:
+            return None
+        return {"plan": "limits", "plan_length_quantile": LENGTH_QUANTILE, "runtime": predictor}
+    return {"plan": "order", "plan_order_by": "prediction", "runtime": predictor}
+
+
+def settings_toml(settings: Mapping[str, str | float]) -> str:
+    """Return settings as lines of `batchcast.toml`.
+
+    Examples
+    --------
+    >>> print(settings_toml({"plan": "limits", "plan_length_quantile": 0.8}))
+    plan = "limits"
+    plan_length_quantile = 0.8
+    """
+    return "\n".join(f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value:g}"
+                     for name, value in settings.items())  # fmt: skip

@@ -16,6 +16,7 @@ from ..metrics.schedule import COMPARED
 from ..processes import in_processes
 from ..simulation import Schedule
 from ..table import Nominal, Trace, Values
+
 DROPPED = 0.01
 Simulate = Callable[[Trace, str], Schedule]
 

@@ -21,10 +21,7 @@ from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
 _NAMING = (
-    TableColumn("log", "log"),
-    TableColumn("period", "period"),
-    TableColumn("settings", "settings"),
-    TableColumn("policy", "policy"),
+    *(TableColumn(name, name) for name in ("log", "period", "settings", "policy")),
     TableColumn("predictor", "planned with"),
 )
 _COST = (
@@ -42,8 +39,10 @@ _BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
 
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
     """Return the table that `--dry-run` prints."""
-    note = f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least that of the "
-    "longest task."
+    note = (
+        f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least that of the "
+        "longest task."
+    )
     return Table(f"Tasks and their cost, on {counted(workers, 'worker')}", _COST, rows, note)
 
 
@@ -57,29 +56,22 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
         *measure_columns(replace(each, table="always") for each in SCHEDULE if each in (*DIFFERENCES, *RATIOS)),
         TableColumn("on", "frontier"),
     ]
-    blocks: list[Block] = [
-        Table(
-            "Means over the replicates (without replicates: of the log itself); bounded slowdown, tau = 10 s",
-            plain,
-            [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
-            "Frontier: no other plan (except perfect knowledge) has both a smaller mean bounded slowdown and a smaller"
-            " longest wait.",
-        )
-    ]
-    against = next((row["against"] for row in rows if row.get("against")), None)
-    if against is None:
-        return blocks
+    means = Table(
+        "Means over the replicates (without replicates: of the log itself); bounded slowdown, tau = 10 s", plain,
+        [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
+        "Frontier: no other plan (except perfect knowledge) has both a smaller mean bounded slowdown and a smaller"
+        " longest wait.",
+    )  # fmt: skip
     compared = [row for row in rows if row.get("against")]
-    blocks.append(_differences(compared, naming, against))
-    blocks += [
+    bursts = [
         _of_one_burst(row, stated)
         for row in compared
         if (stated := Difference.of(row, MEAN_SLOWDOWN.name)) and stated.largest_share > DECIDES
     ]
-    return blocks
+    return [means, *([_differences(compared, naming)] if compared else []), *bursts]
 
 
-def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: str) -> Table:
+def _differences(rows: Sequence[Row], naming: Sequence[TableColumn]) -> Table:
     """Return each plan minus the reference, or divided by it, with the results of replicates and of groups of jobs."""
     columns = [
         *naming,
@@ -93,7 +85,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         f"{_BEHIND}; on the log itself the 90 % interval over groups of one user's submissions of one week. Users: the "
         "share of users with 50 jobs or more that wait longer by more than a tenth."
     )
-    return Table(f"Against {plan_named(against)}", columns, cells, note)
+    return Table(f"Against {plan_named(rows[0]['against'])}", columns, cells, note)
 
 
 def _cells(row: Row) -> dict[str, Any]:
@@ -104,12 +96,8 @@ def _cells(row: Row) -> dict[str, Any]:
 
 def ablation_table(rows: Sequence[Row]) -> Table:
     """Return the effect of each word of a plan: the plan without it against the plan with it."""
-    columns = [
-        *_naming(rows),
-        TableColumn("without", "without"),
-        TableColumn("slowdown", "bounded slowdown more", "difference"),
-        *_RATIOS,
-    ]
+    slowdown = TableColumn("slowdown", "bounded slowdown more", "difference")
+    columns = [*_naming(rows), TableColumn("without", "without"), slowdown, *_RATIOS]
     note = "The plan without the word less, or over, the plan with it: above 0, or above 1, if the word helps."
     caption = "Ablation: pairs of plans that differ by one word"
     return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
@@ -151,14 +139,13 @@ def _of_one_burst(row: Row, stated: Difference) -> str:
     )
 
 
-PlanRow = Mapping[str, Any]
 PANEL, WIDE, HIGH, EDGE, LINE = 2, 400.0, 280.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
 BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # position of a letter
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-def frontier_svg(rows: Sequence[PlanRow]) -> str:
+def frontier_svg(rows: Sequence[Row]) -> str:
     """Draw the rows of `sweep.compare`.
 
     Parameters
@@ -181,7 +168,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     """
     plans = list(dict.fromkeys(f"{row['policy']}, {row['predictor']}" for row in rows))
     letters = {plan: LETTERS[k % 26] * (1 + k // 26) for k, plan in enumerate(plans)}
-    cells: dict[str, list[PlanRow]] = {}
+    cells: dict[str, list[Row]] = {}
     for row in rows:
         cells.setdefault(" ".join(filter(None, (row["log"], row["period"], row["settings"]))), []).append(row)
     width = PANEL * (WIDE + EDGE) + EDGE / 2
@@ -199,7 +186,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     )
 
 
-def _panel(name: str, rows: Sequence[PlanRow], letters: Mapping[str, str], place: int) -> str:
+def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: int) -> str:
     """Return one log's axes and points."""
     left = EDGE + place % PANEL * (WIDE + EDGE)
     top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)
