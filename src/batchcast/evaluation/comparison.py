@@ -151,7 +151,7 @@ def _of_schedules(
         return _Found({"no_interval": "the figures cover only a part of the jobs in the schedules"})
     group, unit = _groups(ours)
     slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
-    one, slow = (_change(*pair, group, seed, resamples) for pair in (waits, slowdowns))
+    one, slow = (_change(a, b, group, seed, resamples) for a, b in (waits, slowdowns))
     if one.why_not:
         return _Found({"no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"})
     changes = {MEAN_WAIT.name: one.stated(decided_by=_decided_by(one, signed_time)), MEAN_SLOWDOWN.name: slow.stated()}

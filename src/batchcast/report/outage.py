@@ -105,7 +105,7 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
         f"jobs; {requested['running_past']:.0f} running jobs will not be over, {requested['running_past_by_limit']} at "
         "most. "
     )
-    if requested["cost_hours"] <= best["cost_hours"]:
+    if requested is best or requested["cost_hours"] <= best["cost_hours"]:
         text += "No later start of that week costs less."
     else:
         overlap = "" if requested["cost_hours_low"] > best["cost_hours_high"] else "; the intervals overlap"
@@ -154,7 +154,7 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
 
 
 def growth_table(rows: Cells, intervals: str) -> Table:
-    """Return columns, cells and the note of a table of waits with grown work."""
+    """Return the table of waits with grown work; `intervals` says what their intervals are."""
     headings = {"variant": "variant", "reaction": "users react", "more": "work", "partition": "partition",
                 "mean": "mean wait", "most": "wait of 90 % of jobs"}  # fmt: skip
     cells = [

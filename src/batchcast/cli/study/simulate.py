@@ -160,10 +160,10 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    replicated = explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
-    judged = judgement(checked, first.total, brief=not (given["details"] or replicated))
-    blocks = [*with_judgement([table], judged), *replicated]
-    folded = [] if replicated else explained
+    intervals = explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
+    judged = judgement(checked, first.total, brief=not (given["details"] or intervals))
+    blocks = [*with_judgement([table], judged), *intervals]
+    folded = [] if intervals else explained
     show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
 
 
