@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from batchcast.evaluation.accuracy import run_time_target
 from batchcast.evaluation.limits import PROMISED, find_limits, limit_rows
 from batchcast.evaluation.replay import replay
-from batchcast.evaluation.target import run_time_target
 from batchcast.metrics.paired import Difference
 from batchcast.table import Trace
 from benchmarks.speed.kernel import SHARED, WHOLE, Part, opened

@@ -12,7 +12,7 @@ from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, limits_now
 from slurm_lab import Lab
 
 from batchcast.evaluation.evaluation import POLICIES, PREDICTORS
-from batchcast.evaluation.recommend import recommended_settings, settings_toml
+from batchcast.evaluation.findings import recommended_settings, settings_toml
 from batchcast.service.settings import load
 from batchcast.simulation.models import LEAST_WORK, SLURM, YARDSTICK
 from conftest import labs_on

@@ -7,29 +7,30 @@ quantile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import plots
-from ..errors import UsageError
+from ..errors import NoAnswer, UsageError
 from ..events.recorded import Forecasts
 from ..metrics.accuracy import APA, MAE, SIZE_CLASSES, accuracy, size_class
 from ..metrics.measure import Measure
 from ..predict.batched import Timed, replay
 from ..predict.gate import lacking
+from ..predict.peak_memory import MIB, PeakMemory
 from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import fresh, method_of, parse_spec
 from ..table import Trace
+from ..table.memory import MemoryUse, memory_use
 from ..table.result import Picture
 from .calendar import month_starts
 from .differences import RUN_TIME, Keys, against_limits, burst_groups, forecast_differences, reference_of, shown_names
-from .target import RUN_TIME as RUN_TIME_TARGET
-from .target import in_mebibytes, target_of
 
 GROUPS = ("user", "queue", "size", "month")
 
@@ -37,7 +38,7 @@ GROUPS = ("user", "queue", "size", "month")
 Maker = Any  # a name, a class, an object or a function of the log that makes one: see predict/registry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scores:
     """Predictions of several predictors for one log, and which jobs are scored.
 
@@ -69,19 +70,16 @@ class Scores:
     seed: int = 0
     per: str = ""
     whole: Forecasts | None = None
-    _drawn: list[Keys] = field(default_factory=list, init=False, compare=False)
 
     def held_against(self, method: str | None) -> Scores:
         """Return the same scores with this reference method, None for the present one. Raises UsageError if the method
         was not run."""
         return replace(self, against=reference_of(list(self.points), method, RUN_TIME)) if method else self
 
+    @cached_property  # because every table of a report needs it, and drawing the intervals takes long
     def differences(self) -> Keys:
-        """Return the differences of every method to the reference, and to the users' limits."""
-        # cached, because every table of a report needs it, and drawing the intervals takes long
-        if self.against and not self._drawn:
-            self._drawn.append(_differences(self))
-        return self._drawn[0] if self._drawn else {}
+        """The differences of every method to the reference, and to the users' limits."""
+        return _differences(self) if self.against else {}
 
 
 def score(
@@ -92,7 +90,7 @@ def score(
     procs: str = "req",
     mask: np.ndarray | None = None,
     seed: int = 0,
-    target: str = RUN_TIME_TARGET,
+    target: str = "run_time",
     whole_of: str = "",
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
@@ -111,29 +109,32 @@ def score(
     [51.0, 25.5]
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
-    log, wanted = trace, target_of(trace, target)
+    log, wanted = trace, memory_target(trace) if target == "memory" else run_time_target(trace)
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
+    scored = inside & ran
     makers = methods if isinstance(methods, Mapping) else {spec: spec for spec in methods}
     specs, total = list(makers), log.info.max_procs
     timed = {spec: Timed(wanted.wrap(predictor(spec, trace, total, seed, makers)), perf_counter) for spec in specs}
-    forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
-    points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
+    forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=scored, tick=tick)
+    requested = np.isfinite(trace.req_time) & (trace.req_time > 0)
     return Scores(
-        trace=trace,
-        protocol=protocol,
-        procs=procs,
-        points=points,
+        trace,
+        protocol,
+        procs,
+        # the fallback of `requested`, which no user requested, is not scored
+        points={
+            spec: np.where(requested, each.points, np.nan) if _is_limit(spec) else each.points
+            for spec, each in forecasts.items()
+        },
         seconds={spec: timed[spec].seconds for spec in specs},
-        scored=inside & ran,
+        scored=scored,
         never_ran=int((inside & ~ran).sum()),
         coverage={spec: coverage(forecasts[spec], wanted.within) for spec in specs},
-        stood_in=_stood_in(forecasts, timed, inside & ran),
+        stood_in=_stood_in(forecasts, timed, scored),
         lacking={spec: lacking(timed[spec].inner, log) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
         trains_from={spec: count for spec in specs if (count := _trains_from(timed[spec].inner))},
-        planned={}
-        if wanted.per
-        else {spec: planned_with(forecasts[spec], trace.run_time, inside & ran) for spec in specs},
+        planned={} if wanted.per else {spec: planned_with(forecasts[spec], trace.run_time, scored) for spec in specs},
         against=reference_of(specs, None, RUN_TIME),
         seed=seed,
         per=wanted.per,
@@ -153,7 +154,7 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
     jobs, measures = scores.scored, measures_of(scores.per)
     errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
     unit = f"MiB per {scores.per}" if scores.per else "s"
-    rows = [{"predictor": spec, **keys} for spec, keys in scores.differences().items()]
+    rows = [{"predictor": spec, **keys} for spec, keys in scores.differences.items()]
     held = {spec: shares for spec, shares in scores.coverage.items() if shares}
     return {
         "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
@@ -178,22 +179,8 @@ def _differences(scores: Scores) -> Keys:
     return against_limits(keys, theirs)
 
 
-def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
-    """Return the predictions; for `requested`, NaN for jobs without a request of the user."""
-    return np.where(known_request(trace.req_time), points, np.nan) if _is_limit(spec) else points
-
-
 def _is_limit(spec: str) -> bool:
     return parse_spec(spec)[0] == "requested"
-
-
-def known_request(req_time: np.ndarray) -> np.ndarray:
-    """Return the jobs whose requested time is known, finite and above 0, as booleans (n,).
-
-    >>> known_request(np.array([60.0, np.nan, np.inf, 0.0])).tolist()
-    [True, False, False, False]
-    """
-    return np.asarray(np.isfinite(req_time) & (req_time > 0))
 
 
 def _stood_in(
@@ -202,10 +189,8 @@ def _stood_in(
     """Return the method that answered in place of a predictor, and its share of the scored jobs, if there is one."""
     stand_ins = {}
     for spec, forecast in forecasts.items():
-        if Grounds.FALLBACK not in forecast.grounds:
-            continue
         stand_in = np.array([grounds == Grounds.FALLBACK for grounds in forecast.grounds], bool)
-        if (stand_in & scored).any():
+        if len(stand_in) and (stand_in & scored).any():
             who = getattr(timed[spec].inner, "falls_back_to", "another method")
             stand_ins[spec] = (str(who), float(stand_in[scored].mean()))
     return stand_ins
@@ -217,13 +202,9 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
     >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
     {0.9: 0.5}
     """
-    shares, ran = {}, ~np.isnan(run_time)
-    for column, level in enumerate(forecasts.levels):
-        bound = np.ascontiguousarray(forecasts.quantiles[:, column])
-        given = ~np.isnan(bound) & ran
-        if given.any():
-            shares[level] = float((run_time[given] <= bound[given]).mean())
-    return shares
+    given = ~np.isnan(forecasts.quantiles) & ~np.isnan(run_time)[:, None]
+    within, jobs = ((run_time[:, None] <= forecasts.quantiles) & given).sum(axis=0), given.sum(axis=0)
+    return {level: float(within[k] / jobs[k]) for k, level in enumerate(forecasts.levels) if jobs[k]}
 
 
 def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
@@ -237,16 +218,9 @@ def fresh_predictor(
 ) -> Predictor:
     """Return a predictor for this log, by name, class, maker or as an object. Only oracles get the log's run times."""
     method: Predictor = method_of(
-        kind,
-        given,
-        known_at_submit=trace.info.known_at_submit,
-        who=who,
-        trace=trace,
-        max_procs=total,
-        rng=np.random.default_rng(seed),
-        seed=seed,
-        answers=trace.run_time.tolist(),
-    )
+        kind, given, known_at_submit=trace.info.known_at_submit, who=who, trace=trace, max_procs=total,
+        rng=np.random.default_rng(seed), seed=seed, answers=trace.run_time.tolist(),
+    )  # fmt: skip
     return method
 
 
@@ -261,26 +235,14 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
     codes, names = groups(scores.trace, by, scores.procs)
     present = np.unique(codes[scores.scored]).tolist()
     masks = [(names[k] if k >= 0 else "unknown", scores.scored & (codes == k)) for k in present]
-    bursts = burst_groups(scores.trace, scores.procs)
-    keys = [_keys_within(scores, mask, bursts) for _, mask in masks]
+    drawn: dict[str, Any] = {"seed": scores.seed, "measures": measures_of(scores.per),
+                             "groups": burst_groups(scores.trace, scores.procs)}  # fmt: skip
+    keys = [forecast_differences(scores.trace, scores.points, mask, scores.against, **drawn) for _, mask in masks]
     return [
         {**_row(scores, spec, mask, seconds=False), **mine.get(spec, {}), "by": by, "group": name}
         for spec in specs
         for (name, mask), mine in zip(masks, keys)
     ]
-
-
-def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-    """Return the differences of every method to the same reference, over some of the scored jobs."""
-    return forecast_differences(
-        scores.trace,
-        scores.points,
-        mask,
-        scores.against,
-        seed=scores.seed,
-        groups=bursts,
-        measures=measures_of(scores.per),
-    )
 
 
 def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
@@ -296,7 +258,7 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
     refits = scores.trained.get(spec, ())
     trained = {"trainings": len({refit.get("batch", k) for k, refit in enumerate(refits)})} if refits else {}
     row |= {**trained, **held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in, **untrained}
-    return {**row, **scores.differences().get(spec, {}), "seconds": scores.seconds[spec]}
+    return {**row, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
@@ -357,3 +319,76 @@ def planned_keys(planned: tuple[Planned, ...]) -> dict[str, Any]:
     for level, error, under in planned:
         keys |= {f"mae_s_at_{100 * level:g}": error, f"underestimate_rate_at_{100 * level:g}": under}
     return keys
+
+
+def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
+    """Return a row of `metrics.accuracy` with memory's names: `mae_s` is `mae_mib`, and so on.
+
+    >>> in_mebibytes({"predictor": "kernel", "mae_s": 3.0, "apa": 0.9}, "node")
+    {'predictor': 'kernel', 'per': 'node', 'mae_mib': 3.0, 'apa': 0.9}
+    """
+    first, *rest = ((key.removesuffix("_s") + "_mib" if key.endswith("_s") else key, row[key]) for key in row)
+    return dict([first, ("per", per), *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The predicted quantity: `view.run_time` is the actual value (n,), `view.req_time` the request.
+
+    Values are seconds, or MiB of memory per `per`; the actual value is NaN for jobs that are not scored. `within` (n,)
+    is the value that a bound must reach. `wrap` turns a run-time method into one that receives the log's events and
+    learns the target.
+    """
+
+    view: Trace
+    within: np.ndarray
+    wrap: Callable[[Any], Any]
+    per: str = ""
+
+
+def run_time_target(trace: Trace) -> Target:
+    """Return the run times unchanged; a bound equal to the limit counts as held, because a batch system needs seconds
+    to kill a job."""
+    within = np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
+    return Target(trace, within, lambda method: method)
+
+
+def memory_target(trace: Trace) -> Target:
+    """Return peak memory, MiB per node or processor as `table.memory` decides.
+
+    Jobs that ran out of memory teach that they needed more, and are not scored, because the amount is unknown. Raises
+    NoAnswer if no job has a measured peak.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [1, 1], "req_procs": [2, 2],
+    ...     "used_mem_kib": [4096.0, 2048.0], "status": ["completed", "out_of_memory"]})
+    >>> memory_target(log).view.run_time.tolist()
+    [2.0, nan]
+    """
+    use = measured(trace)
+    truth = np.where(use.ended | np.isnan(trace.run_time), np.nan, use.used) / MIB
+    truth = np.maximum(truth, 1.0)  # NaN remains NaN
+    view = trace.with_columns({"run_time": truth, "req_time": use.asked / MIB})
+    return Target(view, truth, lambda method: of_memory(method, use), use.per)
+
+
+def measured(trace: Trace) -> MemoryUse:
+    """Return the memory that jobs requested and used; NoAnswer without a measured peak."""
+    from ..formats.slurm.sacct_layout import COMMAND
+
+    use = memory_use(trace)
+    if use.known:
+        return use
+    if not use.is_measured:
+        why = f"the used memory equals the request in {use.copied:.1%} of the jobs with both: "
+        why += "it is a copy and not a measurement"
+    elif use.zeros:
+        why = f"no job has a measured peak of memory ({use.zeros} have a use of 0)"
+    else:
+        why = "the log has no used memory"
+    raise NoAnswer(why, hint=f"the rows of job steps contain the used memory: {COMMAND}, without -X")
+
+
+def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:
+    """Return a run-time method as a predictor of peak memory, which it reads from each job's End."""
+    asked, used = use.asked.tolist(), use.used.tolist()
+    return PeakMemory(method, lambda job: asked[job.row], lambda end: used[end.job.row], most)

@@ -191,7 +191,9 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chos
 
     size = tuple(name for name in SIZE if name == "procs" or name in columns)
     rest = [name for name in columns if name not in size]
-    usual = min([*errors([FIELDS]), _limits(past, has_ended)])
+    limits = np.abs(past.req_time - run)[has_ended]
+    limits = limits[np.isfinite(limits)]
+    usual = min([*errors([FIELDS]), float(limits.mean()) if len(limits) else float("inf")])
     chosen, best = size, errors([size])[0]
     while rest and len(chosen) < len(size) + MOST_ADDED:
         tried = errors([(name, *chosen) for name in rest])
@@ -200,12 +202,6 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chos
             break
         best, chosen = tried[least], (rest.pop(least), *chosen)
     return _Chosen(chosen if best <= (1 - LEAST_GAIN) * usual else (), cut, int(has_ended.sum()))
-
-
-def _limits(past: Trace, known: np.ndarray) -> float:
-    error = np.abs(past.req_time - past.run_time)[known]
-    error = error[np.isfinite(error)]
-    return float(error.mean()) if len(error) else float("inf")
 
 
 def _replayed(trace: Trace, sets: Mapping[str, tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:

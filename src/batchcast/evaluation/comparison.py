@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..metrics.accuracy import FORECAST, Errors, size_class
 from ..metrics.bursts import user_weeks
 from ..metrics.paired import LEAST_GROUPS, Difference, PairedDifference, paired_differences
-from ..metrics.schedule import SCHEDULE, bounded_slowdown
+from ..metrics.schedule import MEAN_SLOWDOWN, MEAN_WAIT, SCHEDULE, bounded_slowdown
 from ..table.result import Picture, Rows
 from ..trace.schedule import Forecasts
 from ..units import span
@@ -143,8 +143,7 @@ def _of_schedules(
     """Return the interval of one schedule's difference of mean waits, or why there is none."""
     if ours is None or theirs is None:
         return _Found({"no_interval": "a schedule's file is missing"})
-    same = all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time"))
-    if not same:
+    if not all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time")):
         return _Found({"no_interval": "the schedules contain different jobs"})
     waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
     means = row["mean_wait_s_a"], row["mean_wait_s_b"]
@@ -152,17 +151,18 @@ def _of_schedules(
         return _Found({"no_interval": "the figures cover only a part of the jobs in the schedules"})
     group, unit = _groups(ours)
     slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
-    one, slow = (
-        paired_differences(b[None], a, group, np.random.default_rng(seed), draws=resamples)[0]
-        for a, b in (waits, slowdowns)
-    )
+    one, slow = (_change(a, b, group, seed, resamples) for a, b in (waits, slowdowns))
     if one.why_not:
         return _Found({"no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"})
-    changes = {
-        "mean_wait_s": one.stated(decided_by=_decided_by(one, signed_time)),
-        "mean_bounded_slowdown": slow.stated(),
-    }
+    changes = {MEAN_WAIT.name: one.stated(decided_by=_decided_by(one, signed_time)), MEAN_SLOWDOWN.name: slow.stated()}
     return _Found({"blocks": f"{one.groups} {unit}"}, changes, (waits[0], waits[1]))
+
+
+def _change(
+    a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resamples: int, level: float = 0.9
+) -> PairedDifference:
+    """Return the mean of b - a with its interval."""
+    return paired_differences(b[None], a, group, np.random.default_rng(seed), level=level, draws=resamples)[0]
 
 
 def compare_starts(
@@ -186,21 +186,20 @@ def compare_starts(
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
     if not len(ids):
         begin = "; ".join(", ".join(map(str, side["job_id"][:3])) for side in (a, b))
-        raise UsageError(
-            "no job is in both schedules", hint=f"the job ids must refer to the same jobs; they begin with {begin}"
-        )
+        hint = f"the job ids must refer to the same jobs; they begin with {begin}"
+        raise UsageError("no job is in both schedules", hint=hint)
     shift = _clock_apart(a["submit_time"][at_a], b["submit_time"][at_b])
     b = {**b, **{name: b[name] + shift for name in ("submit_time", "start_time", "end_time")}} if shift else b
     ours, theirs = ({k: v[at] for k, v in side.items()} for side, at in ((a, at_a), (b, at_b)))
     both = {k: np.where(np.isnan(ours[k]), theirs[k], ours[k]) for k in ("submit_time", "procs")}
     apart = np.flatnonzero(ours["start_time"] != theirs["start_time"])
-    first = apart[np.argmin(np.minimum(ours["start_time"], theirs["start_time"])[apart])] if len(apart) else -1
+    begins = np.minimum(ours["start_time"], theirs["start_time"])[apart]
     shared = {
         "jobs": len(ids),
         "only_a": len(a["job_id"]) - len(ids),
         "only_b": len(b["job_id"]) - len(ids),
         "same_start": len(ids) - len(apart),
-        "first_apart": str(ids[first]) if len(apart) else "",
+        "first_apart": str(ids[apart[np.argmin(begins)]]) if len(apart) else "",
         "clock_b_behind_s": shift,
         "other_job_in_b": int((_differ(ours, theirs, "submit_time", 1.0) | _differ(ours, theirs, "procs", 0.0)).sum()),
         "before_submission_a": int((ours["start_time"] < both["submit_time"]).sum()),
@@ -214,9 +213,7 @@ def compare_starts(
     group = user_weeks(who, when, size_class(np.where(np.isnan(both["procs"]), 1, both["procs"])))
     rows = []
     for name, of in _means(ours, theirs, both["submit_time"] if known else None).items():
-        one = paired_differences(
-            of[1][None], of[0], group, np.random.default_rng(seed), level=level, draws=resamples
-        )[0]  # fmt: skip
+        one = _change(*of, group, seed, resamples, level)
         means = {"a": float(np.nanmean(of[0])), "b": float(np.nanmean(of[1])), "difference": one.difference}
         rows.append({"measure": name, **means, "low": one.low, "high": one.high, "groups": one.groups})
     return shared, rows
@@ -240,15 +237,13 @@ def _means(
     ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], submit: np.ndarray | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the quantities to compare, from both schedules."""
-    starts = ours["start_time"], theirs["start_time"]
+    a, b, end_a, end_b = (side[name] for name in ("start_time", "end_time") for side in (ours, theirs))
     if submit is None:
-        return {"start": starts}
-    pairs = {"wait": (starts[0] - submit, starts[1] - submit)}
-    if np.isfinite(ours["end_time"]).any() and np.isfinite(theirs["end_time"]).any():
-        ends = ours["end_time"], theirs["end_time"]
-        pairs["turnaround"] = ends[0] - submit, ends[1] - submit
-        slow = [bounded_slowdown(s - submit, e - s) for s, e in zip(starts, ends)]
-        pairs["bounded_slowdown"] = slow[0], slow[1]
+        return {"start": (a, b)}
+    pairs = {"wait": (a - submit, b - submit)}
+    if np.isfinite(end_a).any() and np.isfinite(end_b).any():
+        pairs["turnaround"] = end_a - submit, end_b - submit
+        pairs["bounded_slowdown"] = bounded_slowdown(a - submit, end_a - a), bounded_slowdown(b - submit, end_b - b)
     return pairs
 
 
@@ -268,8 +263,7 @@ def _of_forecasts(
     group = np.unique(a.group, return_inverse=True)[1]
     changes = {}
     for measure in FORECAST_MEANS:
-        rng = np.random.default_rng(seed)
-        one = paired_differences(measure.of(theirs)[None], measure.of(ours), group, rng, draws=resamples)[0]
+        one = _change(measure.of(ours), measure.of(theirs), group, seed, resamples)
         if one.why_not:
             return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
         words = _decided_by(one, signed_time if measure.unit == "seconds" else "{:+.3f}".format)
@@ -317,21 +311,19 @@ def _unlike(a: Document, b: Document, rows: Sequence[Mapping[str, Any]]) -> list
     """Return the reasons why the two reports are not comparable."""
     reasons = []
     logs = a["log"], b["log"]
-    sums = [log.get("sha256") for log in logs]
-    if sums[0] != sums[1]:
+    if logs[0].get("sha256") != logs[1].get("sha256"):
         names = [f"{log.get('source')} ({log.get('jobs')} jobs)" for log in logs]
         reasons.append(f"the logs differ: A is of {names[0]}, B of {names[1]}")
-    differing = [name for name, _, _ in _settings(a, b) if name in SELECTION]
+    settings = {name: (x, y) for name, x, y in _settings(a, b)}
+    differing = [name for name in settings if name in SELECTION]
     if differing:
         reasons.append(f"the reports use different jobs, machines or requests: {', '.join(differing)} differ")
     for name in ("protocol", "loop"):
-        if a["settings"].get(name) != b["settings"].get(name):
-            reasons.append(f"the {name} differs: {a['settings'].get(name)} against {b['settings'].get(name)}")
-    if not reasons and any(row["jobs_a"] != row["jobs_b"] for row in rows if "jobs_a" in row):
-        reasons.append(
-            "the same selection gave a different number of jobs: the two reports may come from different"
-            " versions of batchcast"
-        )
+        if name in settings:
+            reasons.append(f"the {name} differs: {settings[name][0]} against {settings[name][1]}")
+    if not reasons and any(row.get("jobs_a") != row.get("jobs_b") for row in rows):
+        reasons.append("the same selection gave a different number of jobs: the two reports may come from different"
+                       " versions of batchcast")  # fmt: skip
     return reasons
 
 

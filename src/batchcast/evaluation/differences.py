@@ -17,7 +17,8 @@ from ..metrics.accuracy import APA, MAE, Errors, size_class
 from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
 from ..metrics.measure import Measure
 from ..metrics.paired import PairedDifference, paired_differences
-from ..metrics.schedule import SCHEDULE, Waits
+from ..metrics.schedule import COMPARED as COMPARED_SCHEDULES
+from ..metrics.schedule import GEOMETRIC_MEAN, MEAN_SLOWDOWN, Waits
 from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.registry import parse_spec
 from ..table import Trace
@@ -117,7 +118,7 @@ def wait_differences(
     scored: np.ndarray,
     against: str,
     *,
-    crps: Mapping[str, np.ndarray] | None = None,
+    crps: Mapping[str, np.ndarray],
     procs: str = "req",
     seed: int = 0,
 ) -> Keys:
@@ -127,16 +128,12 @@ def wait_differences(
     `points` are seconds and `crps` is the CRPS of log(1 + wait), for the log's jobs up to the last scored one.
     """
     wait, group = trace.wait_time[scored], burst_groups(trace, procs)[scored]
-    values = {spec: {"mean_abs_error_s": np.abs(cut(point, scored) - wait)} for spec, point in points.items()}
-    for spec, score in (crps or {}).items():
-        values[spec]["crps_log"] = cut(score, scored)
-    return compared(trace, scored, group, values, against, COMPARED_WAITS if crps else COMPARED_WAITS[:1], seed)
-
-
-def cut(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
-    """Return the values of the scored jobs; `values` end at the last scored job."""
-    kept: np.ndarray = values[scored[: len(values)]]
-    return kept
+    error, score = (measure.name for measure in COMPARED_WAITS)
+    values = {}
+    for spec, point in points.items():
+        inside = scored[: len(point)]  # the predictions end at the last scored job
+        values[spec] = {error: np.abs(point[inside] - wait), score: crps[spec][inside]}
+    return compared(trace, scored, group, values, against, COMPARED_WAITS, seed)
 
 
 def schedule_differences(
@@ -157,18 +154,15 @@ def schedule_differences(
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
         of = Waits(schedule.wait_time, schedule.run_time)
-        values[name] = {each.name: _of_scored(trace, schedule, scored, each.of(of)) for each in COMPARED_SCHEDULES}
+        values[name] = {m.name: over_log(trace, schedule, m.of(of))[scored] for m in COMPARED_SCHEDULES}
     return compared(trace, scored, group, values, against, COMPARED_SCHEDULES, seed)
 
 
-COMPARED_SCHEDULES = tuple(each for each in SCHEDULE if each.name in ("mean_wait_s", "mean_bounded_slowdown"))
-
-
-def _of_scored(trace: Trace, schedule: Schedule, scored: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a schedule's values for the scored jobs of the log; NaN for jobs that are not in it."""
+def over_log(trace: Trace, schedule: Schedule, values: np.ndarray) -> np.ndarray:
+    """Return a schedule's values by the jobs of the log (n,); NaN for jobs that are not in the schedule."""
     whole = np.full(len(trace), np.nan)
     whole[schedule.rows] = values
-    return np.asarray(whole[scored])
+    return whole
 
 
 def wait_intervals(
@@ -176,20 +170,24 @@ def wait_intervals(
     seed: int = 0,
 ) -> dict[str, PairedDifference]:  # fmt: skip
     """Return each schedule's difference to the reference in mean wait alone, at less than half the cost."""
-    group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
-    waits = {name: _of_scored(trace, one, scored, one.wait_time) for name, one in schedules.items()}
-    others = [name for name in waits if name != against]
-    values = np.array([waits[name] for name in others]).reshape(len(others), len(group))
-    paired = paired_differences(values, waits[against], group, np.random.default_rng(seed))
-    return dict(zip(others, paired))
+    group = burst_groups(trace, procs)[scored]
+    waits = {name: over_log(trace, one, one.wait_time)[scored] for name, one in schedules.items()}
+    return _paired(waits, against, group, seed)
+
+
+def _paired(
+    values: Mapping[str, np.ndarray], against: str, group: np.ndarray, seed: int
+) -> dict[str, PairedDifference]:
+    """Return the difference of each method's values to those of the reference."""
+    others = [name for name in values if name != against]
+    stacked = np.array([values[name] for name in others]).reshape(len(others), len(group))
+    return dict(zip(others, paired_differences(stacked, values[against], group, np.random.default_rng(seed))))
 
 
 def against_limits(keys: Keys, limits: Keys) -> Keys:
     """Return the keys, with the comparison with the users' limits added as `limit_differences`."""
     theirs = {name: row["differences"] for name, row in limits.items() if "differences" in row}
-    return {
-        name: {**row, "limit_differences": theirs[name]} if name in theirs else dict(row) for name, row in keys.items()
-    }
+    return {name: row | ({"limit_differences": theirs[name]} if name in theirs else {}) for name, row in keys.items()}
 
 
 def compared(
@@ -202,18 +200,11 @@ def compared(
     seed: int,
 ) -> Keys:
     """Return the keys of every method; `values` are over the scored jobs, by method and metric."""
-    group = np.unique(group, return_inverse=True)[1]
-    others = [name for name in values if name != against]
     rows: Keys = {name: _even(trace, scored, group, values[name], values[against], measures[0].name) for name in values}
     of = groups_of(trace, scored)
     for measure in measures:
-        paired = paired_differences(
-            np.array([values[name][measure.name] for name in others]).reshape(len(others), len(group)),
-            values[against][measure.name],
-            group,
-            np.random.default_rng(seed),
-        )
-        for name, pair in zip(others, paired):
+        of_measure = {name: each[measure.name] for name, each in values.items()}
+        for name, pair in _paired(of_measure, against, group, seed).items():
             words = _decided_by(trace, scored, group, measure, pair) if pair.is_decided_by_one else ""
             row = rows[name]
             row |= {"against": against, "groups_of": of, "differences": row.get("differences", {})}
@@ -222,13 +213,9 @@ def compared(
 
 
 def _even(
-    trace: Trace,
-    scored: np.ndarray,
-    group: np.ndarray,
-    mine: Mapping[str, np.ndarray],
-    theirs: Mapping[str, np.ndarray],
-    metric: str,
-) -> dict[str, Any]:
+    trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Mapping[str, np.ndarray],
+    theirs: Mapping[str, np.ndarray], metric: str,
+) -> dict[str, Any]:  # fmt: skip
     """Return the mean over user-weeks, the users who wait less and more, and the share of the ten largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
     keys = {
@@ -237,8 +224,8 @@ def _even(
         "users_better": better,
         "users_worse": worse,
     }
-    if "mean_bounded_slowdown" in mine:
-        keys["geometric_mean_bounded_slowdown"] = geometric_mean(mine["mean_bounded_slowdown"])
+    if MEAN_SLOWDOWN.name in mine:
+        keys[GEOMETRIC_MEAN.name] = geometric_mean(mine[MEAN_SLOWDOWN.name])
     return keys
 
 
@@ -246,23 +233,14 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, measure: Me
     """Return a sentence on the jobs that decide a difference (whose, and when), and the difference without them."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
-    who = _who(trace, int(rows[0]))
+    who = [*shown_names(trace, "user_id"), ""][trace.nominal("user_id").codes[rows[0]]]  # the code -1 is unknown
+    named = "one user" if trace.info.private else f"user {who}"
     since = format_date(float(submit.min()), zone(trace.info.timezone))
-    jobs = counted(one.largest_jobs)
-    length = span(float(submit.max() - submit.min()))
     return (
-        f"{100 * one.largest_share:.0f} % of the sum of absolute differences comes from {jobs} of {who}, submitted "
-        f"within {length} from {since} on; without them the difference is {_amount(measure, one.without)} instead of "
-        f"{_amount(measure, one.difference)}"
+        f"{100 * one.largest_share:.0f} % of the sum of absolute differences comes from {counted(one.largest_jobs)} of "
+        f"{named if who else 'an unknown user'}, submitted within {span(float(np.ptp(submit)))} from {since} on; "
+        f"without them the difference is {_amount(measure, one.without)} instead of {_amount(measure, one.difference)}"
     )
-
-
-def _who(trace: Trace, row: int) -> str:
-    """Return the user of a job, as the site allows results to name users."""
-    code = trace.nominal("user_id").codes[row]
-    if code < 0:
-        return "an unknown user"
-    return "one user" if trace.info.private else f"user {shown_names(trace, 'user_id')[code]}"
 
 
 def _amount(measure: Measure, value: float) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from ..table.result import Picture, Result, by_column
 from ..units import counted
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
-from .differences import against_limits, schedule_differences, wait_intervals
+from .differences import against_limits, over_log, schedule_differences, wait_intervals
 from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
 from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
@@ -68,8 +68,13 @@ class Outcome:
     schedule: Schedule
     measures: Mapping[str, float]
 
+    @property
+    def name(self) -> str:
+        """The policy and the predictor as one name."""
+        return f"{self.policy}, {self.predictor}"
 
-@dataclass(frozen=True, slots=True, repr=False)
+
+@dataclass(frozen=True, repr=False)
 class Evaluation(Result):
     """Everything an evaluation found. `outcomes` is empty and `validity` is None if `why_not` gives a reason.
 
@@ -88,14 +93,13 @@ class Evaluation(Result):
     notes: Sequence[str]
     advice: Advice | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
     other: Validity | None = None
     waits: WaitAccuracy | None = None
     learned: str = ""
     tried_learning: bool = False
     why_no_waits: str = "waits were not scored"
-    _found: list[Findings | None] = field(default_factory=list, init=False, compare=False)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
 
     _printed: ClassVar[tuple[str, ...]] = ("policy", "predictor", "jobs", "mae_s", "mae_s_difference", "apa",
@@ -111,13 +115,12 @@ class Evaluation(Result):
 
     def schedules(self) -> list[ScheduleRow]:
         """Return the measures of each policy and predictor, and their comparison with today's schedule."""
-        waits = {(o.policy, o.predictor): o.measures["mean_wait_s"] for o in self.outcomes}
+        waits = {o.name: o.measures["mean_wait_s"] for o in self.outcomes}
         rows = []
         for o in self.outcomes:
-            name = o.policy, o.predictor
-            requests, actual = waits[o.policy, YARDSTICK], waits[o.policy, ORACLE]
-            share = share_of_perfect_knowledge(requests, waits[name], actual)
-            rows.append(ScheduleRow(*name, o.measures, share, self.differences.get(name, {})))
+            requests, actual = (waits[f"{o.policy}, {predictor}"] for predictor in (YARDSTICK, ORACLE))
+            share = share_of_perfect_knowledge(requests, waits[o.name], actual)
+            rows.append(ScheduleRow(o.policy, o.predictor, o.measures, share, self.differences.get(o.name, {})))
         return rows
 
     def schedule_rows(self) -> list[dict[str, Any]]:
@@ -128,41 +131,24 @@ class Evaluation(Result):
         """Return one flat row per way to choose limits: suggestion, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
+    @cached_property  # because every part of a report needs it, and drawing the intervals takes long
     def findings(self) -> Findings | None:
-        """Return the findings on the schedules; None without schedules."""
-        if not self._found:  # cached, because every part of a report needs it, and drawing the intervals takes long
-            verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
-            error_s = math.nan if self.validity is None else self.validity.error_s
-            self._found.append(find(self.schedules(), verdict, self._difference, self._optimism, error_s))
-        return self._found[0]
+        """The findings on the schedules; None without schedules."""
+        verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
+        error_s = math.nan if self.validity is None else self.validity.error_s
+        return find(self.schedules(), verdict, self._difference, self._optimism, error_s)
 
     def _difference(self, row: ScheduleRow, other: ScheduleRow) -> PairedDifference | None:
-        """Return the difference in wait between two rows of `schedules`; None without both schedules."""
-        named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
-        one, against = (f"{each.policy}, {each.predictor}" for each in (row, other))
-        pair = {one: named[one], against: named[against]}
-        if any(schedule is None for schedule in pair.values()):
-            return None
+        """Return the difference in wait between two rows of `schedules`."""
+        pair = {o.name: o.schedule for o in self.outcomes if o.name in (row.name, other.name)}
         seed = int(self.settings.get("seed", 0))
-        return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
+        return wait_intervals(self.trace, pair, self.mask, other.name, procs=self.procs, seed=seed)[row.name]
 
     def _optimism(self, rows: Sequence[ScheduleRow]) -> float:
         """Return by how much the shortest mean wait of these rows is too short because it was selected."""
-        named = {(o.policy, o.predictor): o.schedule for o in self.outcomes}
-        today = self.outcomes[0].schedule
-        if any(schedule is None for schedule in named.values()):  # rows that were not made by `evaluate`
-            return 0.0
-        before, changes = self._waits(today), {}
-        for row in rows:
-            schedule = named[row.policy, row.predictor]
-            changes[f"{row.policy}, {row.predictor}"] = (self._waits(schedule) - before)[self.mask]
-        return optimism(changes, self.trace.submit_time[self.mask])
-
-    def _waits(self, schedule: Schedule) -> np.ndarray:
-        """Return the simulated wait of each job of the log (n,), NaN if it was not simulated."""
-        waits = np.full(len(self.trace), np.nan)
-        waits[schedule.rows] = schedule.wait_time
-        return waits
+        waits = {o.name: over_log(self.trace, o.schedule, o.schedule.wait_time)[self.mask] for o in self.outcomes}
+        today = waits[self.outcomes[0].name]
+        return optimism({row.name: waits[row.name] - today for row in rows}, self.trace.submit_time[self.mask])
 
     def waste_rows(self) -> list[dict[str, Any]]:
         """Return flat rows of core-hours used, requested and unused: total, then by group."""
@@ -179,7 +165,7 @@ class Evaluation(Result):
         """Return every row for JSON: forecasts, schedules, validity. The key `part` distinguishes them."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
-        found = self.findings()
+        found = self.findings
         rows += [step.row() for step in found.steps] if found else []
         rows += [found.gain.row()] if found and found.gain else []
         rows += [{"part": "limits", **row} for row in self.limit_rows()]
@@ -197,7 +183,7 @@ class Evaluation(Result):
         return found | ({"schedules": by_column(self.schedule_rows())} if self.outcomes else {})
 
     def _pictures(self) -> Mapping[str, Picture]:
-        named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
+        named = {o.name: o.schedule for o in self.outcomes}
         schedules: dict[str, Picture] = {
             "differences": partial(plots.differences, self.schedule_rows()),
             "waits": partial(plots.waits, named, self.trace),
@@ -389,27 +375,23 @@ def _with_schedules(
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
         made = simulate_all(trace, model.model, policies, planners, workers, bar)
-    except (
-        InputError,
-        NoAnswer,
-    ) as error:  # no job has a request or a size, but the predictions are still worth a report
+    except (InputError, NoAnswer) as error:  # no job has a request or a size: the predictions are still worth a report
         return replace(forecasts, why_not=not_simulated(error))
-    outcomes = [_outcome(name, spec, schedule, inside) for name, spec, schedule in made]
-    checked = model.checked
-    if checked is None:
-        checked = judge(model.model, trace, inside, outcomes[0].schedule)
-    forecasts.scores.differences()  # here, so that the processes that simulate schedules inherit its samples
+    outcomes = [
+        Outcome(name, spec, each, {**each.measures(inside[each.rows]), "kernel_s": each.kernel_s})
+        for name, spec, each in made
+    ]
+    checked = model.checked or judge(model.model, trace, inside, outcomes[0].schedule)
+    _ = forecasts.scores.differences  # drawn here, so that the processes that simulate schedules inherit its samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
-    differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"],
-                                     workers=workers)  # fmt: skip
+    differences = _outcome_differences(trace, outcomes, inside, forecasts.procs, settings["seed"], workers)
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
                    differences=differences, other=model.other, settings=settings)  # fmt: skip
 
 
-def outcome_differences(
-    trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, *, procs: str = "req", seed: int = 0,
-    workers: int = 1,
-) -> dict[tuple[str, str], Mapping[str, Any]]:  # fmt: skip
+def _outcome_differences(
+    trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, procs: str, seed: int, workers: int
+) -> dict[str, dict[str, Any]]:
     """Return the keys that each schedule's row gets from the comparison with the first policy planned with the users'
     limits, and with the limits under its own policy (`limit_differences`)."""
     reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
@@ -417,28 +399,23 @@ def outcome_differences(
     groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]
 
     def compared(group: list[Outcome], against: str) -> dict[str, dict[str, Any]]:
-        schedules = {f"{o.policy}, {o.predictor}": o.schedule for o in group}
+        schedules = {o.name: o.schedule for o in group}
         if len(group) == len(outcomes):
             return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
         waits = wait_intervals(trace, schedules, inside, against, procs=procs, seed=seed)
         return {name: {"differences": {"mean_wait_s": pair.stated()}} for name, pair in waits.items()}
 
-    against = (f"{reference.policy}, {reference.predictor}", *(f"{policy}, {YARDSTICK}" for policy in policies))
+    against = (reference.name, *(f"{policy}, {YARDSTICK}" for policy in policies))
     keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)
     for limits in own:
         keys |= against_limits({name: keys[name] for name in limits}, limits)
-    return {(o.policy, o.predictor): keys[f"{o.policy}, {o.predictor}"] for o in outcomes}
+    return keys
 
 
 NO_MACHINE = (
     "Nothing was simulated: the log does not say how many processors the machine has. "
     "Set the number with --procs-total N (or --procs-total peak: the most processors in use at once)."
 )
-
-
-def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> Outcome:
-    measured = schedule.measures(inside[schedule.rows])
-    return Outcome(policy, spec, schedule, {**measured, "kernel_s": schedule.kernel_s})
 
 
 @contextmanager

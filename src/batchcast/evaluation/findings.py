@@ -5,15 +5,16 @@ alone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..metrics.bursts import WEEK_S
 from ..metrics.paired import Difference, PairedDifference
-from ..simulation.models import ORACLE, YARDSTICK
+from ..planning.order import LENGTH_QUANTILE
+from ..predict.protocol import name_and_settings
+from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
 from .validity import Verdict
 
 
@@ -38,6 +39,11 @@ class ScheduleRow:
     measures: Mapping[str, float]
     share_of_perfect: float = float("nan")
     comparison: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The policy and the predictor as one name."""
+        return f"{self.policy}, {self.predictor}"
 
     @property
     def mean_wait_s(self) -> float:
@@ -87,25 +93,20 @@ def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -
 class Step:
     """One step from today's schedule to perfect knowledge: mean wait, and the change since the step before, seconds.
 
-    `low_s` to `high_s` is the 90 % interval of the change, NaN with too few groups; `verdict` is `ahead`, `behind`,
-    `level` or `unknown`, and empty for the first step.
+    The verdict of the first step, which has no step before it, is empty.
     """
 
     name: str
     policy: str
     predictor: str
     mean_wait_s: float
-    change_s: float = float("nan")
-    low_s: float = float("nan")
-    high_s: float = float("nan")
-    verdict: str = ""
+    change: Difference
 
     def row(self) -> dict[str, Any]:
         """Return one flat object for JSON."""
         return {
             "part": "step", "step": self.name, "policy": self.policy, "predictor": self.predictor,
-            "mean_wait_s": self.mean_wait_s, "change_s": self.change_s, "change_low_s": self.low_s,
-            "change_high_s": self.high_s, "verdict": self.verdict,
+            "mean_wait_s": self.mean_wait_s, **_ends(self.change), "verdict": self.change.verdict,
         }  # fmt: skip
 
 
@@ -115,9 +116,8 @@ class Gain:
 
     Attributes
     ----------
-    change_s, low_s, high_s
-        Change in seconds, negative if jobs wait less, and its 90 % interval, NaN without an interval. All three are
-        moved by `optimism_s`.
+    change
+        Change in seconds, negative if jobs wait less. The value and the ends of its interval are moved by `optimism_s`.
     candidates
         Number of schedules that the best one was picked from.
     optimism_s
@@ -126,9 +126,7 @@ class Gain:
         Difference between the recorded and the simulated mean wait, seconds. NaN if nothing is recorded.
     """
 
-    change_s: float
-    low_s: float = float("nan")
-    high_s: float = float("nan")
+    change: Difference
     candidates: int = 1
     optimism_s: float = 0.0
     error_s: float = float("nan")
@@ -136,20 +134,24 @@ class Gain:
     @property
     def is_clear(self) -> bool:
         """Whether the gain is real: the interval does not contain zero (without an interval: jobs wait less)."""
-        return self.change_s < 0 and not self.high_s >= 0
+        return self.change.value < 0 and not self.change.high >= 0
 
     @property
     def is_hint(self) -> bool:
         """Whether the simulation is off by more than half of the gain."""
-        return bool(self.error_s > -self.change_s / 2)
+        return bool(self.error_s > -self.change.value / 2)
 
     def row(self) -> dict[str, Any]:
         """Return one flat object for JSON."""
         return {
-            "part": "gain", "change_s": self.change_s, "change_low_s": self.low_s, "change_high_s": self.high_s,
-            "candidates": self.candidates, "optimism_s": self.optimism_s, "mean_wait_error_s": self.error_s,
-            "hint": self.is_hint,
+            "part": "gain", **_ends(self.change), "candidates": self.candidates, "optimism_s": self.optimism_s,
+            "mean_wait_error_s": self.error_s, "hint": self.is_hint,
         }  # fmt: skip
+
+
+def _ends(change: Difference) -> dict[str, float]:
+    """Return a change and the ends of its interval under the names of JSON."""
+    return {"change_s": change.value, "change_low_s": change.low, "change_high_s": change.high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,7 @@ def find(
     >>> rows = [ScheduleRow("easy", name, {"jobs": 9, "mean_wait_s": wait})
     ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
     >>> found = find(rows, Verdict.CLOSE, lambda one, other: None)
-    >>> found.best.predictor, [(step.name, step.change_s) for step in found.steps[1:]]
+    >>> found.best.predictor, [(step.name, step.change.value) for step in found.steps[1:]]
     ('last_2', [('forecasts', -150.0), ('perfect knowledge', -150.0)])
     """
     if not rows or not rows[0].measures["jobs"]:
@@ -241,17 +243,13 @@ def find(
     candidates = [row for row in possible if row is not today]
     gain = None
     if best is not None and verdict in STATED:
-        gain = _gain(best, today, len(candidates), optimism(candidates), error_s)
+        change, extra = best.mean_wait_s - today.mean_wait_s, optimism(candidates)
+        wait = best.wait_change or Difference(change)
+        corrected = replace(wait, value=change + extra, low=wait.low + extra, high=wait.high + extra)
+        gain = Gain(corrected, len(candidates), extra, error_s)
     if gain is None or not gain.is_clear:
         best = forecast = gain = None
     return Findings(verdict, today, shortest, best, forecast, steps, gain)
-
-
-def _gain(best: ScheduleRow, today: ScheduleRow, candidates: int, optimism_s: float, error_s: float) -> Gain:
-    """Return the best row's change against today with its interval, corrected for having been selected."""
-    change = best.mean_wait_s - today.mean_wait_s
-    wait = best.wait_change or Difference(change)
-    return Gain(change + optimism_s, wait.low + optimism_s, wait.high + optimism_s, candidates, optimism_s, error_s)
 
 
 def _least(rows: Sequence[ScheduleRow]) -> ScheduleRow:
@@ -272,34 +270,32 @@ def _best(ahead: Sequence[ScheduleRow], compare: Compare) -> tuple[ScheduleRow |
     if forecast is None or not plain:
         return forecast or (_least(plain) if plain else None), forecast
     limits = _least(plain)
-    is_ahead = step_between("", limits, forecast, compare).verdict == "ahead"
+    is_ahead = _change(limits, forecast, compare).verdict == "ahead"
     return forecast if is_ahead else limits, forecast
-
-
-NAMES = ("today", "order", "forecasts", "perfect knowledge")
 
 
 def _steps(rows: Sequence[ScheduleRow], today: ScheduleRow, policy: str, compare: Compare) -> list[Step]:
     mine = [row for row in rows if row.policy == policy]
     forecasts = [row for row in mine if row.predictor not in (YARDSTICK, ORACLE)]
-    ladder = [(NAMES[0], today)]
-    ladder += [(NAMES[1], row) for row in mine if row.predictor == YARDSTICK and row is not today]
-    ladder += [(NAMES[2], _least(forecasts))] if forecasts else []
-    ladder += [(NAMES[3], row) for row in mine if row.predictor == ORACLE]
-    first = Step(NAMES[0], today.policy, today.predictor, today.mean_wait_s)
-    pairs = pairwise(ladder)
-    return [first, *(step_between(name, before, row, compare) for (_, before), (name, row) in pairs)]
+    ladder = [("order", row) for row in mine if row.predictor == YARDSTICK and row is not today]
+    ladder += [("forecasts", _least(forecasts))] if forecasts else []
+    ladder += [("perfect knowledge", row) for row in mine if row.predictor == ORACLE]
+    none = Difference(float("nan"), verdict="")
+    steps, before = [Step("today", today.policy, today.predictor, today.mean_wait_s, none)], today
+    for name, row in ladder:
+        steps.append(Step(name, row.policy, row.predictor, row.mean_wait_s, _change(before, row, compare)))
+        before = row
+    return steps
 
 
-def step_between(name: str, before: ScheduleRow, row: ScheduleRow, compare: Compare) -> Step:
-    """Return the step between two rows, with the 90 % interval of the paired difference of their waits."""
+def _change(before: ScheduleRow, row: ScheduleRow, compare: Compare) -> Difference:
+    """Return the change in mean wait between two rows, with the 90 % interval of the paired difference of waits."""
     change = row.mean_wait_s - before.mean_wait_s
     pair = compare(row, before)
     if pair is not None:
-        return Step(name, row.policy, row.predictor, row.mean_wait_s, change, pair.low, pair.high, pair.word())
+        return replace(pair.stated(), value=change)
     is_small = abs(change) < SAME * before.mean_wait_s
-    verdict = "level" if is_small else "ahead" if change < 0 else "behind"
-    return Step(name, row.policy, row.predictor, row.mean_wait_s, change, verdict=verdict)
+    return Difference(change, verdict="level" if is_small else "ahead" if change < 0 else "behind")
 
 
 def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> float:
@@ -343,3 +339,60 @@ def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> floa
     share = float(is_even.mean())
     confirmed = share * even[np.argmin(odd)] + (1 - share) * odd[np.argmin(even)]
     return max(0.0, float(confirmed - table.mean(axis=1).min()))
+
+
+POINTS_ONLY = ("last_2", "largest_recent", "recent_mean", "soft_walltime")
+"""Predictors without quantiles: `batchcast plan` plans no time limit with their predictions."""
+
+
+def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] | None:
+    """Return the collector's settings under which Slurm follows the schedule that a row of an evaluation simulated.
+
+    Parameters
+    ----------
+    policy
+        The policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other policy runs on
+        a pool of processors.
+    predictor
+        The predictor of the row. `requested` stands for the users' time limits, `actual` for true run times.
+
+    Returns
+    -------
+    dict or None
+        Settings of `batchcast.toml` and their values; empty if the row is today's schedule. None if `batchcast plan`
+        cannot carry out the row: it orders by work on a Slurm and knows no pool policy, plans no time limit with a
+        predictor that has no quantiles, and nobody knows true run times in advance.
+
+    Examples
+    --------
+    >>> recommended_settings("slurm-least-work", "requested")
+    {'plan': 'order', 'plan_order_by': 'limits'}
+    >>> recommended_settings("slurm-least-work", "kernel")
+    {'plan': 'order', 'plan_order_by': 'prediction', 'runtime': 'kernel'}
+    >>> recommended_settings("slurm", "kernel")
+    {'plan': 'limits', 'plan_length_quantile': 0.8, 'runtime': 'kernel'}
+    >>> recommended_settings("forecast", "kernel") is recommended_settings("slurm", "last_2") is None
+    True
+    """
+    if policy not in (SLURM, LEAST_WORK) or predictor == ORACLE:
+        return None
+    if predictor == YARDSTICK:
+        return {} if policy == SLURM else {"plan": "order", "plan_order_by": "limits"}
+    if policy == SLURM:
+        if name_and_settings(predictor)[0] in POINTS_ONLY:
+            return None
+        return {"plan": "limits", "plan_length_quantile": LENGTH_QUANTILE, "runtime": predictor}
+    return {"plan": "order", "plan_order_by": "prediction", "runtime": predictor}
+
+
+def settings_toml(settings: Mapping[str, str | float]) -> str:
+    """Return settings as lines of `batchcast.toml`.
+
+    Examples
+    --------
+    >>> print(settings_toml({"plan": "limits", "plan_length_quantile": 0.8}))
+    plan = "limits"
+    plan_length_quantile = 0.8
+    """
+    return "\n".join(f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value:g}"
+                     for name, value in settings.items())  # fmt: skip

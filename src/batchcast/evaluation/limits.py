@@ -161,7 +161,7 @@ def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[
             yield names[code], scored & (codes == code)
 
 
-def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
+def _with_differences(limits: Limits, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows with paired differences over groups of one user's submissions of one week."""
     trace, scored = limits.trace, limits.scored
     group = burst_groups(trace)[scored]
@@ -169,9 +169,9 @@ def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0)
     for rule in RULES:
         cut, killed, unused = _per_job(limits, rule, scored)
         values[rule] = {MEAN_UNUSED: unused / 3600.0, KILLED: 1000.0 * (killed & ~cut)}
-    keys = compared(trace, scored, group, values, "own", MEASURES, seed)
-    thumb = {name: values[name] for name in ("advice", "rule_of_thumb")}
-    beside = compared(trace, scored, group, thumb, "rule_of_thumb", MEASURES, seed)["advice"]
+    keys = compared(trace, scored, group, values, "own", MEASURES, 0)
+    thumb = {name: values[name] for name in RULES[:2]}
+    beside = compared(trace, scored, group, thumb, "rule_of_thumb", MEASURES, 0)["advice"]
     keys["advice"]["rule_differences"] = beside["differences"]
     return [{**row, **keys[row["limits"]]} for row in rows]
 
@@ -192,7 +192,7 @@ def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
         "limits": rule,
         "jobs": int(inside.sum()),
         "killed_per_thousand": 1000.0 * float(killed.mean()),
-        "killed_beyond_own_per_thousand": 1000.0 * float((killed & ~cut).mean()),
+        KILLED: 1000.0 * float((killed & ~cut).mean()),
         "undecided_per_thousand": 1000.0 * float((cut & (limit > own)).mean()),
         "over_request_core_h": float(unused.sum()) / 3600.0,
         MEAN_UNUSED: float(unused.mean()) / 3600.0,
@@ -214,22 +214,22 @@ def recommended_rule(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     """
     advice, thumb = (next(row for row in rows if row["limits"] == rule) for rule in RULES[:2])
     beside = Difference.of(advice, MEAN_UNUSED, "rule_differences")
-    wastes_less = beside is None or beside.verdict == "behind"
-    wastes_less &= thumb[MEAN_UNUSED] < advice[MEAN_UNUSED]
+    wastes_less = thumb[MEAN_UNUSED] < advice[MEAN_UNUSED] and (beside is None or beside.verdict == "behind")
     return "rule_of_thumb" if wastes_less and thumb[KILLED] <= 1000.0 * risk else "advice"
 
 
 def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     """Return a sentence on what the limits would have saved and cost, and on the rule of thumb if it is better."""
     by_rule = {row["limits"]: row for row in rows}
-    advice, own = by_rule["advice"], by_rule["own"]
-    own_unused, advice_unused = own["over_request_core_h"], advice["over_request_core_h"]
+    advice, thumb = by_rule["advice"], by_rule["rule_of_thumb"]
+    own_unused, advice_unused = by_rule["own"]["over_request_core_h"], advice["over_request_core_h"]
     saved = 1.0 - advice_unused / own_unused if own_unused > 0 else 0.0
+    stated = Difference.of(advice, MEAN_UNUSED)
+    is_sure = stated is None or stated.verdict in ("ahead", "behind")
+    doubt = "" if is_sure else ", a difference that may be chance on this log"
     extra = advice[KILLED]
-    risk_words = f"{'within' if extra <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}"
     plain = ""
     if recommended_rule(rows, risk) == "rule_of_thumb":
-        thumb = by_rule["rule_of_thumb"]
         plain = (
             f" Recommended on this log: the plain rule, 1.25 times the longest of the last ten jobs. It leaves "
             f"{advice_unused - thumb['over_request_core_h']:,.0f} core-hours less unused than the advice, and ends "
@@ -237,14 +237,6 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
         )
     return (
         f"Suggested limits request {own_unused - advice_unused:,.0f} core-hours less than the users' limits "
-        f"({saved:.0%} of the unused core-hours{_doubt(advice)}) and end {extra:.1f} of 1,000 jobs early, "
-        f"{risk_words}.{plain}"
-    )
-
-
-def _doubt(advice: Mapping[str, Any]) -> str:
-    """Return a sentence for a saving that cannot be distinguished from none."""
-    saved = Difference.of(advice, MEAN_UNUSED)
-    return (
-        "" if saved is None or saved.verdict in ("ahead", "behind") else ", a difference that may be chance on this log"
+        f"({saved:.0%} of the unused core-hours{doubt}) and end {extra:.1f} of 1,000 jobs early, "
+        f"{'within' if extra <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}.{plain}"
     )

@@ -24,9 +24,9 @@ from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
 from ..table import Trace
 from ..table.memory import MemoryUse, units_of
+from .accuracy import measured, of_memory
 from .differences import burst_groups, compared
 from .limits import largest_groups
-from .target import measured, of_memory
 
 if TYPE_CHECKING:
     from ..simulation.on_nodes import MemoryPlan
@@ -92,10 +92,7 @@ def find_memory_limits(
     asks = known & ~np.isnan(own)
     compares = asks.sum() >= OWN_KNOWN * known.sum()
     scored = asks if compares else known & ~use.ended
-    methods = {
-        "advice": of_memory(Kernel(), use, most),
-        "rule": of_memory(LargestRecent(), use, most),
-    }
+    methods = {"advice": of_memory(Kernel(), use, most), "rule": of_memory(LargestRecent(), use, most)}
     answers = replay(trace, methods, procs=procs, ask=scored, tick=tick)
     found = {
         "advice": _at_risk(answers["advice"], risk),
@@ -133,10 +130,8 @@ def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
 
 def _with_bounds(forecasts: Forecasts) -> list[int]:
     """Return the rows whose prediction has quantiles."""
-    if not forecasts.levels:
-        return []
-    rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles[:, 0])).tolist()
-    return rows
+    rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles).all(axis=1)).tolist()
+    return rows if forecasts.levels else []
 
 
 def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:
@@ -155,7 +150,7 @@ def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[
     return [{**_row(limits, rule, here), "by": by, "group": name} for name, here in groups for rule in rules]
 
 
-def reference(limits: MemoryLimits) -> str:
+def _reference(limits: MemoryLimits) -> str:
     """Return the reference of the comparison: the users' own requests if known, else the usual rule."""
     return "own" if "own" in limits.limits else "rule_of_thumb"
 
@@ -174,7 +169,7 @@ def _per_job(limits: MemoryLimits, rule: str, inside: np.ndarray) -> tuple[np.nd
 
 def _row(limits: MemoryLimits, rule: str, inside: np.ndarray) -> dict[str, Any]:
     killed, first, every = _per_job(limits, rule, inside)
-    _, _, theirs = _per_job(limits, reference(limits), inside)
+    theirs = _per_job(limits, _reference(limits), inside)[2]
     hours = np.nan_to_num(limits.units[inside], nan=1.0) * limits.trace.run_time[inside] / GIB_H
     used = float((limits.peak[inside] * hours).sum())
     limit, ended = limits.limits[rule][inside], limits.use.ended[inside]
@@ -204,14 +199,14 @@ def _nodes(limits: MemoryLimits, saved: float) -> float:
     return saved / (limits.most / 1024.0 * hours) if math.isfinite(limits.most) and hours > 0 else math.nan
 
 
-def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
+def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     trace, scored = limits.trace, limits.scored
     group = burst_groups(trace)[scored]
     values = {}
     for row in rows:
         killed, _, every = _per_job(limits, row["limits"], scored)
         values[row["limits"]] = {SPENT: every, RAN_OUT: 1000.0 * killed}
-    keys = compared(trace, scored, group, values, reference(limits), MEASURES, seed)
+    keys = compared(trace, scored, group, values, _reference(limits), MEASURES, 0)
     return [{**row, **keys[row["limits"]]} for row in rows]
 
 
@@ -221,11 +216,9 @@ def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) ->
     against, whose = ("own", "the users' requests") if "own" in by_rule else ("rule_of_thumb", "the usual rule")
     advice, waste, other = by_rule["advice"], by_rule["least_waste"], by_rule[against]
     kept = f"{'within' if advice[RAN_OUT] <= 1000.0 * risk else 'more than'} the accepted {1000.0 * risk:g}"
-    nodes = (
-        f" (on average the memory of {waste['saved_nodes']:,.1f} nodes)"
-        if waste["saved_nodes"] == waste["saved_nodes"]
-        else " (--machine FILE converts this to nodes)"
-    )
+    nodes = " (--machine FILE converts this to nodes)"
+    if waste["saved_nodes"] == waste["saved_nodes"]:
+        nodes = f" (on average the memory of {waste['saved_nodes']:,.1f} nodes)"
     return (
         f"With suggested requests, {advice[RAN_OUT]:.1f} of 1,000 jobs run out of memory ({kept}); with {whose}"
         f" {other[RAN_OUT]:.1f}. The suggested requests are {advice['spent_over_used']:.2f} times the used memory,"
@@ -266,9 +259,8 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
 def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
     """Return a sentence on how placing by suggested memory changed the simulated jobs."""
     unmeasured = plan.unmeasured(rows)
-    jobs = len(rows) - unmeasured
     return (
-        f"{name}: {jobs:,} jobs were placed with the suggested memory; {plan.out_of_memory(rows):,} ran out of memory"
-        " and ran again with their own request (else with twice the memory); their second wait counts;"
-        f" {unmeasured:,} without a known peak were placed as requested"
+        f"{name}: {len(rows) - unmeasured:,} jobs were placed with the suggested memory; "
+        f"{plan.out_of_memory(rows):,} ran out of memory and ran again with their own request (else with twice the "
+        f"memory); their second wait counts; {unmeasured:,} without a known peak were placed as requested"
     )

@@ -135,25 +135,20 @@ def with_new_jobs(trace: Trace, jobs: Sequence[Mapping[str, Any]], at: float) ->
 def _longer(earlier: Trace, name: str, values: list[Any]) -> Any:
     """Return a column of the log with the values of new jobs behind it; None is unknown."""
     before = earlier.column(name) if name in earlier.names else None
-    if before is not None:
-        is_text = isinstance(before, Nominal)
-    else:
+    is_text = isinstance(before, Nominal)
+    if before is None:
         is_text = DECLARED[name].kind == "nominal" if name in DECLARED else any(isinstance(v, str) for v in values)
     if not is_text:
         numbers = np.full(len(earlier), math.nan) if before is None else before
         return np.append(numbers, [_number(name, value) for value in values])  # type: ignore[arg-type]
     if not isinstance(before, Nominal):
         before = Nominal(np.full(len(earlier), -1, np.int32), ())
-    categories = list(before.categories)
-    places = {str(value): k for k, value in enumerate(categories)}
-    codes = []
-    for value in values:
-        word = None if value is None or value != value else str(value)
-        if word is not None and word not in places:
-            places[word] = len(categories)
-            categories.append(word)
-        codes.append(-1 if word is None else places[word])
-    return Nominal(np.append(before.codes, codes).astype(np.int32), tuple(categories))
+    words = [None if value is None or value != value else str(value) for value in values]
+    places = {str(value): k for k, value in enumerate(before.categories)}
+    added = [word for word in dict.fromkeys(words) if word is not None and word not in places]
+    places |= {word: k for k, word in enumerate(added, len(before.categories))}
+    codes = [-1 if word is None else places[word] for word in words]
+    return Nominal(np.append(before.codes, codes).astype(np.int32), (*before.categories, *added))
 
 
 def _number(name: str, value: Any) -> float:

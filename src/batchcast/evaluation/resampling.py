@@ -12,13 +12,12 @@ import numpy as np
 
 from ..metrics.bursts import WEEK_S
 from ..metrics.measure import OverReplicates
+from ..metrics.schedule import COMPARED
 from ..processes import in_processes
 from ..simulation import Schedule
 from ..table import Nominal, Trace, Values
-from .differences import COMPARED_SCHEDULES
 
 DROPPED = 0.01
-METRICS = tuple(measure.name for measure in COMPARED_SCHEDULES)
 Simulate = Callable[[Trace, str], Schedule]
 
 
@@ -98,9 +97,9 @@ def replicated(
     for name in names:
         keys[name] = {"replicates": count}
         if name != against:
-            changes = {
-                metric: np.array([mine[metric] - its[metric] for mine, its in zip(means[name], means[against])])
-                for metric in METRICS
+            pairs = list(zip(means[name], means[against]))
+            keys[name]["replicated"] = {
+                each.name: OverReplicates.of(np.array([mine[each.name] - its[each.name] for mine, its in pairs]), 0.0)
+                for each in COMPARED
             }
-            keys[name]["replicated"] = {metric: OverReplicates.of(change, 0.0) for metric, change in changes.items()}
     return keys

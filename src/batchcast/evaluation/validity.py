@@ -283,17 +283,14 @@ def validity(
     InputError
         When the machine's size or every request is unknown.
     """
-    policy = Policy(kill=kill)
-    size, source = recorded_procs(trace, procs)
+    options: dict[str, Any] = {"procs": procs, "wide": wide, "default_request": default_request}
     if partitions == "split":
-        sizes = partition_sizes(trace, procs)
-        options: dict[str, Any] = {"procs": procs, "wide": wide, "default_request": default_request}
-        schedule = simulate_split(trace, sizes, policy, **options)
-        size, source = float(schedule.total), "its partitions"
-    else:
-        schedule = simulate(trace, policy, total=size, procs=procs, wide=wide, default_request=default_request)
-    modelled = ("partitions",) if partitions == "split" else ()
-    return judge_validity(trace, schedule, mask, procs=procs, size=(size, source), modelled=modelled)
+        schedule = simulate_split(trace, partition_sizes(trace, procs), Policy(kill=kill), **options)
+        size: tuple[float, str] = float(schedule.total), "its partitions"
+        return judge_validity(trace, schedule, mask, procs=procs, size=size, modelled=("partitions",))
+    size = recorded_procs(trace, procs)
+    schedule = simulate(trace, Policy(kill=kill), total=size[0], **options)
+    return judge_validity(trace, schedule, mask, procs=procs, size=size)
 
 
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:

@@ -68,31 +68,26 @@ def chance_figures(
     Figures that a method cannot have are NaN.
     """
     quick = wait <= threshold
-    nothing = float("nan")
+    nothing, likeliest = np.full(len(wait), np.nan), float("nan")
+    inside = {80: nothing, 90: nothing}
+    if chances is not None:
+        at = transforms(chances, wait)
+        likeliest = float(good(likeliest_point(chances), wait, run).mean())
+        inside = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
     figures: dict[str, Any] = {
         "crps_log": float(crps_of(wait, forecasts).mean()),
         "identified_at_4": identified_at(quick_score(forecasts, chances, threshold), quick, AT_MISGUIDED),
+        "good_likeliest": likeliest,
     }
-    if chances is not None:
-        at = transforms(chances, wait)
-        figures["good_likeliest"] = float(good(likeliest_point(chances), wait, run).mean())
-        is_inside = {80: (at > 0.1) & (at <= 0.9), 90: (at > 0.05) & (at <= 0.95)}
-    else:
-        figures["good_likeliest"] = nothing
-        is_inside = {}
-    for level in (80, 90):
-        shares = kept_by_window(is_inside[level], WINDOW) if level in is_inside else np.array([nothing])
-        figures |= {
-            f"interval_{level}": float(is_inside[level].mean()) if level in is_inside else nothing,
-            f"interval_{level}_low": float(shares.min()),
-            f"interval_{level}_high": float(shares.max()),
-        }
+    for level, is_inside in inside.items():
+        shares = kept_by_window(is_inside, WINDOW)
+        figures |= {f"interval_{level}": float(is_inside.mean()), f"interval_{level}_low": float(shares.min()),
+                    f"interval_{level}_high": float(shares.max())}  # fmt: skip
     for name, least in TOLD_S.items():
         so_long = forecasts.points >= least
         figures[f"told_{name}_jobs"] = int(so_long.sum())
-        for level in (80, 90):
-            held = level in is_inside and so_long.any()
-            figures[f"told_{name}_{level}"] = float(is_inside[level][so_long].mean()) if held else nothing
+        for level, is_inside in inside.items():
+            figures[f"told_{name}_{level}"] = float(is_inside[so_long].mean()) if so_long.any() else float("nan")
     return figures
 
 

@@ -20,15 +20,8 @@ MOST = 10
 TIMEOUT = "timeout"
 FAILED = frozenset(word for word, number in SWF_NUMBERS.items() if number in (0, 4, 5)) - {TIMEOUT}
 """Statuses of jobs whose work is lost. A checkpointed piece of a job that continues is not among them."""
-SUMS = (
-    "jobs",
-    "jobs_without_limit",
-    "used_core_h",
-    "asked_core_h",
-    "unused_core_h",
-    "failed_core_h",
-    "at_limit_core_h",
-)
+SUMS = ("jobs", "jobs_without_limit", "used_core_h", "asked_core_h", "unused_core_h", "failed_core_h",
+        "at_limit_core_h")  # fmt: skip
 
 
 def waste_rows(
@@ -104,42 +97,18 @@ def _per_job(trace: Trace, inside: np.ndarray, procs: str) -> np.ndarray:
     limited = (limit > 0) & np.isfinite(limit)
     asked = np.where(limited, limit, 0.0)
     used = size * run
-    failed, timeout, unknown = _ended(trace, inside)
-    at_limit = timeout | (limited & (run >= asked) & (failed | unknown))
-    return np.stack(
-        [
-            np.ones(len(run)),
-            ~limited,
-            used,
-            size * asked,
-            np.where(limited, size * np.maximum(asked - run, 0.0), 0.0),
-            np.where(failed & ~at_limit, used, 0.0),
-            np.where(at_limit, used, 0.0),
-        ]
-    )
-
-
-def _ended(trace: Trace, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which jobs inside failed or were cancelled, which were ended by their limit, and which have an unknown
-    status."""
     status = trace.nominal("status")
-    codes = status.codes[inside]
-
-    def among(words: frozenset[str]) -> np.ndarray:
-        return np.asarray(np.array([*(word in words for word in status.categories), False], bool)[codes])
-
-    return among(FAILED), among(frozenset({TIMEOUT})), codes < 0
+    codes, words = status.codes[inside], [*status.categories, ""]  # the code of an unknown status is -1
+    failed, timeout = (np.array([word in ends for word in words])[codes] for ends in (FAILED, {TIMEOUT}))
+    at_limit = timeout | (limited & (run >= asked) & (failed | (codes < 0)))
+    unused = np.where(limited, size * np.maximum(asked - run, 0.0), 0.0)
+    lost = [np.where(failed & ~at_limit, used, 0.0), np.where(at_limit, used, 0.0)]
+    return np.stack([np.ones(len(run)), ~limited, used, size * asked, unused, *lost])
 
 
 def _row(by: str, group: str | None, groups: int, sums: np.ndarray, unused: float, has_status: bool) -> dict[str, Any]:
     one = dict(zip(SUMS, sums.tolist()))
-    return {
-        "by": by,
-        "group": group,
-        "groups": groups,
-        **one,
-        "jobs": int(one["jobs"]),
-        "jobs_without_limit": int(one["jobs_without_limit"]),
-        "failed_core_h": one["failed_core_h"] if has_status else None,
-        "unused_share": one["unused_core_h"] / unused if unused > 0 else float("nan"),
-    }
+    counts = {name: int(one[name]) for name in SUMS[:2]}
+    failed = {} if has_status else {"failed_core_h": None}
+    share = one["unused_core_h"] / unused if unused > 0 else float("nan")
+    return {"by": by, "group": group, "groups": groups, **one, **counts, **failed, "unused_share": share}

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from .accuracy import relative_accuracy
+from .bursts import geometric_mean
 from .measure import Measure, measured
 
 TAU = 10.0
@@ -176,6 +177,13 @@ SCHEDULE = (
             True, meaning="jobs that started before a job ahead of them in the queue", table="more"),
 )  # fmt: skip
 """The measures of a schedule, from `Waits`."""
+MEAN_WAIT, P99_WAIT, LONGEST_WAIT, MEAN_SLOWDOWN, UTILIZATION = (SCHEDULE[place] for place in (0, 3, 4, 5, 8))
+GEOMETRIC_MEAN = Measure("geometric_mean_bounded_slowdown", "number", "geometric mean slowdown",
+                         lambda s: geometric_mean(s.slowdown), heading="geometric mean", table="")  # fmt: skip
+COMPARED = (MEAN_WAIT, MEAN_SLOWDOWN)
+"""The measures in which schedules of the same jobs are compared."""
+DIFFERENCES, RATIOS = (MEAN_SLOWDOWN, MEAN_WAIT, UTILIZATION), (GEOMETRIC_MEAN, P99_WAIT, LONGEST_WAIT)
+"""The measures in which a study compares plans over replicates: by their difference, and by their ratio."""
 
 
 class ForecastTotals:

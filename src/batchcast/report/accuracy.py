@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..evaluation.accuracy import measures_of
-from ..evaluation.target import run_time_target
+from ..evaluation.accuracy import measures_of, run_time_target
 from ..metrics.accuracy import FORECAST
 from ..metrics.paired import Difference
 from ..predict.protocol import named as named
@@ -49,6 +48,7 @@ def accuracy_table(
     columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
     if not any("coverage_90" in row for row in rows):
         columns = [column for column in columns if column.key != "coverage_90"]
+    notes = [stand_ins(rows), untrained(rows), trainings(rows)]
     rows, lacking = _marked(rows)
     if by is not None:
         rows, note = _largest(rows)
@@ -58,11 +58,10 @@ def accuracy_table(
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
             error, within = measures_of(per)[0], WITHIN.format(groups_in(rows))
-            heading = f"{error.title} against {named(against)}"
-            columns.append(TableColumn(f"{error.name}_words", heading, "difference", within))
-            stated = [interval_words(Difference.of(row, error.name), error.unit) for row in rows]
-            rows = [{**row, f"{error.name}_words": words} for row, words in zip(rows, stated)]
-    note = " ".join(filter(None, (note, lacking, stand_ins(rows), untrained(rows), trainings(rows))))
+            column = TableColumn(f"{error.name}_words", f"{error.title} against {named(against)}", "difference", within)
+            columns.append(column)
+            rows = [{**row, column.key: interval_words(Difference.of(row, error.name), error.unit)} for row in rows]
+    note = " ".join(filter(None, (note, lacking, *notes)))
     what = f"Predictions of peak memory per {per}" if per else "Run-time predictions"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
@@ -75,16 +74,12 @@ def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
     'memory'
     """
     return [
-        replace(
-            column,
-            key=column.key.removesuffix("_s") + "_mib",
-            kind="memory",
-            meaning=column.meaning.replace("ran longer", "used more"),
-        )
-        if column.kind == "seconds"
-        else replace(column, meaning=MEANINGS.get(column.key, column.meaning))
-        for column in columns
-    ]
+        replace(each, key=each.key.removesuffix("_s") + "_mib", kind="memory",
+                meaning=each.meaning.replace("ran longer", "used more"))
+        if each.kind == "seconds"
+        else replace(each, meaning=MEANINGS.get(each.key, each.meaning))
+        for each in columns
+    ]  # fmt: skip
 
 
 MEANINGS = {
@@ -97,11 +92,11 @@ WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows with a mark at methods that lacked a column they use, and a note with the columns."""
-    lacking = {named(row["predictor"]): row["lacking"] for row in rows if row.get("lacking")}
     marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
     by_fields: dict[str, list[str]] = {}
-    for predictor, fields in lacking.items():
-        by_fields.setdefault(fields.replace(" ", ", "), []).append(predictor)
+    for row in rows:
+        if row.get("lacking"):
+            by_fields.setdefault(row["lacking"].replace(" ", ", "), []).append(named(row["predictor"]))
     return marked, " ".join(f"* {', '.join(who)}: the log has no {fields}." for fields, who in by_fields.items())
 
 
@@ -115,7 +110,7 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         if row.get("answered_by"):
             share = f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %"
-            answered.setdefault((share, row["answered_by"]), []).append(named(str(row["predictor"]).removesuffix(" *")))
+            answered.setdefault((share, row["answered_by"]), []).append(named(row["predictor"]))
     return " ".join(f"{', '.join(who)}: {share} answered by {named(name)}." for (share, name), who in answered.items())
 
 
@@ -125,11 +120,11 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
     'knn_ga: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
     """
-    needed = {named(str(r["predictor"]).removesuffix(" *")): r["trains_from_jobs"] for r in rows
-              if r.get("trains_from_jobs")}  # fmt: skip
     return " ".join(
-        f"{who}: never trained, because its first search needs {count:,} submissions; it used its initial parameters."
-        for who, count in needed.items()
+        f"{named(row['predictor'])}: never trained, because its first search needs {row['trains_from_jobs']:,} "
+        "submissions; it used its initial parameters."
+        for row in rows
+        if row.get("trains_from_jobs")
     )
 
 
@@ -139,7 +134,7 @@ def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
     >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
     'Trained: knn_ga 36 times, irpa once.'
     """
-    counts = {named(str(r["predictor"]).removesuffix(" *")): r["trainings"] for r in rows if r.get("trainings")}
+    counts = {named(row["predictor"]): row["trainings"] for row in rows if row.get("trainings")}
     words = [f"{who} {'once' if count == 1 else f'{count:,} times'}" for who, count in counts.items()]
     return f"Trained: {', '.join(words)}." if words else ""
 
@@ -213,25 +208,19 @@ def planned_figure(
     levels = ", ".join(f"{100 * p.level:g}" for p in curve)
     left_out = f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
     figure = figures.lines(
-        "Mean error against underestimates",
-        series,
-        x="share of underestimates",
-        y="mean absolute error",
-        kind="seconds",
-        markers=True,
-        slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
+        "Mean error against underestimates", series, x="share of underestimates", y="mean absolute error",
+        kind="seconds", markers=True, slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
         caption="Planning with a higher quantile gives fewer underestimates and a larger mean error. Points of the "
         f"curve, from right to left: the quantiles at {levels} %. A point below the curve has a smaller error at "
         f"the same share of underestimates.{left_out}",
-    )
+    )  # fmt: skip
     alt = "; ".join(
         f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
         "underestimates"
         for p in curve
     )
-    layout = {**figure.layout, "hovermode": "closest"}
-    layout["xaxis"] = {**layout["xaxis"], "tickformat": ".0%", "rangemode": "tozero"}
-    return [Figure(figure.title, figure.data, layout, f"{alt}.", figure.caption)]
+    xaxis = {**figure.layout["xaxis"], "tickformat": ".0%", "rangemode": "tozero"}
+    return [replace(figure, layout={**figure.layout, "hovermode": "closest", "xaxis": xaxis}, alt=f"{alt}.")]
 
 
 WINDOW = 5000
@@ -249,34 +238,40 @@ def bound_figures(limits: Limits) -> list[Figure]:
         return []
     run = run_time_target(limits.trace).within[rows]
     ends = np.unique(np.linspace(window, len(rows), PLACES).astype(int))
-    held = {}
-    bounds = {level: limits.bounds[level] for level in DRAWN}
-    for level, bound in bounds.items():
-        kept = np.concatenate([[0], np.cumsum(run <= bound[rows] * (1.0 + ROUNDING))])
-        held[name(level)] = (ends, (kept[ends] - kept[ends - window]) / window)
-    levels = list(bounds)
-    words = "; ".join(f"{name(level)}: {np.mean(np.abs(held[name(level)][1] - level) <= 0.02):.1%}" for level in levels)
+    held, near = {}, []
+    for level in DRAWN:
+        kept = np.concatenate([[0], np.cumsum(run <= limits.bounds[level][rows] * (1.0 + ROUNDING))])
+        shares, name = (kept[ends] - kept[ends - window]) / window, f"{100.0 * level:g} %"
+        held[name] = (ends, shares)
+        near.append(f"{name}: {np.mean(np.abs(shares - level) <= 0.02):.1%}")
     coverage = figures.lines(
-        f"Coverage of the bounds, in windows of {window:,} jobs",
-        held,
-        x="jobs so far",
-        y="share of jobs within their bound",
-        kind="share",
+        f"Coverage of the bounds, in windows of {window:,} jobs", held, x="jobs so far",
+        y="share of jobs within their bound", kind="share",
         caption="Dotted: the target of each bound. The bounds are learned as jobs end, so coverage drops when many "
-        f"jobs are submitted before the first of them ends. Windows within two points of the target: {words}.",
-    )
-    lowest = min(float(np.min(share)) for _, share in held.values())
-    layout = dict(coverage.layout)
-    layout["yaxis"] = {**layout["yaxis"], "range": [max(min(lowest - 0.02, min(levels) - 0.1), 0.0), 1.0]}
+        "jobs are submitted before the first of them ends. Windows within two points of the target: "
+        f"{'; '.join(near)}.",
+    )  # fmt: skip
+    lowest = min(float(np.min(shares)) for _, shares in held.values())
+    yaxis = {**coverage.layout["yaxis"], "range": [max(min(lowest - 0.02, min(DRAWN) - 0.1), 0.0), 1.0]}
     dotted = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": {"dash": "dot", "width": 1, "color": "#888"}}
-    layout["shapes"] = [{**dotted, "y0": level, "y1": level} for level in levels]
-    return [Figure(coverage.title, coverage.data, layout, coverage.alt, coverage.caption)]
+    shapes = [{**dotted, "y0": level, "y1": level} for level in DRAWN]
+    return [replace(coverage, layout={**coverage.layout, "yaxis": yaxis, "shapes": shapes})]
 
 
-def name(level: float) -> str:
-    """Return a level as text.
+PLAIN = {
+    "kernel": "similar-jobs predictor",
+    "last_2": "mean of the user's last two jobs",
+    "recent_mean": "mean of recent similar jobs",
+    "requested": "users' time limits",
+    "actual": "true run times",
+}
 
-    >>> name(0.8)
-    '80 %'
+
+def method_words(spec: str) -> str:
+    """Return a run-time method with its plain meaning before its name.
+
+    >>> method_words("kernel"), method_words("requested"), method_words("mine:k=3")
+    ('similar-jobs predictor (kernel)', "users' time limits", 'mine:k=3')
     """
-    return f"{100.0 * level:g} %"
+    words = PLAIN.get(spec.partition(":")[0])
+    return spec if words is None else words if spec in ("requested", "actual") else f"{words} ({spec})"

@@ -217,9 +217,7 @@ def shown(value: Any, kind: Kind) -> str:
 
 def _number(value: Any) -> str:
     size = abs(float(value))
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
 _SHOWN: Mapping[str, Callable[[Any], str]] = {
@@ -255,24 +253,11 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     figures = [figure for section in sections for figure in _figures(section.blocks)]
-    env = Environment(
-        loader=PackageLoader("batchcast.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    env = Environment(loader=PackageLoader("batchcast.report", "assets"), autoescape=True, undefined=StrictUndefined,
+                      trim_blocks=True, lstrip_blocks=True)  # fmt: skip
     env.filters.update(unbroken=unbroken, prose=prose)
-    kinds = {
-        "callout": Callout,
-        "bars": BarChart,
-        "cards": Cards,
-        "choices": Choices,
-        "figure": Figure,
-        "folded": Folded,
-        "table": Table,
-    }
-    env.tests.update({name: _is(kind) for name, kind in kinds.items()})
+    for kind in (Callout, Table, Cards, BarChart, Choices, Folded, Figure):
+        env.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
     return env.get_template("page.html.j2").render(
         title=title,
         sections=sections,
@@ -280,7 +265,8 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         shown=shown,
         number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
         style=_asset("page.css"),
-        script=_script(),
+        # one function around all files of the page's own script, so that nothing is global
+        script='(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();",
         plots=f"/*\n{_vendored('uPlot.LICENSE')}*/\n{_vendored('uPlot.iife.min.js')}" if figures else "",
         plot_style=_vendored("uPlot.min.css") if figures else "",
         figures=script_json([_described(figure) for figure in figures]),
@@ -339,11 +325,6 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _script() -> str:
-    """Return the page's own script: its files inside one function, so that nothing is global."""
-    return '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();"
-
-
 def _vendored(name: str) -> str:
     from importlib.resources import files
 
@@ -354,7 +335,3 @@ def _asset(name: str) -> str:
     from importlib.resources import files
 
     return files("batchcast.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _is(kind: type) -> Any:
-    return lambda value: isinstance(value, kind)

@@ -27,9 +27,7 @@ SCHEDULE: Measures = [*difference.SCHEDULE, *(each for each in schedule.SCHEDULE
 def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
     """Return sentences on whether the two reports are comparable, and on differences in settings, predictions,
     schedules and validity."""
-    blocks: list[Block] = [verdict(comparison, level)]
-    if comparison.part("setting"):
-        blocks.append(settings_table(comparison))
+    blocks: list[Block] = [verdict(comparison, level), *settings_table(comparison)]
     if forecasts := comparison.part("forecast"):
         blocks.append(forecast_table(forecasts, level))
     if schedules := comparison.part("schedule"):
@@ -37,21 +35,27 @@ def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
     return [*blocks, *validity_words(comparison), *only_words(comparison)]
 
 
-def settings_table(comparison: Comparison) -> Table:
-    """Return the settings that differ, with both values."""
+def settings_table(comparison: Comparison) -> list[Table]:
+    """Return the settings that differ, with both values; empty if none differs."""
     columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
-    rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in comparison.part("setting")]
-    return Table("Settings that differ", columns, rows)
+    rows = [
+        {k: v if isinstance(v, str) else json.dumps(v) for k, v in row.items() if k != "part"}
+        for row in comparison.part("setting")
+    ]
+    return [Table("Settings that differ", columns, rows)] if rows else []
 
 
 def validity_words(comparison: Comparison) -> list[str]:
     """Return a sentence on how well each simulation reproduces the recorded waits, if both were judged."""
-    return [
-        "Validity, recorded over simulated mean wait: "
-        f"{_ratio(row['recorded_over_simulated_a'])} in A ({_trust(row['trusted_a'])}), "
-        f"{_ratio(row['recorded_over_simulated_b'])} in B ({_trust(row['trusted_b'])})."
-        for row in comparison.part("validity")
-    ]
+    sentences = []
+    for row in comparison.part("validity"):
+        a, b = (
+            f"{shown(row[f'recorded_over_simulated_{side}'], 'number')} in {side.upper()} "
+            f"({'trusted' if row[f'trusted_{side}'] else 'not to be trusted'})"
+            for side in "ab"
+        )
+        sentences.append(f"Validity, recorded over simulated mean wait: {a}, {b}.")
+    return sentences
 
 
 def only_words(comparison: Comparison) -> list[str]:
@@ -65,36 +69,25 @@ def verdict(comparison: Comparison, level: float) -> Callout:
     if comparison.unlike:
         text = f"{'; '.join(comparison.unlike)}. The differences below include the effect of this."
         return Callout(text, "warning", "Not like for like:")
-    schedules = comparison.part("schedule")
     changes = (change for row in comparison.rows for change in row.get("differences", {}).values())
     changed = any(change.is_known and change.value for change in changes)
     if not changed and not comparison.part("setting") and not comparison.only:
         return Callout("The same log, settings and results.", "good", "Like for like:")
     text = "the same log and selection."
-    waits = [row["differences"]["mean_wait_s"] for row in schedules]
+    waits = [row["differences"]["mean_wait_s"] for row in comparison.part("schedule")]
     known = [change for change in waits if change.has_interval]
     if known:
         beyond = [change for change in known if change.verdict in ("ahead", "behind")]
-        text += (
-            f" In {len(beyond)} of {len(known)} schedules the change of the mean wait is larger than its "
-            f"{100 * level:g} % interval explains by chance."
-        )
+        text += f" In {len(beyond)} of {len(known)} schedules the change of the mean wait is larger than its "
+        text += f"{100 * level:g} % interval explains by chance."
     return Callout(text, "good", "Like for like:")
 
 
 def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """Return the forecasts of both, the changes and their intervals."""
-    columns = [TableColumn("predictor", "predictor")]
-    of = _columns(FORECAST)
-    for number, measure in enumerate(FORECAST):
-        columns += of[3 * number : 3 * number + 3]
-        columns.append(TableColumn(f"{measure.name}_interval", f"{100 * level:g} % interval", "difference"))
-    shown_rows = []
-    for row in rows:
-        words = {f"{measure.name}_interval": _interval_words(row, measure) for measure in FORECAST}
-        shown_rows.append({**_shown(row, FORECAST), **words})
+    columns = [TableColumn("predictor", "predictor"), *_columns(FORECAST, level, len(FORECAST))]
     note = _note(rows, "Intervals of the changes", FORECAST)
-    return Table("Forecasts (change: B - A)", columns, shown_rows, note)
+    return Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in rows], note)
 
 
 def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
@@ -109,14 +102,9 @@ def _interval_words(row: Mapping[str, Any], measure: Measure) -> str:
 
 def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
     """Return a table of the schedules in both reports, with the changes and their intervals."""
-    columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
-    columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "difference"))
-    columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))
-    shown_rows = []
-    for row in rows:
-        words = {"interval": _interval_words(row, SCHEDULE[0]), "policy": policy_words(row["policy"])}
-        words["slow_interval"] = _interval_words(row, SCHEDULE[1])
-        shown_rows.append({**_shown(row, SCHEDULE), **words})
+    columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
+    columns += _columns(SCHEDULE, level, len(difference.SCHEDULE))
+    shown_rows = [{**_shown(row, SCHEDULE), "policy": policy_words(row["policy"])} for row in rows]
     note = _note(rows, "90 % interval of the change in mean wait", SCHEDULE[:1])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, note)
 
@@ -135,46 +123,32 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
     return " ".join(note)
 
 
-def _columns(measures: Measures) -> list[TableColumn]:
-    """Return three columns per measure; after the first measure a terminal shows changes alone."""
-    return [
-        TableColumn(
-            f"{measure.name}_{side}",
-            f"{measure.title} {word}",
-            measure.unit if side != "change" else "difference",
-            more=number > 0 and side != "change",
-        )
-        for number, measure in enumerate(measures)
-        for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
-    ]
+def _columns(measures: Measures, level: float, intervals: int) -> list[TableColumn]:
+    """Return the columns of each measure, the first ones with intervals; after the first measure a terminal shows
+    changes alone."""
+    columns = []
+    for number, m in enumerate(measures):
+        columns += [TableColumn(f"{m.name}_{side}", f"{m.title} {side.upper()}", m.unit, more=number > 0)
+                    for side in "ab"]  # fmt: skip
+        columns.append(TableColumn(f"{m.name}_change", f"{m.title} change", "difference"))
+        if number < intervals:
+            columns.append(TableColumn(f"{m.name}_interval", f"{100 * level:g} % interval", "difference"))
+    return columns
 
 
 def _shown(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
-    changes = {f"{measure.name}_change": _change(row, measure) for measure in measures}
-    return {**row, **changes, "predictor": named(row["predictor"])}
+    words = {f"{m.name}_change": _change(row, m) for m in measures}
+    words |= {f"{m.name}_interval": _interval_words(row, m) for m in measures}
+    return {**row, **words, "predictor": named(row["predictor"])}
 
 
 def _change(row: Mapping[str, Any], measure: Measure) -> str:
     """Return B - A, with its share of A if that is meaningful."""
     change, base = row["differences"][measure.name].value, row[f"{measure.name}_a"]
-    if change != change:
-        return "–"
-    if not change:
-        return "0"
+    if not change or change != change:
+        return "–" if change else "0"
     part = f" ({100 * change / base:+.1f} %)" if base and measure.unit in ("seconds", "number") else ""
     return f"{signed(change, measure.unit)}{part}"
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _ratio(value: float) -> str:
-    return shown(value, "number")
-
-
-def _trust(trusted: Any) -> str:
-    return "trusted" if trusted else "not to be trusted"
 
 
 Row = Mapping[str, Any]
@@ -186,18 +160,12 @@ CHANGES = (("forecast", FORECAST[0]), *(("schedule", measure) for measure in dif
 def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
     """Return the page's sections: summary with the settings that differ, forecasts, simulated schedules."""
     short: list[Block] = [comparison_cards(comparison, level), verdict(comparison, level), *validity_words(comparison)]
-    settings = [settings_table(comparison)] if comparison.part("setting") else []
-    sections = [Section("In short", [*short, *only_words(comparison), *settings])]
+    sections = [Section("In short", [*short, *only_words(comparison), *settings_table(comparison)])]
     for part, heading, table, what, reads in (
-        (
-            "forecast",
-            "Predictions",
-            forecast_table,
-            "absolute error",
-            "above zero, B has more predictions with an error up to this value.",
-        ),
+        ("forecast", "Predictions", forecast_table, "absolute error",
+         "above zero, B has more predictions with an error up to this value."),
         ("schedule", "Simulated schedules", schedule_table, "wait", "above zero, more jobs wait up to this time in B."),
-    ):
+    ):  # fmt: skip
         if rows := comparison.part(part):
             named_table = replace(table(rows, level), caption="A, B and the change, B - A")
             blocks: list[Block] = [named_table, *_intervals(comparison, part)]
@@ -210,8 +178,8 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
     said = verdict(comparison, level)
     cards = [Card("Verdict", said.label.rstrip(":"), (*comparison.unlike, "the same log and selection")[0], said.tone)]
     for part, measure in CHANGES[:2]:
-        if comparison.part(part):
-            cards += _change_cards(_changed(comparison.part(part), measure), part, measure.title, level)
+        if rows := comparison.part(part):
+            cards += _change_cards(_changed(rows, measure), part, measure.title, level)
     differing = [str(row["setting"]) for row in comparison.part("setting")]
     return Cards([*cards, Card("Settings that differ", str(len(differing)), ", ".join(differing) or "none")])
 
@@ -249,11 +217,10 @@ def _name(row: Row) -> str:
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
     """Return the changes with their intervals, one figure per measure."""
     drawn = []
+    rows = comparison.part(part)
+    groups = groups_in([{"groups_of": str(row.get("blocks", "")).partition(" groups of ")[2]} for row in rows])
     for of, measure in CHANGES:
-        changes = _changed(comparison.part(of), measure) if of == part else {}
-        if changes:
-            blocks = [str(row.get("blocks", "")).partition(" groups of ")[2] for row in comparison.part(part)]
-            groups = groups_in([{"groups_of": words} for words in blocks])
+        if of == part and (changes := _changed(rows, measure)):
             drawn.append(interval_figure(changes, measure.title, measure.unit, "A", groups))
     return drawn
 
@@ -263,8 +230,7 @@ def _distributions(comparison: Comparison, part: str, what: str, reads: str) -> 
     pairs = {}
     for row in comparison.part(part):
         pair = comparison.samples.get((part, str(row.get("policy", "")), str(row["predictor"])))
-        known = pair is not None and all(np.isfinite(side).any() for side in pair)
-        if pair is not None and known and not np.array_equal(*pair, equal_nan=True):
+        if pair and all(np.isfinite(side).any() for side in pair) and not np.array_equal(*pair, equal_nan=True):
             pairs[_name(row)] = pair
     if not pairs:
         return []

@@ -7,18 +7,18 @@ Figures show curves as differences from one of them, and sorted intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..evaluation.accuracy import measures_of
-from ..evaluation.differences import COMPARED_SCHEDULES
 from ..metrics.curves import cdf_gap
 from ..metrics.measure import Measure, OverReplicates
 from ..metrics.paired import LEAST_GROUPS, Difference
-from ..metrics.wait import COMPARED
+from ..metrics.schedule import COMPARED, GEOMETRIC_MEAN
+from ..metrics.wait import COMPARED as COMPARED_WAITS
 from ..predict.protocol import named
 from ..units import counted, span
 from .blocks import Block, Figure, Kind, Table, TableColumn, shown
@@ -29,8 +29,8 @@ VERDICTS = {"ahead": "ahead", "behind": "behind", "level": "level", "unknown": "
 
 
 FORECAST: Measures = measures_of("")
-SCHEDULE: Measures = COMPARED_SCHEDULES
-WAIT: Measures = COMPARED
+SCHEDULE: Measures = COMPARED
+WAIT: Measures = COMPARED_WAITS
 
 
 def difference_blocks(
@@ -44,49 +44,39 @@ def difference_blocks(
     against = next((row["against"] for row in rows if row.get("against")), None)
     if against is None:
         return []
-    title = measures[0].title
+    title, unit = measures[0].title, measures[0].unit
     columns = [
         *naming,
-        *(
-            TableColumn(f"{each.name}_words", f"{each.title} against {plan_named(against)}", "difference", _MEANING)
-            for each in measures
-        ),
-        TableColumn(
-            "over_user_weeks",
-            f"{title} over user-weeks",
-            measures[0].unit,
-            "each week of each user has the same weight",
-            more=True,
-        ),
-    ]
-    if any("geometric_mean_bounded_slowdown" in row for row in rows):
-        columns.append(TableColumn("geometric_mean_bounded_slowdown", "geometric mean slowdown", "number", more=True))
+        *(_against(measure, against, _MEANING) for measure in measures),
+        TableColumn("over_user_weeks", f"{title} over user-weeks", unit,
+                    "each week of each user has the same weight", True),
+    ]  # fmt: skip
+    if any(GEOMETRIC_MEAN.name in row for row in rows):
+        columns.append(TableColumn(GEOMETRIC_MEAN.name, GEOMETRIC_MEAN.title, GEOMETRIC_MEAN.unit, more=True))
     columns += [
         TableColumn("users_better", "users better off", "share", f"users whose {title} is below the reference's"),
-        TableColumn(
-            "users_worse", "users worse off", "share", f"users whose {title} is above the reference's", more=True
-        ),
-        TableColumn(
-            "top_ten_share",
-            "ten largest groups",
-            "share",
-            f"share of the total {title} in the ten largest groups",
-            more=True,
-        ),
-    ]
+        TableColumn("users_worse", "users worse off", "share", f"users whose {title} is above the reference's", True),
+        TableColumn("top_ten_share", "ten largest groups", "share",
+                    f"share of the total {title} in the ten largest groups", True),
+    ]  # fmt: skip
     if any("replicates" in row for row in rows):
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, measures[0])} for row in rows]
     cells = [
         {
             **named_row(row),
-            **{f"{each.name}_words": difference_words(Difference.of(row, each.name), each.unit) for each in measures},
+            **{f"{m.name}_words": difference_words(Difference.of(row, m.name), m.unit) for m in measures},
         }
         for row in rows
     ]
     heading = f"Differences with 90 % intervals over groups of {groups_in(rows)}"
     names = [column.key for column in naming]
     return [Table(heading, columns, cells, _no_interval(rows, measures[0])), *deciding(rows, measures, names)]
+
+
+def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
+    """Return the column of a measure's differences."""
+    return TableColumn(f"{measure.name}_words", f"{measure.title} against {plan_named(against)}", "difference", meaning)
 
 
 def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,8 +104,7 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
     against = next((row["against"] for row in results if row.get("against")), None)
     if against is None:
         return table
-    heading = f"{measure.title} against {plan_named(against)}"
-    column = TableColumn(f"{measure.name}_words", heading, "difference", _INTERVAL)
+    column = _against(measure, against, _INTERVAL)
     words = [interval_words(Difference.of(row, measure.name), measure.unit) for row in results]
     rows = [{**row, column.key: text} for row, text in zip(table.rows, words)]
     note = " ".join(filter(None, (table.note, _no_interval(results, measure))))
@@ -178,16 +167,16 @@ def interval_words(one: Difference | None, kind: Kind) -> str | None:
     """
     if one is None or not one.is_known:
         return None
-    middle, low, high = one.value, one.low, one.high
     if not one.has_interval:
-        return signed(middle, kind)
+        return signed(one.value, kind)
+    values = one.value, one.low, one.high
     if kind != "seconds":
-        return f"{signed(middle, kind)} ({signed(low, kind)} to {signed(high, kind)})"
-    largest = max(map(abs, (middle, low, high)))
+        return "{} ({} to {})".format(*(signed(value, kind) for value in values))
+    largest = max(map(abs, values))
     size, unit = next((size, unit) for most, size, unit in UNITS if largest < most)
     digits = 0 if size == 1.0 and largest >= 10 else 1
-    said = [f"{value / size + 0.0:+.{digits}f}" for value in (middle, low, high)]
-    return f"{said[0]} {unit} ({said[1]} to {said[2]})"
+    middle, low, high = (f"{value / size + 0.0:+.{digits}f}" for value in values)
+    return f"{middle} {unit} ({low} to {high})"
 
 
 def signed(value: float, kind: Kind) -> str:
@@ -322,49 +311,35 @@ def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, nami
 def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kind, against: str, groups: str) -> Figure:
     """Return dots with bars, the smallest difference on top, and a line at zero; `differences` are by their names."""
     ordered = dict(sorted(differences.items(), key=lambda item: item[1].value))
-    unit, size = _unit(ordered.values()) if kind == "seconds" else ("", 1.0)
+    largest = np.nanmax(np.abs([end for one in ordered.values() for end in (one.value, one.low, one.high)]))
+    unit, size = "", 1.0
+    if kind == "seconds":  # the unit in which the largest difference has few digits
+        unit, size = next((unit, size) for unit, size, least in _UNITS if largest >= least)
     data = []
     for verdict, (symbol, slot) in _SYMBOLS.items():
         mine = {name: stated for name, stated in ordered.items() if stated.verdict == verdict}
         if not mine:
             continue
-        halves = [stated.high - stated.value for stated in mine.values()]
-        data.append(
-            {
-                "type": "scatter",
-                "name": VERDICTS[verdict],
-                "meta": {"slot": slot},
-                "mode": "markers",
-                "x": [stated.value / size for stated in mine.values()],
-                "y": list(mine),
-                "error_x": {"type": "data", "array": [half / size if half == half else 0.0 for half in halves]},
-                "marker": {"symbol": symbol, "size": 10},
-                "customdata": [difference_words(stated, kind) for stated in mine.values()],
-                "hovertemplate": "%{y}: %{customdata}",
-            }
-        )
+        halves = [(stated.high - stated.value) / size if stated.has_interval else 0.0 for stated in mine.values()]
+        data.append({
+            "type": "scatter", "name": VERDICTS[verdict], "meta": {"slot": slot}, "mode": "markers",
+            "x": [stated.value / size for stated in mine.values()], "y": list(mine),
+            "error_x": {"type": "data", "array": halves}, "marker": {"symbol": symbol, "size": 10},
+            "customdata": [difference_words(stated, kind) for stated in mine.values()],
+            "hovertemplate": "%{y}: %{customdata}",
+        })  # fmt: skip
     words = [f"{name}: {difference_words(stated, kind)}" for name, stated in ordered.items()]
     axis = f"{title} minus that of {against}{f', {unit}' if unit else ''}"
     layout = {
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero", "zeroline": True, "zerolinewidth": 2},
         "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": list(ordered),
-            "autorange": "reversed",
+            "type": "category", "categoryorder": "array", "categoryarray": list(ordered), "autorange": "reversed",
         },
         "hovermode": "closest",
-    }
+    }  # fmt: skip
     caption = (
         f"Left of the line, the {title} is smaller. Bars are 90 % intervals over groups of {groups}. If a bar "
         "crosses the line, the log does not show a difference."
     )
     height = 160 + 34 * len(ordered)
     return Figure(f"Differences in {title}", data, layout, f"{axis}. {'; '.join(words)}.", caption, height)
-
-
-def _unit(differences: Iterable[Difference]) -> tuple[str, float]:
-    """Return the unit in which the largest difference has few digits."""
-    ends = [abs(end) for one in differences for end in (one.value, one.low, one.high)]
-    largest = max((end for end in ends if end == end), default=0.0)
-    return next((unit, size) for unit, size, least in _UNITS if largest >= least)

@@ -69,31 +69,22 @@ def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> 
     ['5 min', '10 min', '15 min', '20 min']
     """
     low, high = max(low, 1.0), max(high, 1.0)
-    ticks = [t for t in _LOG_TICKS if low <= t <= high]
-    if len(ticks) < 3:
+    ticks = list(_LOG_TICKS)
+    if sum(low <= t <= high for t in ticks) < 3:
         close = [t for t in _CLOSE_TICKS if low <= t <= high]
         ticks = close[:: max(1, -(-len(close) // 6))] or [round(low)]
-    else:
-        ticks = list(_LOG_TICKS)
-    return {
-        "type": "log",
-        "title": {"text": title},
-        "tickvals": ticks,
-        "ticktext": [tick(t) for t in ticks],
-        "minor": {"ticks": ""},
-    }
+    return {"type": "log", **_axis(title, ticks), "minor": {"ticks": ""}}
+
+
+def _axis(title: str, ticks: Sequence[int]) -> dict[str, Any]:
+    return {"title": {"text": title}, "tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
 
 
 def linear_time_axis(title: str, highest: float) -> dict[str, Any]:
     """Return a linear axis of seconds from 0 with about five round ticks up to `highest`."""
     step = next((s for s in _STEPS if 5 * s >= highest), _STEPS[-1])
     values = [step * k for k in range(int(max(highest, 0) // step) + 2)][:20]
-    return {
-        "title": {"text": title},
-        "tickvals": values,
-        "ticktext": [tick(v) for v in values],
-        "rangemode": "tozero",
-    }
+    return {**_axis(title, values), "rangemode": "tozero"}
 
 
 DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash", "solid")
@@ -103,31 +94,16 @@ SHORTEST_DRAWN = 1.0
 Slots = Mapping[str, int] | None
 
 
-def cdf(
-    title: str,
-    series: Mapping[str, np.ndarray],
-    *,
-    x: str,
-    slots: Slots = None,
-    caption: str = "",
-) -> Figure:
+def cdf(title: str, series: Mapping[str, np.ndarray], *, x: str, slots: Slots = None, caption: str = "") -> Figure:
     """Return distribution functions of seconds on a logarithmic axis; values under 1 s are drawn at 1 s."""
     data, words = [], []
-    for place, (name, values) in enumerate(series.items()):
-        at, share = distribution(np.maximum(values, SHORTEST_DRAWN))
-        data.append(
-            _trace(name, place, slots)
-            | {
-                "x": plain_numbers(at),
-                "y": plain_numbers(share),
-                "mode": "lines",
-                "line": {"shape": "hv", "dash": _style(DASHES, name, place, slots)},
-                "hovertemplate": "%{y:.1%} of jobs ≤ %{x:span}",
-            }
-        )
+    for name, slot in _slots(series, slots):
+        at, share = distribution(np.maximum(series[name], SHORTEST_DRAWN))
+        line = {"shape": "hv", "dash": _style(DASHES, slot)}
+        data.append(_trace(name, slot, x=plain_numbers(at), y=plain_numbers(share), mode="lines", line=line,
+                           hovertemplate="%{y:.1%} of jobs ≤ %{x:span}"))  # fmt: skip
         if len(at):
-            known = np.asarray(values, float)[~np.isnan(np.asarray(values, float))]
-            half, most = np.percentile(known, [50, 90])
+            half, most = np.nanpercentile(np.asarray(series[name], float), [50, 90])
             words.append(f"{name}: half at most {span(half)}, nine in ten at most {span(most)}")
     reach = [v for trace in data for v in (trace["x"][:1] + trace["x"][-1:])]
     layout = {
@@ -152,20 +128,14 @@ def lines(
     """Return lines over numbers or ISO dates; y is `seconds`, a `share` or a `number`."""
     data: list[dict[str, Any]] = []
     words = []
-    for place, (name, (at, values)) in enumerate(series.items()):
-        numbers = np.asarray(values, float)
-        data.append(
-            _trace(name, place, slots)
-            | {
-                "x": plain_numbers(at),
-                "y": plain_numbers(numbers),
-                "mode": "lines+markers" if markers else "lines",
-                "line": {"dash": _style(DASHES, name, place, slots)},
-                "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 7},
-                "customdata": [_value(v, kind) for v in numbers.tolist()],
-                "hovertemplate": "%{customdata}",
-            }
-        )
+    for name, slot in _slots(series, slots):
+        numbers = np.asarray(series[name][1], float)
+        data.append(_trace(
+            name, slot, x=plain_numbers(series[name][0]), y=plain_numbers(numbers),
+            mode="lines+markers" if markers else "lines", line={"dash": _style(DASHES, slot)},
+            marker={"symbol": _style(MARKERS, slot), "size": 7},
+            customdata=[_value(v, kind) for v in numbers.tolist()], hovertemplate="%{customdata}",
+        ))  # fmt: skip
         if len(numbers):
             words.append(f"{name}: last {_value(float(numbers[-1]), kind)}")
     highest = max((float(np.nanmax(v)) for _, v in series.values() if len(v) and not np.isnan(v).all()), default=0.0)
@@ -193,21 +163,13 @@ def bars(
     Values are `seconds`, a `share` or a `number`.
     """
     data = []
-    for place, (name, values) in enumerate(series.items()):
-        texts = [_value(float(v), kind) for v in values]
-        data.append(
-            _trace(name, place, slots)
-            | {
-                "type": "bar",
-                "orientation": "h",
-                "y": list(categories),
-                "x": plain_numbers(values),
-                "text": texts,
-                "customdata": texts,
-                "hovertemplate": "%{y}: %{customdata}",
-                "marker": {"pattern": {"shape": _style(PATTERNS, name, place, slots), "solidity": 0.15}},
-            }
-        )
+    for name, slot in _slots(series, slots):
+        texts = [_value(float(v), kind) for v in series[name]]
+        pattern = {"shape": _style(PATTERNS, slot), "solidity": 0.15}
+        data.append(_trace(
+            name, slot, type="bar", orientation="h", y=list(categories), x=plain_numbers(series[name]), text=texts,
+            customdata=texts, hovertemplate="%{y}: %{customdata}", marker={"pattern": pattern},
+        ))  # fmt: skip
     highest = max((float(v) for values in series.values() for v in values if v == v), default=0.0)
     layout = {
         "barmode": "group",
@@ -231,31 +193,27 @@ def scatter(
     slots: Slots = None,
 ) -> Figure:
     """Return a figure of points."""
-    data = [
-        _trace(name, place, slots)
-        | {
-            "x": plain_numbers(at),
-            "y": plain_numbers(values),
-            "mode": "markers",
-            "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 9, "opacity": 0.8},
-            "hovertemplate": f"{x} %{{x}}\n{y} %{{y}}",
-        }
-        for place, (name, (at, values)) in enumerate(series.items())
-    ]
+    data = []
+    for name, slot in _slots(series, slots):
+        at, values = map(plain_numbers, series[name])
+        marker = {"symbol": _style(MARKERS, slot), "size": 9, "opacity": 0.8}
+        data.append(_trace(name, slot, x=at, y=values, mode="markers", marker=marker,
+                           hovertemplate=f"{x} %{{x}}\n{y} %{{y}}"))  # fmt: skip
     layout = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, "hovermode": "closest"}
     return Figure(title, data, layout, alt)
 
 
-def _trace(name: str, place: int, slots: Slots) -> dict[str, Any]:
-    return {"type": "scatter", "name": name, "meta": {"slot": _slot(name, place, slots)}}
+def _slots(series: Mapping[str, Any], slots: Slots) -> list[tuple[str, int]]:
+    """Return each series with its slot in the palette: in order, unless `slots` names it."""
+    return [(name, (slots or {}).get(name, place)) for place, name in enumerate(series, 1)]
 
 
-def _slot(name: str, place: int, slots: Slots) -> int:
-    return (slots or {}).get(name, place + 1)
+def _trace(name: str, slot: int, **more: Any) -> dict[str, Any]:
+    return {"type": "scatter", "name": name, "meta": {"slot": slot}, **more}
 
 
-def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:
-    return styles[_slot(name, place, slots) % len(styles)]
+def _style(styles: Sequence[str], slot: int) -> str:
+    return styles[slot % len(styles)]
 
 
 def plain_numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:

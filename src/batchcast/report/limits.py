@@ -54,54 +54,35 @@ TIME = Wording(
         TableColumn("limits", "limits"),
         TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
         TableColumn(KILLED, "killed of 1,000", "number", "of the jobs that ended within the user's own limit"),
-        TableColumn(
-            "killed_per_thousand",
-            "with jobs ended by their own limit",
-            "number",
-            "ran longer than the limit, or were ended by their own limit",
-            more=True,
-        ),
-        TableColumn(
-            "undecided_per_thousand", "undecided", "number", "ended by their own limit, which was shorter", more=True
-        ),
+        TableColumn("killed_per_thousand", "with jobs ended by their own limit", "number",
+                    "ran longer than the limit, or were ended by their own limit", True),
+        TableColumn("undecided_per_thousand", "undecided", "number", "ended by their own limit, which was shorter",
+                    True),
         TableColumn("over_request_core_h", "unused, core-h", "count", "processors x (time limit - run time)"),
         TableColumn("median_limit_s", "median limit", "seconds"),
     ),
     TableColumn("latest_limit_s", "of the latest job", "seconds"),
-)
+)  # fmt: skip
 MEMORY = Wording(
     "Memory requests",
-    {
-        "advice": "advice at the risk",
-        "least_waste": "least expected waste",
-        "rule_of_thumb": "1.25 x largest of 10",
-        "own": "users' requests",
-    },
+    {"advice": "advice at the risk", "least_waste": "least expected waste", "rule_of_thumb": "1.25 x largest of 10",
+     "own": "users' requests"},
     MEMORY_MEASURES,
     (
         TableColumn("limits", "requests"),
         TableColumn("jobs", "jobs", "count", "jobs with a measured peak, or that ran out of memory"),
         TableColumn(RAN_OUT, "out of memory of 1,000", "number", "jobs that needed more than the request"),
-        TableColumn(
-            "undecided_per_thousand",
-            "undecided",
-            "number",
-            "ran out of memory with their own request, which was smaller",
-            more=True,
-        ),
-        TableColumn(
-            "asked_over_used",
-            "requested / used",
-            "number",
-            "memory times run time of first attempts, over peak times run time",
-        ),
+        TableColumn("undecided_per_thousand", "undecided", "number",
+                    "ran out of memory with their own request, which was smaller", True),
+        TableColumn("asked_over_used", "requested / used", "number",
+                    "memory times run time of first attempts, over peak times run time"),
         TableColumn("spent_over_used", "with second attempts", "number", "the same, each attempt counted fully"),
         TableColumn("saved_gib_h", "saved, GiB-h", "count", "from the users' requests if known, else the usual rule"),
         TableColumn("saved_nodes", "saved, nodes", "number", "of a node's memory, on average over the log", more=True),
         TableColumn("median_limit_mib", "median request", "memory"),
     ),
     TableColumn("latest_limit_mib", "of the latest job", "memory"),
-)
+)  # fmt: skip
 
 
 def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
@@ -121,12 +102,9 @@ def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
     """Return how the rules differ from the users' own requests, and advice from the usual rule, with intervals."""
     blocks = difference_blocks(wording.named(rows), wording.measures, [wording.rule])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
-    words = [
-        f"{measure.title} {said}"
-        for measure in wording.measures
-        if (said := difference_words(Difference.of(advice, measure.name, "rule_differences"), measure.unit)) is not None
-    ]
-    return [*blocks, *([f"Advice against {wording.rules['rule_of_thumb']}: {'; '.join(words)}."] if words else [])]
+    stated = ((m, Difference.of(advice, m.name, "rule_differences")) for m in wording.measures)
+    words = "; ".join(f"{m.title} {difference_words(one, m.unit)}" for m, one in stated if one and one.is_known)
+    return [*blocks, *([f"Advice against {wording.rules['rule_of_thumb']}: {words}."] if words else [])]
 
 
 def limit_blocks(evaluation: Evaluation) -> list[Block]:
@@ -163,23 +141,23 @@ PATTERNS = {0: "", 1: "", 2: "/", 5: "x"}
 def waste_blocks(evaluation: Evaluation) -> list[Block]:
     """Return what the whole log left unused, then by group; empty if the log has no core-hours or no limits."""
     rows = evaluation.waste_rows()
-    whole, groupings = rows[0], list(dict.fromkeys(row["by"] for row in rows[1:]))
-    if not whole["asked_core_h"] > 0 or not groupings:
+    whole, by = rows[0], dict[str, list[Row]]()
+    for row in rows[1:]:
+        by.setdefault(row["by"], []).append(row)
+    if not whole["asked_core_h"] > 0 or not by:
         return []
-    by = {name: [row for row in rows if row["by"] == name] for name in groupings}
-    tables = [_table(name, by[name], whole, folded=name != groupings[0]) for name in groupings]
+    tables = [_table(name, mine, whole, folded=mine is not next(iter(by.values()))) for name, mine in by.items()]
     return [_words(whole, by), *tables, _bars(by)]
 
 
 def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
     """Return one or two sentences on the total, and on how few groups make half of it."""
     unused, used = whole["unused_core_h"], whole["used_core_h"]
+    kinds = {"failed_core_h": "by jobs that failed or were cancelled",
+             "at_limit_core_h": "by jobs that their time limit ended"}  # fmt: skip
     lost = [
         f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) {words}"
-        for key, words in (
-            ("failed_core_h", "by jobs that failed or were cancelled"),
-            ("at_limit_core_h", "by jobs that their time limit ended"),
-        )
+        for key, words in kinds.items()
         if whole[key] and used > 0
     ]
     text = (
@@ -215,14 +193,10 @@ def _name(row: Row) -> str:
 
 def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
     """Return the largest groups, and the others in one row; all but the first grouping are folded."""
-    columns = [c for c in WASTE_COLUMNS if c.key != "failed_core_h" or whole[c.key] is not None]
+    columns = [TableColumn("name", by), *(c for c in WASTE_COLUMNS if whole[c.key] is not None)]
     columns += [WITHOUT] if whole["jobs_without_limit"] else []
-    return Table(
-        f"Core-hours by {by}, most unused first",
-        [TableColumn("name", by), *columns],
-        [{**row, "name": _name(row)} for row in rows],
-        folded=folded,
-    )
+    cells = [{**row, "name": _name(row)} for row in rows]
+    return Table(f"Core-hours by {by}, most unused first", columns, cells, folded=folded)
 
 
 def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
@@ -231,16 +205,12 @@ def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
     largest = {name: [row for row in rows if row["group"] is not None] for name, rows in by.items()}
     for name, rows in largest.items():
         names = [_name(row) for row in rows]
-        parts = [_parts(row) for row in rows]
-        for k, (title, slot) in enumerate(PARTS):
-            values = [part[k] for part in parts]
-            title = "used" if k == 0 and rows[0]["failed_core_h"] is None else title
+        for (title, slot), values in zip(PARTS, zip(*map(_parts, rows))):
+            title = "used" if title == "completed" and rows[0]["failed_core_h"] is None else title
             if any(values):
                 data.append(_trace(title, slot, f"by {name}", names, values))
-        words.append(
-            f"By {name}: "
-            + ", ".join(f"{one} {_hours(row['unused_core_h'])} unused" for one, row in list(zip(names, rows))[:3])
-        )
+        first = ", ".join(f"{_name(row)} {_hours(row['unused_core_h'])} unused" for row in rows[:3])
+        words.append(f"By {name}: {first}")
     layout = {
         "barmode": "stack",
         "bargap": 0.25,
@@ -260,13 +230,7 @@ def _parts(row: Row) -> tuple[float, float, float, float]:
 
 def _trace(title: str, slot: int, variant: str, names: Sequence[str], values: Sequence[float]) -> dict[str, Any]:
     return {
-        "type": "bar",
-        "orientation": "h",
-        "name": title,
-        "meta": {"slot": slot, "variant": variant},
-        "y": list(names),
-        "x": [float(f"{value:.6g}") for value in values],
-        "customdata": [_hours(value) for value in values],
-        "hovertemplate": "%{y}: %{customdata}",
-        "marker": {"pattern": {"shape": PATTERNS[slot], "solidity": 0.15}},
-    }
+        "type": "bar", "orientation": "h", "name": title, "meta": {"slot": slot, "variant": variant}, "y": list(names),
+        "x": [float(f"{value:.6g}") for value in values], "customdata": [_hours(value) for value in values],
+        "hovertemplate": "%{y}: %{customdata}", "marker": {"pattern": {"shape": PATTERNS[slot], "solidity": 0.15}},
+    }  # fmt: skip

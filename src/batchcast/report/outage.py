@@ -29,19 +29,15 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
         TableColumn("against", "more than the best (90 %)"),
     ]
     table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
-    some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])
-    some = some if details else some[:MOST_GROUPS]
+    some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])[: None if details else MOST_GROUPS]
     whose = [
-        TableColumn("by", "by"),
-        TableColumn("group", "group"),
-        TableColumn("jobs", "jobs", "count"),
+        *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
         TableColumn("now_s", "mean wait without", "seconds"),
         TableColumn("then_s", "with the outage", "seconds"),
     ]
     blocks: list[Block] = [_advice(requested, best, len(rows) == 1), table]
-    return blocks + ([Table("Groups whose jobs wait longer with the requested start", whose, some)] if some else []), (
-        [] if len(shown) == len(rows) or details else [Callout("--details shows every start.")]
-    )
+    blocks += [Table("Groups whose jobs wait longer with the requested start", whose, some)] if some else []
+    return blocks, [Callout("--details shows every start.")] if len(shown) < len(rows) else []
 
 
 def _advice(requested: Mapping[str, Any], best: Mapping[str, Any], alone: bool) -> Callout:
@@ -55,9 +51,10 @@ def _advice(requested: Mapping[str, Any], best: Mapping[str, Any], alone: bool) 
     if requested is best:
         return Callout(f"{text}No start of that week delays less work.", "good")
     text += f"Of that week, {best['start']} delays the least work"
-    if requested["verdict"] == "behind":
-        return Callout(f"{text}: {_hours(requested, 'more_than_best_hours')} processor-hours less.", "note")
-    return Callout(f"{text}, but the difference is not certain: {_hours(requested, 'more_than_best_hours')}.", "note")
+    less = _hours(requested, "more_than_best_hours")
+    is_sure = requested["verdict"] == "behind"
+    end = f": {less} processor-hours less." if is_sure else f", but the difference is not certain: {less}."
+    return Callout(text + end, "note")
 
 
 def _against(row: Mapping[str, Any]) -> str:
@@ -83,7 +80,7 @@ def _more(rows: Cells, shown: Cells) -> str:
     return f"{len(shown)} of {len(rows)} starts; --details shows all." if len(shown) < len(rows) else ""
 
 
-def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Block], list[Block]]:
+def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
     """Return the tables of an outage on a live machine: the jobs delayed by the requested start and by the best other
     starts."""
     requested, best = rows[0], min(rows, key=lambda row: float(row["cost_hours"]))
@@ -104,26 +101,25 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> tuple[list[Bl
     ]
     table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
     text = (
-        f"Starting at {_when(requested['start_s'])}, the outage delays "
-        f"{_range(requested, 'held_waiting')} waiting jobs; "
-        f"{requested['running_past']:.0f} running jobs will still run then, "
+        f"Starting at {_when(requested['start_s'])}, the outage delays {_range(requested, 'held_waiting')} waiting "
+        f"jobs; {requested['running_past']:.0f} running jobs will still run then, "
         f"{requested['running_past_by_limit']} at most. "
     )
-    sure = requested["cost_hours_low"] > best["cost_hours_high"]
     if requested is best or requested["cost_hours"] <= best["cost_hours"]:
         text += "No later start of that week costs less."
     else:
+        overlap = "" if requested["cost_hours_low"] > best["cost_hours_high"] else "; the intervals overlap"
         text += f"{_when(best['start_s'])} costs less ({_hours(best, 'cost_hours')} processor-hours instead of "
-        text += f"{_hours(requested, 'cost_hours')}{'' if sure else '; the intervals overlap'})."
+        text += f"{_hours(requested, 'cost_hours')}{overlap})."
     blocks: list[Block] = [Callout(text, "note"), table]
     if held:
         whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs delayed", "count"),
                  TableColumn("running", "still running if jobs use their limits", "count"),
                  TableColumn("procs", "processors", "count")]  # fmt: skip
-        some = held if details else held[:MOST_GROUPS]
+        some = held[: None if details else MOST_GROUPS]
         note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""
         blocks.append(Table("Users whose jobs the requested start delays", whose, some, note))
-    return blocks, []
+    return blocks
 
 
 def _range(row: Mapping[str, Any], name: str) -> str:
@@ -157,22 +153,17 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def growth_columns(rows: Cells) -> tuple[list[TableColumn], list[Mapping[str, Any]], str]:
-    """Return columns, cells and the note of a table of waits with grown work."""
-    columns = [
-        TableColumn("variant", "variant"),
-        TableColumn("reaction", "users react"),
-        TableColumn("more", "work"),
-        TableColumn("partition", "partition"),
-        TableColumn("mean", "mean wait"),
-        TableColumn("most", "wait of 90 % of jobs"),
-    ]
-    cells: list[Mapping[str, Any]] = [
+def growth_table(rows: Cells, intervals: str) -> Table:
+    """Return the table of waits with grown work; `intervals` says what their intervals are."""
+    headings = {"variant": "variant", "reaction": "users react", "more": "work", "partition": "partition",
+                "mean": "mean wait", "most": "wait of 90 % of jobs"}  # fmt: skip
+    cells = [
         {**row, "more": f"{row['work']:+.0%}", "mean": _spans(row, "mean_wait_s"), "most": _spans(row, "wait_90_s")}
         for row in rows
     ]
-    note = "Users react: which share of the added processors they fill with more work (none, half, full)."
-    return columns, cells, note
+    note = "Users react: which share of the added processors they fill with more work (none, half, full). "
+    columns = [TableColumn(*each) for each in headings.items()]
+    return Table("Waits with grown work", columns, cells, f"{note}{intervals}.")
 
 
 def _spans(row: Mapping[str, Any], name: str) -> str:

@@ -14,18 +14,14 @@ from typing import Any
 
 from ..metrics.measure import OverReplicates
 from ..metrics.paired import DECIDES, Difference
-from ..metrics.schedule import SCHEDULE
+from ..metrics.schedule import DIFFERENCES, GEOMETRIC_MEAN, MEAN_SLOWDOWN, RATIOS, SCHEDULE
 from ..units import counted
 from .blocks import Block, Table, TableColumn, measure_columns
 from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
-DIFFERENCE = "mean_bounded_slowdown"
 _NAMING = (
-    TableColumn("log", "log"),
-    TableColumn("period", "period"),
-    TableColumn("settings", "settings"),
-    TableColumn("policy", "policy"),
+    *(TableColumn(name, name) for name in ("log", "period", "settings", "policy")),
     TableColumn("predictor", "planned with"),
 )
 _COST = (
@@ -37,12 +33,7 @@ _COST = (
     TableColumn("core_hours", "core hours", "number"),
     TableColumn("wall_s", "on the workers", "seconds"),
 )
-_RATIOS = (
-    TableColumn("geometric_mean_bounded_slowdown", "geometric mean over", "difference"),
-    TableColumn("p99_wait_s", "p99 over", "difference"),
-    TableColumn("max_wait_s", "max over", "difference"),
-)
-SHOWN = {"mean_wait_s", "p99_wait_s", "max_wait_s", "mean_bounded_slowdown", "utilization"}
+_RATIOS = [TableColumn(each.name, f"{each.heading} over", "difference") for each in RATIOS]
 _BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
 
 
@@ -61,33 +52,26 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
     plain = [
         *naming,
         TableColumn("replicates", "replicates", "count"),
-        TableColumn("geometric_mean_bounded_slowdown", "geometric mean", "number"),
-        *measure_columns(replace(each, table="always") for each in SCHEDULE if each.name in SHOWN),
+        *measure_columns([GEOMETRIC_MEAN]),
+        *measure_columns(replace(each, table="always") for each in SCHEDULE if each in (*DIFFERENCES, *RATIOS)),
         TableColumn("on", "frontier"),
     ]
-    blocks: list[Block] = [
-        Table(
-            "Means over the replicates (without replicates: of the log itself); bounded slowdown, tau = 10 s",
-            plain,
-            [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
-            "Frontier: no other plan (except perfect knowledge) has both a smaller mean bounded slowdown and a smaller"
-            " longest wait.",
-        )
-    ]
-    against = next((row["against"] for row in rows if row.get("against")), None)
-    if against is None:
-        return blocks
+    means = Table(
+        "Means over the replicates (without replicates: of the log itself); bounded slowdown, tau = 10 s", plain,
+        [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
+        "Frontier: no other plan (except perfect knowledge) has both a smaller mean bounded slowdown and a smaller"
+        " longest wait.",
+    )  # fmt: skip
     compared = [row for row in rows if row.get("against")]
-    blocks.append(_differences(compared, naming, against))
-    blocks += [
+    bursts = [
         _of_one_burst(row, stated)
         for row in compared
-        if (stated := Difference.of(row, DIFFERENCE)) and stated.largest_share > DECIDES
+        if (stated := Difference.of(row, MEAN_SLOWDOWN.name)) and stated.largest_share > DECIDES
     ]
-    return blocks
+    return [means, *([_differences(compared, naming)] if compared else []), *bursts]
 
 
-def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: str) -> Table:
+def _differences(rows: Sequence[Row], naming: Sequence[TableColumn]) -> Table:
     """Return each plan minus the reference, or divided by it, with the results of replicates and of groups of jobs."""
     columns = [
         *naming,
@@ -101,23 +85,19 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         f"{_BEHIND}; on the log itself the 90 % interval over groups of one user's submissions of one week. Users: the "
         "share of users with 50 jobs or more that wait longer by more than a tenth."
     )
-    return Table(f"Against {plan_named(against)}", columns, cells, note)
+    return Table(f"Against {plan_named(rows[0]['against'])}", columns, cells, note)
 
 
 def _cells(row: Row) -> dict[str, Any]:
     """Return a row for a table, with the difference of its slowdown and its ratios."""
     ratios = {column.key: interval(row["ratios"][column.key], "{:.2f}") for column in _RATIOS}
-    return {**named_row(row), **ratios, "slowdown": interval(row["replicated"][DIFFERENCE], "{:+.1f}")}
+    return {**named_row(row), **ratios, "slowdown": interval(row["replicated"][MEAN_SLOWDOWN.name], "{:+.1f}")}
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
     """Return the effect of each word of a plan: the plan without it against the plan with it."""
-    columns = [
-        *_naming(rows),
-        TableColumn("without", "without"),
-        TableColumn("slowdown", "bounded slowdown more", "difference"),
-        *_RATIOS,
-    ]
+    slowdown = TableColumn("slowdown", "bounded slowdown more", "difference")
+    columns = [*_naming(rows), TableColumn("without", "without"), slowdown, *_RATIOS]
     note = "Difference and ratio of the plan without the word to the plan with it: above 0 or 1 if the word helps."
     caption = "Ablation: pairs of plans that differ by one word"
     return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
@@ -142,7 +122,7 @@ def interval(figure: OverReplicates | Difference, form: str) -> str:
 
 def _paired(row: Row) -> str:
     """Return the difference on the log itself as text; empty if it was not computed."""
-    stated = Difference.of(row, DIFFERENCE)
+    stated = Difference.of(row, MEAN_SLOWDOWN.name)
     if stated is None:
         return ""
     if not stated.has_interval:
@@ -159,14 +139,13 @@ def _of_one_burst(row: Row, stated: Difference) -> str:
     )
 
 
-PlanRow = Mapping[str, Any]
 PANEL, WIDE, HIGH, EDGE, LINE = 2, 400.0, 280.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
 BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # position of a letter
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-def frontier_svg(rows: Sequence[PlanRow]) -> str:
+def frontier_svg(rows: Sequence[Row]) -> str:
     """Draw the rows of `sweep.compare`.
 
     Parameters
@@ -189,7 +168,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     """
     plans = list(dict.fromkeys(f"{row['policy']}, {row['predictor']}" for row in rows))
     letters = {plan: LETTERS[k % 26] * (1 + k // 26) for k, plan in enumerate(plans)}
-    cells: dict[str, list[PlanRow]] = {}
+    cells: dict[str, list[Row]] = {}
     for row in rows:
         cells.setdefault(" ".join(filter(None, (row["log"], row["period"], row["settings"]))), []).append(row)
     width = PANEL * (WIDE + EDGE) + EDGE / 2
@@ -207,7 +186,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     )
 
 
-def _panel(name: str, rows: Sequence[PlanRow], letters: Mapping[str, str], place: int) -> str:
+def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: int) -> str:
     """Return one log's axes and points."""
     left = EDGE + place % PANEL * (WIDE + EDGE)
     top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)

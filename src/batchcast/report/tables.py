@@ -32,11 +32,8 @@ COLUMNS = (
 
 def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
     """Return a table with one row per policy and predictor, and the simulated jobs in its caption."""
-    return Table(
-        f"{counted(jobs)} simulated on {total:,} processors; bounded slowdown with tau = 10 s",
-        COLUMNS,
-        [named_row(row) for row in rows],
-    )
+    caption = f"{counted(jobs)} simulated on {total:,} processors; bounded slowdown with tau = 10 s"
+    return Table(caption, COLUMNS, [named_row(row) for row in rows])
 
 
 _QUANTILES = ("p25", "p50", "p75", "p95")
@@ -74,19 +71,13 @@ def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> T
             values = [f"{row[f'{key}_{quantile}{unit}']:,.0f}" for row in (real, synthetic)]
             distance_of = synthetic[f"distance_{key}"] if quantile == _QUANTILES[-1] else None
             rows.append(_row(f"{label}, {quantile}", values, distance_of))
-    columns = [
-        TableColumn("quantity", "quantity"),
-        *(TableColumn(name, name) for name in ("log", "synthetic", "distance")),
-    ]
+    columns = [TableColumn(name, name) for name in ("quantity", "log", "synthetic", "distance")]
     return Table(str(real["workload"]).rsplit("/", 1)[-1], columns, rows)
 
 
 def _row(quantity: str, values: Sequence[str], distance: float | None) -> dict[str, str]:
-    return {"quantity": quantity, "log": values[0], "synthetic": values[1], "distance": _shown(distance)}
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.3f}"
+    shown = "" if distance is None or math.isnan(distance) else f"{distance:.3f}"
+    return {"quantity": quantity, "log": values[0], "synthetic": values[1], "distance": shown}
 
 
 NOTE = (
@@ -97,12 +88,8 @@ NOTE = (
 def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
     """Return rows of `metrics.totals` as a table with their columns of `runtime` or `simulate`."""
     columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
-    return Table(
-        f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}",
-        columns,
-        [named_row(row) for row in rows],
-        NOTE,
-    )
+    caption = f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}"
+    return Table(caption, columns, [named_row(row) for row in rows], NOTE)
 
 
 WAIT_COLUMNS = (
@@ -119,15 +106,10 @@ WAIT_COLUMNS = (
             TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
             TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
             TableColumn("quick_identified", "identified", "share", "quick starters that the method marks as quick"),
-            TableColumn(
-                "quick_bounded",
-                "bounded",
-                "share",
-                "quick starters with a predicted wait of at most the threshold",
-            ),
-            TableColumn(
-                "misguided_share", "misguided", "share", "jobs marked quick that waited longer, as a share of all jobs"
-            ),
+            TableColumn("quick_bounded", "bounded", "share",
+                        "quick starters with a predicted wait of at most the threshold"),
+            TableColumn("misguided_share", "misguided", "share",
+                        "jobs marked quick that waited longer, as a share of all jobs"),
             TableColumn("identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by probability"),
             TableColumn("identified_at_4", "identified at 4 % misguided", "share", "else by point prediction"),
             TableColumn("misguided_under_4h", "of them < 4 h", "share"),
@@ -153,7 +135,7 @@ WAIT_COLUMNS = (
             TableColumn("seconds", "took, s", "number"),
         )
     ),
-)
+)  # fmt: skip
 CLOCKS = {
     "honest": "honest clock (at one instant, submissions come before starts)",
     "starts_first": "clock of the paper (at one instant, starts come before submissions)",

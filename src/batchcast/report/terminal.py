@@ -32,17 +32,12 @@ def rich_table(
     from rich.text import Text
 
     grid = RichTable(
-        title=Text(table.caption) if first else None,
-        title_justify="left",
-        title_style="bold",
-        show_header=any(column.title for column in table.columns),
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, gap - 2),
-        caption=Text(table.note) if last and table.note else None,
-        caption_justify="left",
-    )
-    for column in table.columns if columns is None else columns:
+        title=Text(table.caption) if first else None, title_justify="left", title_style="bold",
+        show_header=any(column.title for column in table.columns), box=box.SIMPLE_HEAD, pad_edge=False,
+        padding=(0, 1, 0, gap - 2), caption=Text(table.note) if last and table.note else None, caption_justify="left",
+    )  # fmt: skip
+    chosen = table.columns if columns is None else columns
+    for column in chosen:
         cells = [shown(row.get(column.key), column.kind) for row in table.rows]
         widest = max(map(len, cells), default=0)
         whole = column.kind not in WORDS or widest <= folded
@@ -51,7 +46,6 @@ def rich_table(
         # rich measures the longest word even for text that may not wrap: it would cut text with blanks
         least = max(widest, *map(len, title.split("\n"))) if whole else folded
         grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
-    chosen = table.columns if columns is None else columns
     for row in table.rows:
         grid.add_row(*(Text(shown(row.get(column.key), column.kind)) for column in chosen))
     return grid
@@ -74,7 +68,7 @@ def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
     Titles are broken, and columns stand closer, if that keeps the lines within `widest` characters.
     """
     for grid in (rich_table(table), rich_table(table, broken=True), rich_table(table, broken=True, gap=2)):
-        if _fits(console, grid) and _width(console, grid) <= widest:
+        if _fits(console, grid) and _measured(console, grid).maximum <= widest:
             return [grid]
     if _fits(console, grid):
         return [grid]
@@ -84,21 +78,15 @@ def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
         names, blocks = FOLDED, _blocks(console, table, FOLDED)
     if blocks is None:
         return [_records(table)]
-    ends = (0, len(blocks) - 1)
     return [
-        rich_table(table, columns, broken=True, first=place == ends[0], last=place == ends[1], folded=names)
-        for place, columns in enumerate(blocks)
+        rich_table(table, columns, broken=True, first=columns is blocks[0], last=columns is blocks[-1], folded=names)
+        for columns in blocks
     ]
 
 
 def _fits(console: Any, grid: Any) -> bool:
     """Whether no cell has to be cut."""
     return bool(_measured(console, grid).minimum <= console.width)
-
-
-def _width(console: Any, grid: Any) -> int:
-    """Return the width of the table without wrapping."""
-    return int(_measured(console, grid).maximum)
 
 
 def _measured(console: Any, grid: Any) -> Any:
@@ -111,7 +99,9 @@ def _measured(console: Any, grid: Any) -> Any:
 
 def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
     """Return groups of columns that fit, each after the columns that name a row; None if not even one fits."""
-    keys = _naming(table.columns)
+    # the columns that name a row: text at the left; the first one if all columns are text
+    count = next((place for place, column in enumerate(table.columns) if column.kind != "text"), 1)
+    keys = table.columns[: max(count, 1)]
     groups: list[list[TableColumn]] = []
     for column in table.columns[len(keys) :]:
         if groups and _fits(console, rich_table(table, [*groups[-1], column], broken=True, folded=folded)):
@@ -121,12 +111,6 @@ def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] 
         if not _fits(console, rich_table(table, groups[-1], broken=True, folded=folded)):
             return None
     return groups or None
-
-
-def _naming(columns: Sequence[TableColumn]) -> list[TableColumn]:
-    """Return the columns that name a row: text at the left; the first one if all columns are text."""
-    count = next((place for place, column in enumerate(columns) if column.kind != "text"), 1)
-    return list(columns[: max(count, 1)])
 
 
 def _records(table: Table) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..evaluation.validity import Doubt, Validity, Verdict
+from ..units import counted
 from .blocks import Block, Callout, Tone, shown
 from .figures import span
 
@@ -21,6 +22,13 @@ HAS = {
     "slurm_by_log": "The model has the nodes and partitions of the log, without limits or priorities,",
     "slurm_learned": "The model was learned from the first part of the log",
 }
+COVERED = {
+    "easy": "The log has no memory or GPU requests, no second partition and no priorities.",
+    "slurm": "Memory, GPUs, partitions and priorities are simulated as in the machine's description.",
+    "slurm_by_log": "The simulation has the partitions of the log. It ignores memory, GPUs, limits and priorities.",
+    "slurm_learned": "Nodes, GPUs, partitions, limits and the queue order were learned from the first part of the log.",
+}
+"""What a simulation covers if no job needs more, by its policy."""
 RULES = {
     "easy": "under EASY",
     "slurm": "under Slurm's main and backfill loops on the described machine",
@@ -46,18 +54,17 @@ GAPS = {
 
 def validity_line(evaluation: Evaluation) -> Callout:
     """Return the validity line of an evaluation; it is never missing."""
-    if evaluation.validity is None:
-        reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
-        tried = evaluation.other
-        if tried is None:
-            return Callout(f"{reason}{NOTHING}", "warning", LABEL)
+    if evaluation.validity is not None:
+        return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
+    reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
+    text, tried = NOTHING, evaluation.other
+    if tried is not None:
         text = (
-            f"{reason}On a machine with the most processors in use at once, the simulated mean wait is "
+            "On a machine with the most processors in use at once, the simulated mean wait is "
             f"{span(tried.simulated_mean_wait_s)}; the recorded mean wait is {span(tried.recorded_mean_wait_s)}. "
             "So this report does not say how much sooner jobs would start."
         )
-        return Callout(text, "warning", LABEL)
-    return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
+    return Callout(f"{reason}{text}", "warning", LABEL)
 
 
 def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
@@ -76,17 +83,20 @@ def judgement(validity: Validity, asked: float = float("nan"), *, brief: bool = 
     `brief` gives the recorded and the simulated mean wait, their rank correlation and the verdict, in one sentence.
     """
     tone, closing = VERDICTS[validity.verdict]
+    what_if = _what_if(validity, asked)
     if brief and validity.jobs:
-        rank = validity.rank_correlation
-        ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
-        waits = (
-            f"Mean wait {span(validity.recorded_mean_wait_s)} recorded, "
-            f"{span(validity.simulated_mean_wait_s)} simulated{ranks}."
-        )
-        return Callout(" ".join(filter(None, (waits, closing, _what_if(validity, asked)))), tone, LABEL)
-    grounds = [_waits(validity), _what_if(validity, asked), _cut(validity), *_doubts(validity), coverage(validity)]
-    sentences = [closing, *grounds] if tone == "warning" else [*grounds, closing]
+        sentences = [f"Mean wait {means(validity)}.", closing, what_if]
+    else:
+        grounds = [_waits(validity), what_if, _cut(validity), *_doubts(validity), coverage(validity)]
+        sentences = [closing, *grounds] if tone == "warning" else [*grounds, closing]
     return Callout(" ".join(filter(None, sentences)), tone, LABEL)
+
+
+def means(validity: Validity) -> str:
+    """Return the recorded and the simulated mean wait, and how alike they order the jobs."""
+    rank = validity.rank_correlation
+    ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
+    return f"{span(validity.recorded_mean_wait_s)} recorded, {span(validity.simulated_mean_wait_s)} simulated{ranks}"
 
 
 def _waits(validity: Validity) -> str:
@@ -107,10 +117,8 @@ def _factor(validity: Validity) -> str:
     ratio = validity.ratio
     if math.isnan(ratio):
         return "they cannot be compared"
-    if math.isinf(ratio):
-        return "no simulated job waits"
-    if not ratio:
-        return "no recorded job waited"
+    if math.isinf(ratio) or not ratio:
+        return "no simulated job waits" if ratio else "no recorded job waited"
     if ratio == 1 and validity.recorded_mean_wait_s != validity.simulated_mean_wait_s:
         return "both means are below one minute"
     times = max(ratio, 1 / ratio)
@@ -133,11 +141,8 @@ def _cut(validity: Validity) -> str:
     if not validity.cut_jobs:
         return ""
     lost = shown(validity.cut_share, "share") if validity.cut_share >= 0.0005 else "less than 0.1 %"
-    who = (
-        "1 job that ran past its limit is"
-        if validity.cut_jobs == 1
-        else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
-    )
+    its, are = ("its", "is") if validity.cut_jobs == 1 else ("their", "are")
+    who = f"{counted(validity.cut_jobs)} that ran past {its} limit {are}"
     switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such option
     return f"{who} ended at the limit, which loses {lost} of all core-hours{switch}."
 
@@ -161,14 +166,8 @@ def _doubts(validity: Validity) -> list[str]:
 
 def coverage(validity: Validity) -> str:
     """Return the number of jobs that need what the model leaves out."""
-    if validity.policy == "slurm" and not validity.uncovered_jobs:
-        return "Memory, GPUs, partitions and priorities are simulated as in the machine's description."
-    if validity.policy == "slurm_learned" and not validity.uncovered_jobs:
-        return "Nodes, GPUs, partitions, limits and the queue order were learned from the first part of the log."
-    if not validity.uncovered_jobs and validity.policy == "slurm_by_log":
-        return "The simulation has the partitions of the log. It ignores memory, GPUs, limits and priorities."
     if not validity.uncovered_jobs:
-        return "The log has no memory or GPU requests, no second partition and no priorities."
+        return COVERED[validity.policy]
     share = _part(validity.uncovered_jobs, validity.all_jobs)
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
     text = f"{HAS[validity.policy]} and does not cover {share} of the jobs ({'; '.join(parts)})."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.wait import crps_of, quick_score, transforms
+from ..evaluation.wait import crps_of, quick_score, taken, transforms
 from ..events.recorded import Forecasts
 from ..metrics.wait import COMPARED, bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
@@ -68,27 +68,19 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     """Return the reliability diagram of quantiles: the share of jobs that had started by each level."""
     series: dict[str, tuple[Any, Any]] = {"ideal": ([0.0, 1.0], [0.0, 1.0])}
     for one in methods:
-        kept = []
-        for column, level in enumerate(one.forecasts.levels):
-            bound = one.forecasts.quantiles[:, column]
-            given = ~np.isnan(bound)
-            if given.sum() >= LEAST:
-                kept.append((level, float((wait[given] <= bound[given]).mean())))
-        if kept:
-            series[one.predictor] = ([level for level, _ in kept], [share for _, share in kept])
+        given = ~np.isnan(one.forecasts.quantiles)
+        jobs, within = given.sum(axis=0), ((wait[:, None] <= one.forecasts.quantiles) & given).sum(axis=0)
+        kept = jobs >= LEAST
+        if kept.any():
+            series[one.predictor] = (np.array(one.forecasts.levels)[kept], within[kept] / jobs[kept])
     if len(series) == 1:
         return None
     return figures.lines(
-        "Reliability of the quantiles",
-        series,
-        x="level of the quantile",
-        y="share of jobs started by this quantile",
-        kind="share",
-        slots=_slots(methods),
-        markers=True,
+        "Reliability of the quantiles", series, x="level of the quantile", y="share of jobs started by this quantile",
+        kind="share", slots=_slots(methods), markers=True,
         caption="On the diagonal, coverage equals the level. Below it, jobs started later than predicted. Jobs that "
         "start at once are within every quantile, so many of them raise the low levels above the diagonal.",
-    )
+    )  # fmt: skip
 
 
 def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
@@ -104,15 +96,10 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
     if len(series) == 1:
         return None
     return figures.lines(
-        "Predicted probability of a start within a time, and what happened",
-        series,
-        x="mean predicted probability",
-        y="share of jobs that started",
-        kind="share",
-        slots={"ideal": 0},
-        markers=True,
+        "Predicted probability of a start within a time, and what happened", series, x="mean predicted probability",
+        y="share of jobs that started", kind="share", slots={"ideal": 0}, markers=True,
         caption=f"Jobs in ten classes of predicted probability; classes with fewer than {LEAST} jobs are left out.",
-    )
+    )  # fmt: skip
 
 
 def sharpness(methods: Sequence[Scored]) -> Figure | None:
@@ -125,26 +112,18 @@ def sharpness(methods: Sequence[Scored]) -> Figure | None:
             widths[one.predictor] = high - low
     if not widths:
         return None
-    return figures.cdf(
-        "Width of the 80 % intervals",
-        widths,
-        x="from the 10 % to the 90 % quantile",
-        slots=_slots(methods),
-        caption="A narrow interval is better only if its coverage is right (first figure).",
-    )
+    caption = "A narrow interval is better only if its coverage is right (first figure)."
+    x = "from the 10 % to the 90 % quantile"
+    return figures.cdf("Width of the 80 % intervals", widths, x=x, slots=_slots(methods), caption=caption)
 
 
 def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
     """Return the mean absolute error of the point by range of the actual wait."""
-    return figures.bars(
-        "Mean error by range of the actual wait",
-        [f"{name} ({count:,})" for name, count in zip(RANGES, _counts(wait))],
-        {one.predictor: error_by_range(wait, one.forecasts.points) for one in methods},
-        value="mean absolute error",
-        kind="seconds",
-        slots=_slots(methods),
-        caption="In brackets: the number of jobs.",
-    )
+    counts = np.bincount(bin_of(wait), minlength=len(RANGES)).tolist()
+    ranges = [f"{name} ({count:,})" for name, count in zip(RANGES, counts)]
+    by_range = {one.predictor: error_by_range(wait, one.forecasts.points) for one in methods}
+    return figures.bars("Mean error by range of the actual wait", ranges, by_range, value="mean absolute error",
+                        kind="seconds", slots=_slots(methods), caption="In brackets: the number of jobs.")  # fmt: skip
 
 
 def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Figure:
@@ -155,15 +134,12 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
         picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
         series[one.predictor] = (late[picked], found[picked])
     figure = figures.lines(
-        f"Finding jobs that start within {span(threshold)}",
-        series,
-        x="slower jobs marked as quick, share of all jobs",
-        y="quick jobs found, share of the quick jobs",
-        kind="share",
-        slots=_slots(methods),
+        f"Finding jobs that start within {span(threshold)}", series,
+        x="slower jobs marked as quick, share of all jobs", y="quick jobs found, share of the quick jobs",
+        kind="share", slots=_slots(methods),
         caption="Jobs are marked as quick in order of their predicted probability, else of their predicted wait. "
         "Further up and to the left is better.",
-    )
+    )  # fmt: skip
     xaxis = {**figure.layout["xaxis"], "tickformat": ".0%"}
     return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})
 
@@ -182,14 +158,12 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
             if one.chances is not None:
                 at = transforms(one.chances, wait[inside])
                 kept = float(((at > 0.1) & (at <= 0.9)).mean())
-            rows.append(
-                {
-                    **{name: str(names[k]), "predictor": one.predictor, "jobs": int(inside.sum())},
-                    **{"median_wait_s": float(np.median(wait[inside])), "median_ae_s": float(np.median(error))},
-                    **{"mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], one.forecasts).mean())},
-                    "interval_80": kept,
-                }
-            )
+            rows.append({
+                name: str(names[k]), "predictor": one.predictor, "jobs": int(inside.sum()),
+                "median_wait_s": float(np.median(wait[inside])), "median_ae_s": float(np.median(error)),
+                "mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], one.forecasts).mean()),
+                "interval_80": kept,
+            })  # fmt: skip
     columns = (
         *(TableColumn(name, name), TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count")),
         *(TableColumn("median_wait_s", "median wait", "seconds"), TableColumn("mae_s", "mean error", "seconds")),
@@ -204,14 +178,8 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
 
 def _of(one: Scored, rows: np.ndarray) -> Scored:
     """Return the forecasts of some of the jobs."""
-    said = one.forecasts
-    chances = None if one.chances is None else one.chances[rows]
-    return Scored(one.predictor, Forecasts(said.points[rows], said.levels, said.quantiles[rows], ()), chances)
+    return Scored(one.predictor, taken(one.forecasts, rows), None if one.chances is None else one.chances[rows])
 
 
 def _slots(methods: Sequence[Scored]) -> dict[str, int]:
     return {**{one.predictor: place + 1 for place, one in enumerate(methods)}, "ideal": 0}
-
-
-def _counts(wait: np.ndarray) -> list[int]:
-    return [int(count) for count in np.bincount(bin_of(wait), minlength=len(RANGES))]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,8 @@ from ..evaluation.comparison import Comparison
 from ..simulation import Schedule
 from ..table import Trace
 from ..table.result import Picture, Rows
-from ..trace.schedule import (
-    FORECASTS,
-    GROUPS,
-    is_schedule,
-    read_forecasts,
-    read_groups,
-    read_result,
-    read_schedule,
-    read_starts,
-)
+from ..trace import schedule as files
+from ..trace.schedule import FORECASTS, GROUPS, read_forecasts, read_groups, read_result, read_schedule, read_starts
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -141,29 +133,23 @@ def compare(
     >>> found.to_polars()["measure"].to_list()
     ['wait', 'turnaround', 'bounded_slowdown']
     """
-    kinds = {_is_schedule(a), _is_schedule(b)}
-    if len(kinds) > 1:
+    is_schedule = [isinstance(side, Schedule) or files.is_schedule(str(side)) for side in (a, b)]
+    if any(is_schedule) and not all(is_schedule):
         raise UsageError("compare: a schedule and a report (accepted: two schedules, or two reports of evaluate)")
-    if kinds == {True}:
-        users = None if log is None else users_of(log)
+    if all(is_schedule):
+        users = None
+        if log is not None:
+            users = dict(zip(map(str, log.job_id.tolist()), log.nominal("user_id").codes.tolist()))
         shared, rows = comparison.compare_starts(_starts(a), _starts(b), users, seed=seed, resamples=resamples)
         return ScheduleComparison(rows, shared)
-    one, other = (
-        comparison.Report(document, schedules_in(place), read_forecasts(place / FORECASTS))
-        for document, place in map(read_result, (a, b))
-    )
-    return comparison.compare(one, other, seed=seed, resamples=resamples)
+    return comparison.compare(whole_report(a), whole_report(b), seed=seed, resamples=resamples)
 
 
-def users_of(log: Trace) -> dict[str, int]:
-    """Return the user of each job, as a number, by the job's id."""
-    return dict(zip(map(str, log.job_id.tolist()), log.nominal("user_id").codes.tolist()))
+def whole_report(folder: str | Path) -> comparison.Report:
+    """Read a report with its predictions. Its schedules are read when they are compared; None if one is missing."""
+    document, place = read_result(folder)
 
-
-def schedules_in(place: Path) -> Callable[[Mapping[str, Any]], Mapping[str, np.ndarray] | None]:
-    """Return a function that reads a row's schedule from a report's folder; None if it is missing."""
-
-    def read(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:
+    def schedule_of(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:
         name = Path(str(row.get("schedule_file", "")))
         if name.parts[:1] != ("schedules",) or len(name.parts) != 2 or not (place / name).is_file():
             return None
@@ -171,11 +157,7 @@ def schedules_in(place: Path) -> Callable[[Mapping[str, Any]], Mapping[str, np.n
         group = read_groups(place / GROUPS, schedule)
         return schedule if group is None else {**schedule, "group": group}
 
-    return read
-
-
-def _is_schedule(side: Any) -> bool:
-    return isinstance(side, Schedule) or is_schedule(str(side))
+    return comparison.Report(document, schedule_of, read_forecasts(place / FORECASTS))
 
 
 def _starts(side: Any) -> Mapping[str, np.ndarray]:

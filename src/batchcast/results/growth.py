@@ -112,9 +112,8 @@ def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "re
     """
     work = np.nan_to_num(trace.procs(procs) * trace.run_time)
     target = abs(share) * float(work.sum())
-    group = np.unique(burst_groups(trace, procs), return_inverse=True)[1]
-    order = np.argsort(group, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(group))[:-1])
+    group = burst_groups(trace, procs)
+    parts = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     weeks = int((trace.submit_time[-1] - trace.submit_time[0]) // WEEK_S) + 1
     drawn: list[np.ndarray] = []
     moved: list[np.ndarray] = []
@@ -177,11 +176,11 @@ def growth(
     if replicates < 2:
         raise UsageError("--demand: one replicate gives no interval (accepted: --replicates 2 and more)")
     present = plan.machines[NOW][0].cpus
-    cases = [("now", "none", share)]
-    for name, (machine, _) in plan.machines.items():
+    cases = [(NOW, "none", share)]
+    for name, (machine, _) in list(plan.machines.items())[1:]:
         more = machine.cpus / present - 1
         reactions = REACTIONS if more > 0 else {"none": 0.0}
-        cases += [(name, word, (1 + share) * (1 + part * more) - 1) for word, part in reactions.items() if name != NOW]
+        cases += [(name, word, (1 + share) * (1 + part * more) - 1) for word, part in reactions.items()]
     rng = np.random.default_rng(seed)
     states = [copy.deepcopy(one) for one in rng.spawn(replicates)]
 
@@ -211,7 +210,7 @@ def _waits(trace: Trace, schedule: Any) -> Mapping[str, tuple[int, float, float]
     """Jobs, mean wait and 90 % wait (s) of a schedule, in all and by partition if there are several."""
     waits, codes = schedule.wait_time, trace.nominal("partition_id").codes[schedule.rows]
     names = shown_names(trace, "partition_id")
-    found = {EVERYTHING: waits}
-    if len(np.unique(codes[codes >= 0])) > 1:
-        found |= {names[code]: waits[codes == code] for code in np.unique(codes[codes >= 0]).tolist()}
+    found, present = {EVERYTHING: waits}, np.unique(codes[codes >= 0]).tolist()
+    if len(present) > 1:
+        found |= {names[code]: waits[codes == code] for code in present}
     return {name: (len(w), float(w.mean()), float(np.quantile(w, 0.9))) for name, w in found.items()}

@@ -14,7 +14,7 @@ import numpy as np
 from batchcast import plots
 
 from ..errors import NoAnswer, UsageError
-from ..evaluation.differences import burst_groups
+from ..evaluation.differences import burst_groups, over_log
 from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference, paired_differences
 from ..processes import in_processes
@@ -110,7 +110,8 @@ def outage(
     >>> found.rows[0]["delayed_jobs"], found.rows[0]["mean_delay_s"] > 3500
     (1, True)
     """
-    near = _near(trace, planned)
+    first = planned.start - LEAD_S
+    near = (trace.submit_time >= first) & (trace.submit_time < planned.start + 2 * WEEK_S + planned.length)
     last = float(trace.submit_time[-1]) if len(trace) else -np.inf
     week = planned.starts()
     starts = [planned.start, *(start for start in week[1:] if start + planned.length + TAIL_S <= last)]
@@ -134,26 +135,17 @@ def outage(
     return OutageResult([asked, *others], [row for row in groups if row["change_s"] > 0], [*notes, *now.notes])
 
 
-def _near(trace: Trace, planned: Outage) -> np.ndarray:
-    """Return which jobs (n,) were submitted from two weeks before the outage to a week after its last start."""
-    first, last = planned.start - LEAD_S, planned.start + 2 * WEEK_S + planned.length
-    near: np.ndarray = (trace.submit_time >= first) & (trace.submit_time < last)
-    return near
-
-
 def _rows(
     trace: Trace, now: Schedule, held: Sequence[Schedule], starts: Sequence[float], procs: str
 ) -> list[dict[str, Any]]:
     """Return what an outage delays at each start, with intervals, and how each start differs from the best one."""
-    begins = np.full((len(held) + 1, len(trace)), np.nan)
-    for k, schedule in enumerate((now, *held)):
-        begins[k, schedule.rows] = schedule.start_time
+    begins = np.array([over_log(trace, schedule, schedule.start_time) for schedule in (now, *held)])
     both = ~np.isnan(begins).any(axis=0)
     if not both.any():
         raise UsageError("--reserve: with the outage no job would ever start (accepted: fewer hours or nodes)")
     delay = begins[1:, both] - begins[0, both]
     hours = delay * trace.procs(procs)[both] / HOUR_S
-    group = np.unique(burst_groups(trace, procs)[both], return_inverse=True)[1]
+    group = burst_groups(trace, procs)[both]
     users = trace.nominal("user_id").codes[both]
     best = int(np.argmin(hours.sum(axis=1)))
     none = np.zeros(hours.shape[1])

@@ -15,7 +15,7 @@ import numpy as np
 from batchcast import plots
 
 from ..errors import UsageError, says_arguments
-from ..evaluation.differences import schedule_differences, shown_names
+from ..evaluation.differences import over_log, schedule_differences, shown_names
 from ..evaluation.memory_limits import memory_note, placed_by
 from ..evaluation.replay import jobs_mask
 from ..evaluation.resampling import replicated
@@ -37,26 +37,21 @@ from ..units import parse_duration, parse_share
 BY = ("user_id", "account", "qos", "partition_id")
 LEAST = 20
 """Smaller groups are not shown separately, because single jobs would decide them."""
+MOST = 3
+"""Number of groups of each kind whose mean wait falls most, and of those whose mean wait rises most."""
 
 
 def by_group(
-    trace: Trace,
-    now: Schedule,
-    then: Schedule,
-    mask: np.ndarray,
-    procs: str = "req",
-    most: int = 3,
-    bursts: np.ndarray | None = None,
-    seed: int = 0,
-) -> list[dict[str, Any]]:
+    trace: Trace, now: Schedule, then: Schedule, mask: np.ndarray, procs: str = "req",
+    bursts: np.ndarray | None = None, seed: int = 0,
+) -> list[dict[str, Any]]:  # fmt: skip
     """Return, per kind of group, the groups whose mean wait falls or rises most, over jobs in both schedules.
 
     Rows have kind, group, jobs, mean wait in s now and then, and the difference; at most `most` of either side. With
     `bursts`, the burst of each job (n,), also the difference with its 90 % interval (NaN below 20 bursts), its verdict,
     and the number of bursts.
     """
-    before, after = (np.full(len(trace), np.nan) for _ in range(2))
-    before[now.rows], after[then.rows] = now.wait_time, then.wait_time
+    before, after = over_log(trace, now, now.wait_time), over_log(trace, then, then.wait_time)
     both = mask & ~np.isnan(before) & ~np.isnan(after)
     rows: list[dict[str, Any]] = []
     for kind, labels in _labels(trace, procs).items():
@@ -65,18 +60,10 @@ def by_group(
             here = both & (labels == label)
             if label != "" and here.sum() >= LEAST:
                 a, b = float(before[here].mean()), float(after[here].mean())
-                groups.append(
-                    {
-                        "by": kind,
-                        "group": str(label),
-                        "jobs": int(here.sum()),
-                        "now_s": a,
-                        "then_s": b,
-                        "change_s": b - a,
-                    }
-                )
+                row = {"by": kind, "group": str(label), "jobs": int(here.sum())}
+                groups.append({**row, "now_s": a, "then_s": b, "change_s": b - a})
         groups.sort(key=lambda row: row["change_s"])
-        groups = groups if len(groups) <= 2 * most else [*groups[:most], *groups[-most:]]
+        groups = groups if len(groups) <= 2 * MOST else [*groups[:MOST], *groups[-MOST:]]
         if bursts is not None:
             for row in groups:
                 here = both & (labels == row["group"])
@@ -85,8 +72,7 @@ def by_group(
     return rows
 
 
-def _interval(after: np.ndarray, before: np.ndarray, burst: np.ndarray, seed: int) -> dict[str, Any]:
-    group = np.unique(burst, return_inverse=True)[1]
+def _interval(after: np.ndarray, before: np.ndarray, group: np.ndarray, seed: int) -> dict[str, Any]:
     pair = paired_differences(after[None], before, group, np.random.default_rng(seed))[0]
     # without the difference's largest burst, which is one user's, because these rows are also shown to other users
     stated = Difference(pair.difference, pair.low, pair.high, pair.word())
@@ -94,10 +80,8 @@ def _interval(after: np.ndarray, before: np.ndarray, burst: np.ndarray, seed: in
 
 
 def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:
-    labels = {}
-    for name in BY:
-        # the index -1 is for unknown users
-        labels[name] = np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes]
+    # the code -1 of unknown users is the index of the last name, which is empty
+    labels = {name: np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes] for name in BY}
     sizes = size_class(trace.procs(procs))
     labels["size class"] = np.array([SIZE_CLASSES[k] if k >= 0 else "" for k in sizes])
     return {kind: values for kind, values in labels.items() if len(set(values.tolist()) - {""}) > 1}
@@ -192,10 +176,8 @@ def whatif(
     check_log(trace)
     if not isinstance(machine, Machine):
         if not (machine is None or isinstance(machine, (str, Path))):
-            what = f"machine: a {type(machine).__name__}"
-            raise UsageError(
-                f"{what} (accepted: None, by the log; a file that describes it; a machines.machine.Machine)"
-            )
+            accepted = "None, by the log; a file that describes it; a machines.machine.Machine"
+            raise UsageError(f"machine: a {type(machine).__name__} (accepted: {accepted})")
         machine = machine_of_log(trace, procs) if machine is None else open_machine(str(machine))
     plan = Variants.of(machine, [variants] if isinstance(variants, str) else variants)
     tasks = [partial(plan.simulate, trace, name, procs) for name in plan.machines]
@@ -285,9 +267,9 @@ class Variants:
 def _order(text: str) -> Ordering | None:
     """Return the queue order that a variant names."""
     changes = parse_changes(text)
-    if "order" not in changes and ("within" in changes or "age" in changes):
-        raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
     if "order" not in changes:
+        if "within" in changes or "age" in changes:
+            raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
         return None
     age = parse_duration(changes["age"]) if "age" in changes else math.nan
     return Ordering.of(changes["order"], changes.get("within", "queue"), age)

@@ -17,9 +17,9 @@ import numpy as np
 
 from .. import plots
 from ..errors import UsageError
-from ..evaluation.differences import COMPARED_SCHEDULES
 from ..metrics.measure import OverReplicates
 from ..metrics.paired import paired_differences
+from ..metrics.schedule import COMPARED, DIFFERENCES, MEAN_SLOWDOWN, MEAN_WAIT, RATIOS
 from ..predict.registry import parse_spec
 from ..simulation.policies import AGES, policy_of
 from ..simulation.policy import Policy
@@ -29,8 +29,6 @@ from .dataset import results
 
 CELL = ("log", "period", "settings")
 PLAN = ("policy", "predictor")
-DIFFERENCES = ("mean_bounded_slowdown", "mean_wait_s", "utilization")
-RATIOS = ("geometric_mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s")
 ORACLE = "actual"
 FEW_JOBS = 50
 LONGER = 1.1
@@ -86,13 +84,15 @@ def _row(
     drawn = mine.filter(pl.col("replicate") > 0)
     shown = drawn if drawn.height else mine
     row: dict[str, Any] = {**cell, **dict(zip(PLAN, plan)), "replicates": drawn.height}
-    row |= {"jobs": shown["jobs"].mean(), **{key: shown[key].mean() for key in dict.fromkeys((*DIFFERENCES, *RATIOS))}}
+    differences = [each.name for each in DIFFERENCES]
+    ratios = [each.name for each in (RATIOS[0], MEAN_WAIT, *RATIOS[1:])]
+    row |= {key: shown[key].mean() for key in dict.fromkeys(("jobs", *differences, *ratios))}
     if theirs is None or ", ".join(plan) == reference:
         return row
     row["against"] = reference
     pairs = shown.join(theirs, on="replicate", suffix="_theirs", maintain_order="left")
-    row["replicated"] = {key: _change(pairs, key, "theirs") for key in DIFFERENCES}
-    row["ratios"] = {key: _ratio(pairs, key, "theirs") for key in RATIOS}
+    row["replicated"] = {key: _change(pairs, key, "theirs") for key in differences}
+    row["ratios"] = {key: _ratio(pairs, key, "theirs") for key in ratios}
     users = np.array([_users_longer(*lists) for lists in pairs.select(_USERS).iter_rows()], dtype=float).reshape(-1, 2)
     row["users_longer"] = OverReplicates.of(users[:, 0], 0.0)
     row["worst_user_ratio"] = OverReplicates.of(users[:, 1], 1.0)
@@ -141,7 +141,7 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
         return {}
     group = np.array(ours[0][2])
     stated = {}
-    for column, measure in enumerate(COMPARED_SCHEDULES):
+    for column, measure in enumerate(COMPARED):
         values, reference = np.array(ours[0][column]), np.array(other[0][column])
         pair = paired_differences(values[None], reference, group, np.random.default_rng(seed))[0]
         stated[measure.name] = pair.stated()
@@ -158,10 +158,6 @@ def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {**row, "frontier": not any(m <= mean and w <= most and (m, w) != (mean, most) for m, w in to_be_had)}
         for row, (mean, most) in zip(rows, points)
     ]
-
-
-DIFFERENCE = "mean_bounded_slowdown"
-ABLATION_RATIOS = ("geometric_mean_bounded_slowdown", "p99_wait_s", "max_wait_s")
 
 
 def ablation(table: Any) -> list[dict[str, Any]]:
@@ -195,8 +191,8 @@ def ablation(table: Any) -> list[dict[str, Any]]:
                 pairs = bare.join(mine, on="replicate", suffix="_with", maintain_order="left")
                 row: dict[str, Any] = {**dict(zip(CELL, map(str, cell))), "policy": plan[0], "predictor": plan[1]}
                 row |= {"without": word, "replicates": drawn.height and pairs.height}
-                row["replicated"] = {DIFFERENCE: _change(pairs, DIFFERENCE, "with")}
-                row["ratios"] = {key: _ratio(pairs, key, "with") for key in ABLATION_RATIOS}
+                row["replicated"] = {MEAN_SLOWDOWN.name: _change(pairs, MEAN_SLOWDOWN.name, "with")}
+                row["ratios"] = {each.name: _ratio(pairs, each.name, "with") for each in RATIOS}
                 rows.append(row)
     return rows
 
@@ -262,10 +258,8 @@ class SweepPlans(Rows):
         return f"<SweepPlans of {len(self.rows)} cells and plans, {self.table.height} tasks>"
 
     def _pictures(self) -> Mapping[str, Picture]:
-        cells = [
-            name for name in CELL if len({row[name] for row in self.rows}) > 1
-        ]  # the columns in which the rows differ
-        names = (*cells, *PLAN)
+        differing = [name for name in CELL if len({row[name] for row in self.rows}) > 1]
+        names = (*differing, *PLAN)
         points = {
             ", ".join(str(row[name]) for name in names if row[name]): (
                 row["mean_wait_s"] / 3600.0,
@@ -273,10 +267,9 @@ class SweepPlans(Rows):
             )
             for row in self.rows
         }
-        metric = "mean_bounded_slowdown"
         return {
             "frontier": partial(plots.tradeoff, points, "mean wait (h)", "longest wait (h)"),
-            "differences": partial(plots.differences, self.rows, metric, names, of="replicated"),
+            "differences": partial(plots.differences, self.rows, MEAN_SLOWDOWN.name, names, of="replicated"),
         }
 
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from ..ceilings import without_links
 from ..errors import InputError, NoAnswer, UsageError
-from ..metrics.schedule import SCHEDULE
+from ..metrics.schedule import GEOMETRIC_MEAN, SCHEDULE
 from ..trace.whole_file import whole_file
 from .task import Task
 
 FOLDED = 1000
-MEASURES = (*(measure.name for measure in SCHEDULE), "geometric_mean_bounded_slowdown", "machine_procs")
+MEASURES = (*(measure.name for measure in (*SCHEDULE, GEOMETRIC_MEAN)), "machine_procs")
 LISTS = {"user": "int32", "user_jobs": "int32", "user_wait_s": "double", "job_wait_s": "double",
          "job_bounded_slowdown": "double", "job_group": "int32"}  # fmt: skip
 TEXT = ("key", "period", "settings", "policy", "predictor", "digest", "code", "host")
@@ -33,14 +33,9 @@ def schema() -> Any:
     """Return the Arrow schema of a result; the name of the log is in the partition."""
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            *((name, pa.string()) for name in TEXT),
-            *((name, pa.int64()) for name in WHOLE),
-            *((name, pa.float64()) for name in (*MEASURES, "task_s")),
-            *((name, pa.list_(pa.type_for_alias(kind))) for name, kind in LISTS.items()),
-        ]
-    )
+    lists = [(name, pa.list_(pa.type_for_alias(kind))) for name, kind in LISTS.items()]
+    kinds = ((TEXT, pa.string()), (WHOLE, pa.int64()), ((*MEASURES, "task_s"), pa.float64()))
+    return pa.schema([*((name, kind) for names, kind in kinds for name in names), *lists])
 
 
 class Dataset:
@@ -50,21 +45,14 @@ class Dataset:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
-        self._held: dict[
-            Path, Any
-        ] = {}  # single results of this run without lists of jobs, so that fold() need not read
+        # single results of this run without lists of jobs, so that fold() need not read them
+        self._held: dict[Path, Any] = {}
         self._schema = schema()
 
     def done(self) -> set[str]:
         """Return the keys of all stored results."""
-        import pyarrow.parquet as pq
-
-        keys: set[str] = set()
-        for path in self.results.glob("log=*/*.parquet"):
-            keys.update(
-                _read(lambda p=path: pq.read_table(p, columns=["key"], partitioning=None), path)["key"].to_pylist()
-            )
-        return keys
+        paths = self.results.glob("log=*/*.parquet")
+        return {key for path in paths for key in _read(path, columns=["key"])["key"].to_pylist()}
 
     def keep(self, row: Mapping[str, Any]) -> None:
         """Write one result, which takes about a millisecond."""
@@ -93,10 +81,7 @@ class Dataset:
         self._loose[log] = 0
         if len(loose) < 2:
             return
-        tables = [
-            self._held.pop(path, None) or _read(lambda p=path: pq.read_table(p, partitioning=None), path)
-            for path in loose
-        ]
+        tables = [self._held.pop(path, None) or _read(path) for path in loose]
         with whole_file(place / f"many-{loose[0].stem}.parquet") as beside:
             pq.write_table(pa.concat_tables(tables), beside, compression="zstd")
         for path in loose:
@@ -124,19 +109,16 @@ class Dataset:
     def alone(self) -> Iterator[None]:
         """Lock the folder; UsageError if another sweep uses it."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        hint = "choose another folder with -o FOLDER"
         try:
             file = open(self.folder / ".lock", "a", opener=without_links)  # noqa: SIM115
         except OSError as error:
-            raise UsageError(
-                f"{self.folder}/.lock cannot be written: {error.strerror}", hint="choose another folder with -o FOLDER"
-            ) from None
+            raise UsageError(f"{self.folder}/.lock cannot be written: {error.strerror}", hint=hint) from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UsageError(
-                    f"{self.folder}: another sweep is using this folder", hint="choose another folder with -o FOLDER"
-                ) from None
+                raise UsageError(f"{self.folder}: another sweep is using this folder", hint=hint) from None
             for path in self.results.glob("log=*/.*.part"):  # leftovers of a killed process
                 with suppress(OSError):
                     os.unlink(path)
@@ -169,26 +151,25 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
         raise NoAnswer(f"{root}: no results of a study", hint="batchcast sweep STUDY.toml -o FOLDER")
     columns = ["log", *TEXT, *WHOLE, *MEASURES, "task_s", *(LISTS if lists else ())]
     declared = pl.scan_parquet(root / "tasks.parquet").select("key", "place")
-    stored = pl.scan_parquet(
-        root / "results" / "*" / "*.parquet", hive_partitioning=True, hive_schema={"log": pl.String}
-    )
+    files = root / "results" / "*" / "*.parquet"
+    stored = pl.scan_parquet(files, hive_partitioning=True, hive_schema={"log": pl.String})
     table = stored.select(columns).unique("key").join(declared, on="key").sort("place").drop("place").collect()
     if not table.height:
         raise NoAnswer(f"{root}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")
     return table
 
 
-def _read(read: Any, path: Path) -> Any:
+def _read(path: Path, columns: Sequence[str] | None = None) -> Any:
     """Returns the content of a file; InputError names a file that cannot be read and says what to do."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        return read()
+        return pq.read_table(path, columns=columns, partitioning=None)
     except (pa.ArrowException, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise InputError(
-            f"{path}: not readable ({reason})", hint="remove the file, and its tasks will run again"
-        ) from None
+        hint = "remove the file, and its tasks will run again"
+        raise InputError(f"{path}: not readable ({reason})", hint=hint) from None
 
 
 Seconds = Mapping[tuple[str, str, str], float]
@@ -236,17 +217,11 @@ def estimate(
         todo = [task for task in mine if task.key not in done]
         seconds = [seconds_of(task, measured, stated) for task in todo]
         total = sum(seconds)
-        rows.append(
-            {
-                "log": log or "all",
-                "tasks": len(mine),
-                "done": len(mine) - len(todo),
-                "to_do": len(todo),
-                "task_s": total / len(todo) if todo else 0.0,
-                "core_hours": total / 3600.0,
-                "wall_s": max(total / workers, max(seconds)) if seconds else 0.0,
-            }
-        )
+        rows.append({
+            "log": log or "all", "tasks": len(mine), "done": len(mine) - len(todo), "to_do": len(todo),
+            "task_s": total / len(todo) if todo else 0.0, "core_hours": total / 3600.0,
+            "wall_s": max(total / workers, *seconds) if seconds else 0.0,
+        })  # fmt: skip
     return rows
 
 

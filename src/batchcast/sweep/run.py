@@ -80,9 +80,8 @@ def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -
     try:
         client = Client(address, timeout=timeout_s, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
-        raise Unreachable(
-            f"{address}: no Dask scheduler answers ({error})", hint="dask scheduler --host 127.0.0.1"
-        ) from None
+        hint = "dask scheduler --host 127.0.0.1"
+        raise Unreachable(f"{address}: no Dask scheduler answers ({error})", hint=hint) from None
     with _used(client, say) as pool:
         yield pool
 
@@ -116,22 +115,13 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[
 
     folder.mkdir(parents=True, exist_ok=True)
     cluster = SLURMCluster(
-        queue=wish.partition,
-        account=wish.account,
-        walltime=wish.walltime,
-        memory=wish.memory,
-        cores=1,
-        processes=1,
+        queue=wish.partition, account=wish.account, walltime=wish.walltime, memory=wish.memory, cores=1, processes=1,
         interface=wish.interface,
         scheduler_options={"interface": wish.interface, "dashboard_address": "127.0.0.1:0"},
-        job_extra_directives=list(wish.directives),
-        job_script_prologue=list(wish.prologue),
-        log_directory=str(folder.resolve()),
-        shared_temp_directory=str(folder.resolve()),
-        security=True,
-        python=sys.executable,
-        worker_extra_args=["--no-dashboard"],
-    )
+        job_extra_directives=list(wish.directives), job_script_prologue=list(wish.prologue),
+        log_directory=str(folder.resolve()), shared_temp_directory=str(folder.resolve()), security=True,
+        python=sys.executable, worker_extra_args=["--no-dashboard"],
+    )  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         cluster.adapt(minimum_jobs=wish.workers, maximum_jobs=wish.workers, interval="2s")
         with _used(client, say) as pool:
@@ -226,17 +216,11 @@ def run(
             continue
         landed, lost = flight.land()
         if len(lost) == 1:
-            landed.append(
-                (
-                    lost[0],
-                    Failed(
-                        lost[0].key, lost[0].label, "the process of this task ended early (out of memory, or killed)"
-                    ),
-                )
-            )
+            why = "the process of this task ended early (out of memory, or killed)"
+            landed.append(Failed(lost[0].key, lost[0].label, why))
         else:
             suspects.extend(lost)
-        for _, outcome in landed:
+        for outcome in landed:
             if isinstance(outcome, Failed):
                 failed.append(outcome)
                 tell(outcome)
@@ -265,18 +249,18 @@ class _Flight:
         future.add_done_callback(self._back.put)
         return True
 
-    def land(self) -> tuple[list[tuple[Task, Any]], list[Task]]:
-        """Returns finished tasks with their outcomes, and the tasks that were lost with a broken pool."""
+    def land(self) -> tuple[list[Any], list[Task]]:
+        """Returns the outcomes of finished tasks, and the tasks that were lost with a broken pool."""
         first = self._back.get()
         if not isinstance(_error(first), BrokenExecutor):
-            return [(task := self.tasks.pop(first), _outcome(first, task))], []
+            return [_outcome(first, self.tasks.pop(first))], []
         every = dict(self.tasks)
         self.tasks.clear()
         wait(every)
         self._back = SimpleQueue()
         self._pool.renew()
-        lost = [task for future, task in every.items() if isinstance(_error(future), BrokenExecutor)]
-        return [(t, _outcome(f, t)) for f, t in every.items() if not isinstance(_error(f), BrokenExecutor)], lost
+        lost = {future: task for future, task in every.items() if isinstance(_error(future), BrokenExecutor)}
+        return [_outcome(future, task) for future, task in every.items() if future not in lost], list(lost.values())
 
 
 def _error(future: Future[Any]) -> BaseException | None:

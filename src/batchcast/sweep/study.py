@@ -138,13 +138,12 @@ def read_study(text: str, path: str = "study.toml") -> Study:
         study = msgspec.convert(plain, Study, strict=False)
     except msgspec.ValidationError as error:
         raise _refused(path, text, str(error)) from None
-    study = msgspec.structs.replace(
+    replace = msgspec.structs.replace
+    study = replace(
         study,
-        log=tuple(msgspec.structs.replace(log, name=log.name or stem(log.path)) for log in study.log),
+        log=tuple(replace(log, name=log.name or stem(log.path)) for log in study.log),
         period=tuple(
-            msgspec.structs.replace(
-                p, name=p.name or (f"{p.since or ''}..{p.until or ''}" if p.since or p.until else "")
-            )
+            p if p.name or not (p.since or p.until) else replace(p, name=f"{p.since or ''}..{p.until or ''}")
             for p in study.period
         ),
     )
@@ -161,9 +160,8 @@ def check(study: Study, path: str, text: str) -> None:
     for what, names in (("log", [log.name for log in study.log]), ("period", [p.name for p in study.period])):
         for name in names:
             if names.count(name) > 1:
-                raise input_error(
-                    path, f"two [[{what}]] tables have the name", value=name, accepted="a `name` for each"
-                )
+                twice = f"two [[{what}]] tables have the name"
+                raise input_error(path, twice, value=name, accepted="a `name` for each")
     for log in study.log:
         if not SAFE.fullmatch(log.name):
             raise input_error(
@@ -188,14 +186,10 @@ def _check_words(study: Study, path: str, text: str) -> None:
     from ..predict.registry import make
     from ..simulation.policies import policy_of
 
+    given: dict[str, Any] = {"known_at_submit": None, "max_procs": 1.0, "answers": ()}
     for policy, predictor in study.pairs:
         _in_file(path, text, policy, partial(policy_of, policy))
-        _in_file(
-            path,
-            text,
-            predictor,
-            partial(make, "runtime", predictor, known_at_submit=None, max_procs=1.0, answers=()),
-        )
+        _in_file(path, text, predictor, partial(make, "runtime", predictor, **given))
     for key, values in {**{k: [v] for k, v in study.settings.items()}, **study.vary}.items():
         for value in values:
             _in_file(path, text, key, partial(setting, key, value))

@@ -26,7 +26,7 @@ from ..errors import BatchcastError, InputError
 from ..evaluation.differences import burst_groups
 from ..evaluation.resampling import replicate
 from ..metrics.bursts import geometric_mean
-from ..metrics.schedule import bounded_slowdown
+from ..metrics.schedule import GEOMETRIC_MEAN, bounded_slowdown
 from ..simulation import Schedule
 from ..simulation.models import Pool
 from ..table import Trace
@@ -219,16 +219,10 @@ def perform(task: Task) -> dict[str, Any]:
     procs = opening_of(task.log).rule
     schedule = Pool(procs, options=task.settings).run(trace, task.policy, task.predictor)
     row = {
-        "key": task.key,
+        **{name: getattr(task, name) for name in ("key", "replicate", "policy", "predictor", "digest", "code", "seed")},
         "log": task.log.name,
         "period": task.period.name,
         "settings": words_of(task.settings),
-        "replicate": task.replicate,
-        "policy": task.policy,
-        "predictor": task.predictor,
-        "digest": task.digest,
-        "code": task.code,
-        "seed": task.seed,
         "machine_procs": schedule.total,
         "left_out": int(sum(schedule.left_out.values())),
         **schedule.measures(),
@@ -253,7 +247,7 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
         group = np.unique(burst_groups(trace, procs)[schedule.rows], return_inverse=True)[1]
         jobs = {"job_wait_s": wait, "job_bounded_slowdown": slowdown, "job_group": group}
     return {
-        "geometric_mean_bounded_slowdown": geometric_mean(slowdown),
+        GEOMETRIC_MEAN.name: geometric_mean(slowdown),
         "user": there,
         "user_jobs": count[there],
         "user_wait_s": np.bincount(known_users, wait[user >= 0])[there],
@@ -283,14 +277,7 @@ def _opened(log: LogFile, digest: str) -> Trace:
 
 def opening_of(log: LogFile) -> Opening:
     """Return how to open a log of a study, as options of the command line."""
-    return Opening(
-        format=log.format,
-        timezone=log.timezone,
-        procs_total=log.procs_total,
-        map=log.map,
-        cluster=log.cluster,
-        procs=log.procs,
-        clean=log.clean,
-        selection=Selection(status=log.status, partition=log.partition, queue=log.queue),
-        first=log.first,
-    )
+    selection = Selection(status=log.status, partition=log.partition, queue=log.queue)
+    return Opening(format=log.format, timezone=log.timezone, procs_total=log.procs_total, map=log.map,
+                   cluster=log.cluster, procs=log.procs, clean=log.clean, selection=selection,
+                   first=log.first)  # fmt: skip

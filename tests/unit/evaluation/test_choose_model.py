@@ -55,7 +55,7 @@ def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trac
 def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
     log = cluster.with_columns({"wait_time": np.full(len(cluster), 50_000.0)})
     found = batchcast.evaluate(log, predictor=["last_2"], policy=["easy"])
-    findings = found.findings()
+    findings = found.findings
     assert findings is None or not findings.believed
     assert found.other is not None, "the loops were tried as well"
 

@@ -48,6 +48,6 @@ def test_a_gain_that_the_correction_takes_back_is_not_recommended(correction: fl
     assert found is not None
     assert (found.best is not None) is named
     if found.gain is not None:
-        assert found.gain.change_s == -100.0 + correction
-        assert (found.gain.low_s, found.gain.high_s) == (-150.0 + correction, -50.0 + correction)
+        change = found.gain.change
+        assert (change.value, change.low, change.high) == (-100.0 + correction, -150.0 + correction, -50.0 + correction)
         assert found.gain.candidates == 2

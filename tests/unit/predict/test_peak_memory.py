@@ -14,9 +14,8 @@ from tests.naive.memory import share_for_new as share_of_new
 from tests.naive.memory import spent as slow_spent
 
 from batchcast.errors import NoAnswer
-from batchcast.evaluation.accuracy import figures, score
+from batchcast.evaluation.accuracy import figures, measured, memory_target, of_memory, score
 from batchcast.evaluation.memory_limits import find_memory_limits, memory_limit_rows
-from batchcast.evaluation.target import measured, memory_target, of_memory
 from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState

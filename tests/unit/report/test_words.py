@@ -4,6 +4,7 @@ line."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,15 +14,25 @@ from hypothesis import strategies as st
 
 from batchcast.evaluation.accuracy import Scores
 from batchcast.evaluation.evaluation import Evaluation, Outcome
+from batchcast.evaluation.findings import ScheduleRow
 from batchcast.evaluation.validity import Validity
 from batchcast.report.blocks import Table
-from batchcast.report.evaluation.answer import answer
-from batchcast.report.evaluation.first_screen import _step_without_gain, _unused_tile, first_screen, price
+from batchcast.report.evaluation.first_screen import _step_without_gain, _unused_tile, answer, first_screen, price
 from batchcast.report.evaluation.gains import harm_words
 from batchcast.report.evaluation.record import limits_used
 from batchcast.report.figures import span
 from batchcast.report.validity import judgement, validity_line, with_judgement
 from batchcast.table import LogInfo, Trace
+
+
+class ByHand(Evaluation):
+    """An evaluation without schedules: mean waits decide."""
+
+    def _difference(self, row: ScheduleRow, other: ScheduleRow) -> None:
+        return None
+
+    def _optimism(self, rows: Sequence[ScheduleRow]) -> float:
+        return 0.0
 
 
 def found(
@@ -55,9 +66,7 @@ def found(
         uncovered_jobs=max(gaps.values(), default=0),
         **{"rank_correlation": 0.9, "waited_jobs": 300, **(more or {})},
     )
-    return Evaluation(
-        trace, everyone, "req", scores, outcomes, checked if waits else None, "" if waits else "No size.", ()
-    )
+    return ByHand(trace, everyone, "req", scores, outcomes, checked if waits else None, "" if waits else "No size.", ())
 
 
 def text(evaluation: Evaluation) -> str:
@@ -127,7 +136,7 @@ def test_the_brief_validity_line_is_short() -> None:
 
 
 def test_longer_tails_are_named_as_the_price() -> None:
-    found_longer, same = found(GOOD, tail=1800.0).findings(), found(GOOD).findings()
+    found_longer, same = found(GOOD, tail=1800.0).findings, found(GOOD).findings
     assert found_longer is not None
     assert same is not None
     assert "5 % of the jobs would wait 30 min or more; today this is 15 min" in price(found_longer)

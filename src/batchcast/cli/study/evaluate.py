@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +18,12 @@ import click
 from ...errors import UsageError
 from ...units import counted
 from ..grammar import output_option, page_option, verb
-from ..options import (
-    Log,
-    log_options,
-    predictor_options,
-    score_options,
-    take_log,
-    take_score,
-    workers_for,
-    workers_option,
-)
+from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
 from ..output import console, document, echo, emit, progress, say, show_tables, write_text
-from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
+from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ...evaluation.comparison import Comparison
-    from ...machines.machine import Machine
 
 
 @verb("evaluate")
@@ -67,41 +55,26 @@ def command(**given: Any) -> None:
 
 
 def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None = None, preface: str = "") -> None:
-    """Evaluate the log that the command line names, and write the report; `title` and `preface` head the page."""
+    """Evaluate the log that the command line names, and write the report; `title` and `preface` head the page.
+
+    With `--details` on a terminal, the log's properties that need no computation are printed first.
+    """
     named = call.get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
     free = given["scheduler"] is None and given["machine"] is None and not named
     scheduler, machine = take_nodes(given)
     plan, chosen = take_plan(given)
     log = take_log(given)
     machine, log, mask = settle(machine, log, take_score(given, log))
-    nodes = "auto" if free else scheduler, machine
-    log.settings.update(chosen, scheduler=nodes[0])
-    run(log, mask, plan, given, title, preface or log.settings.get("learned", ""), nodes)
-
-
-def run(
-    log: Log,
-    mask: np.ndarray,
-    plan: Plan,
-    given: dict[str, Any],
-    title: str | None = None,
-    preface: str = "",
-    nodes: tuple[str, Machine | None] = ("policy", None),
-) -> None:
-    """Evaluate a log by a plan and write the report; `title` and `preface` head the page.
-
-    `nodes` is the described scheduler and machine. With `--details` on a terminal, the log's properties that need no
-    computation are printed first.
-    """
+    scheduler = "auto" if free else scheduler
+    log.settings.update(chosen, scheduler=scheduler)
     from ...evaluation.evaluation import evaluate
-    from ...report.evaluation.answer import answer
+    from ...report.evaluation.first_screen import answer
     from ...report.evaluation.record import record_blocks
     from ...report.evaluation.written import fill
     from ...report.terminal import WIDEST, show
     from ...trace.whole_file import folder
 
-    settings = {**log.settings, "against": given.get("against"), "seed": given["seed"]}
-    command = shlex.join(["batchcast", *sys.argv[1:]])
+    compared = {"against": given["against"], "seed": given["seed"]}
     out = console()
     with folder(given["output"]) as output_folder:
         is_early = given["details"] and not given["as_json"] and out.is_terminal
@@ -109,22 +82,23 @@ def run(
         show(out, early)
         evaluation = evaluate(
             log.trace,
-            predictor=plan.predictors,
+            plan.predictors,
             policy=plan.policies,
             partitions=plan.partitions,
-            scheduler=nodes[0],
-            machine=nodes[1],
+            scheduler=scheduler,
+            machine=machine,
             **plan.clocks,
-            against=given.get("against"),
-            seed=given["seed"],
-            workers=workers_for(given.get("workers"), len(log.trace)),
+            **compared,
+            workers=workers_for(given["workers"], len(log.trace)),
             mask=mask,
             procs=log.procs,
-            learn=nodes[0] == "auto",
+            learn=scheduler == "auto",
             waits=True,
             progress=progress,
         )
-        text, sections = fill(output_folder, evaluation, settings, log.warnings, command, title, preface)
+        command = shlex.join(["batchcast", *sys.argv[1:]])
+        text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
+                              preface or log.settings.get("learned", ""))  # fmt: skip
     if given["as_json"]:
         emit(text)
         return
@@ -170,13 +144,8 @@ LEVEL = 0.9
     "--log", type=click.Path(path_type=Path), metavar="LOG", help="For two schedules: the log that names their users."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the bootstrap.")
-@click.option(
-    "--resamples",
-    type=click.IntRange(100, 100_000),
-    default=1000,
-    show_default=True,
-    help="Number of bootstrap samples.",
-)
+@click.option("--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True,
+              help="Number of bootstrap samples.")  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
 @click.option("--details", is_flag=True, help="For two reports: print every measure of A and B.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
@@ -206,62 +175,51 @@ def compare(
         raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
     if schedules and page is not None:
         raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
+    drawn = {"seed": seed, "resamples": resamples}
     if schedules:
-        _starts(a, b, log, {"seed": seed, "level": LEVEL, "resamples": resamples}, as_json)
+        _starts(a, b, log, drawn, as_json)
         return
-    from ...evaluation.comparison import Report, compare
+    from ...evaluation.comparison import compare
     from ...report.comparison import comparison_blocks
-    from ...results.comparison import schedules_in
-    from ...trace.schedule import FORECASTS, read_forecasts, read_result
+    from ...results.comparison import whole_report
 
-    (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
-    one, other = (
-        Report(doc, schedules_in(place), read_forecasts(place / FORECASTS))
-        for doc, place in ((ours, place_a), (theirs, place_b))
-    )
-    comparison = compare(one, other, seed=seed, resamples=resamples)
+    ours, theirs = whole_report(a), whole_report(b)
+    comparison = compare(ours, theirs, **drawn)
+    documents = ours.document, theirs.document
     if page is not None:
-        _write_page(page, comparison, (ours, theirs), {"seed": seed, "resamples": resamples})
-    settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
+        _write_page(page, comparison, documents, drawn)
     if as_json:
         warnings = [f"the two are not comparable: {reason}" for reason in comparison.unlike] + list(comparison.only)
-        emit(document("compare", {"a": ours["log"], "b": theirs["log"]}, settings, warnings, comparison.rows))
+        logs, settings = (dict(zip("ab", pair)) for pair in ([doc["log"] for doc in documents], (a, b)))
+        emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
         return
     out = console()
-    for side, path, doc in (("A", a, ours), ("B", b, theirs)):
+    for side, path, doc in zip("AB", (a, b), documents):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
     out.print(f"seed {seed}, {resamples} resamples", markup=False)
     show_tables(comparison_blocks(comparison, LEVEL), details)
 
 
-def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:
+def _starts(a: str, b: str, path: Path | None, drawn: dict[str, int], as_json: bool) -> None:
     """Compare two schedules."""
-    from ...evaluation.comparison import compare_starts, signed_time
-    from ...results.comparison import users_of
+    from ...evaluation.comparison import signed_time
+    from ...results.comparison import compare
     from ...trace.read import read_trace
-    from ...trace.schedule import read_starts
     from ...units import span
     from ..output import print_columns
 
-    user = None if path is None else users_of(read_trace(path))
-    shared, rows = compare_starts(read_starts(a), read_starts(b), user, **settings)
+    found: Any = compare(a, b, log=None if path is None else read_trace(path), **drawn)
+    shared, rows = found.shared, found.rows
     if as_json:
-        emit(
-            document(
-                "compare", {"a": a, "b": b}, {"a": a, "b": b, **settings}, [], [{"part": "starts", **shared}, *rows]
-            )
-        )
+        settings = {"a": a, "b": b, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
+        emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
         return
-    echo(
-        f"A: {a}\nB: {b}\n{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
-    )
+    both = f"{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
-    echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
+    echo(f"A: {a}\nB: {b}\n{both}\n{shared['same_start']:,} start at the same instant{apart}\n")
     if shared["clock_b_behind_s"]:
-        say(
-            f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A;"
-            " the times of B are shifted by this difference"
-        )
+        say(f"note: every job was submitted {shared['clock_b_behind_s']:g} s later in A;"
+            " the times of B are shifted by this difference")  # fmt: skip
     if shared["other_job_in_b"]:
         of = f"{shared['other_job_in_b']:,} of {counted(shared['jobs'])} in both"
         say(f"warning: {of}: another submission or size in B. Are these schedules of one log?")
@@ -273,20 +231,16 @@ def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json
         times = row["measure"] != "bounded_slowdown"
         plain, signed = (span, signed_time) if times else ("{:.2f}".format, "{:+.2f}".format)
         held = "-" if row["low"] != row["low"] else f"{signed(row['low'])} to {signed(row['high'])}"
-        lines.append(
-            [row["measure"].replace("_", " "), plain(row["a"]), plain(row["b"]), signed(row["difference"]), held]
-        )
+        name = row["measure"].replace("_", " ")
+        lines.append([name, plain(row["a"]), plain(row["b"]), signed(row["difference"]), held])
     print_columns(lines, left=1)
-    echo(f"seed {settings['seed']}, {settings['resamples']} resamples of {rows[0]['groups']} groups")
+    echo(f"seed {drawn['seed']}, {drawn['resamples']} resamples of {rows[0]['groups']} groups")
 
 
 def _write_page(
-    page: Path, comparison: Comparison, documents: tuple[dict[str, Any], dict[str, Any]], drawn: dict[str, int]
+    page: Path, comparison: Comparison, documents: Sequence[Mapping[str, Any]], drawn: dict[str, int]
 ) -> None:
     """Write the page: the verdict in figures, changes with intervals, differences of distributions."""
-    import shlex
-    import sys
-
     from ...report.blocks import page as make_page
     from ...report.comparison import comparison_sections
     from ...report.evaluation.written import versions
@@ -303,8 +257,6 @@ def _write_page(
 
 
 def _log(log: Mapping[str, Any]) -> str:
-    jobs = log.get("jobs")
-    count = f"{jobs:,}" if isinstance(jobs, int) else "an unknown number of"
-    return (
-        f"{Path(str(log.get('source'))).name}, {count} jobs from {log.get('first_submit')} to {log.get('last_submit')}"
-    )
+    count = f"{log['jobs']:,}" if isinstance(log.get("jobs"), int) else "an unknown number of"
+    name = Path(str(log.get("source"))).name
+    return f"{name}, {count} jobs from {log.get('first_submit')} to {log.get('last_submit')}"

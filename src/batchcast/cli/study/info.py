@@ -64,49 +64,29 @@ def _show(
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
-    pairs = [{"what": what, "value": value} for what, value in _glance(about, whole).items()]
-    users = [{"what": what, "value": value} for what, value in _requests(whole).items()]
-    plain = [TableColumn("what", ""), TableColumn("value", "")]
+    def pairs(title: str, values: Mapping[str, str]) -> Table:
+        columns = [TableColumn("what", ""), TableColumn("value", "")]
+        return Table(title, columns, [{"what": what, "value": value} for what, value in values.items()])
+
+    jobs, meaning = TableColumn("jobs", "jobs", "count"), TableColumn("meaning", "meaning")
     blocks: list[Any] = [
-        Table(str(about["source"]), plain, pairs),
-        Table("Requested time: how accurate are users' time limits", plain, users),
-        *(
-            [Table("Memory", plain, _memory(memory))]
-            if memory["asked"] or memory["measured"] or memory["zeros"]
-            else []
-        ),
-        Table(
-            "How jobs ended",
-            [
-                TableColumn("status", "status"),
-                TableColumn("jobs", "jobs", "count"),
-                TableColumn("share", "share", "share"),
-            ],
-            parts["status"],
-        ),
-        Table(
-            "Known fields",
-            [
-                TableColumn("field", "field"),
-                TableColumn("known", "known", "share"),
-                TableColumn("distinct", "different", "count"),
-                TableColumn("meaning", "meaning"),
-            ],
-            parts["field"],
-        ),
-        Table(
-            "What each cleaning rule (--clean) would remove on its own",
-            [TableColumn("rule", "rule"), TableColumn("drops", "drops", "count"), TableColumn("meaning", "meaning")],
-            parts["clean"],
-        ),
+        pairs(str(about["source"]), _glance(about, whole)),
+        pairs("Requested time: how accurate are users' time limits", _requests(whole)),
     ]
+    if memory["asked"] or memory["measured"] or memory["zeros"]:
+        blocks.append(pairs("Memory", _memory(memory)))
+    statuses = [TableColumn("status", "status"), jobs, TableColumn("share", "share", "share")]
+    blocks.append(Table("How jobs ended", statuses, parts["status"]))
+    known = [TableColumn("known", "known", "share"), TableColumn("distinct", "different", "count")]
+    blocks.append(Table("Known fields", [TableColumn("field", "field"), *known, meaning], parts["field"]))
+    rules = [TableColumn("rule", "rule"), TableColumn("drops", "drops", "count"), meaning]
+    blocks.append(Table("What each cleaning rule (--clean) would remove on its own", rules, parts["clean"]))
     if "machine" in parts:
-        columns = [TableColumn("what", "result"), TableColumn("jobs", "jobs", "count")]
-        blocks.append(Table("Jobs on the machine of --machine", columns, parts["machine"]))
-    odd = [row for row in parts["irregularity"] if row["jobs"]]
-    if odd:
-        columns = [TableColumn("irregularity", "rule"), TableColumn("jobs", "jobs", "count")]
-        blocks.append(Table("Inconsistent records, and how a replay treats them", columns, odd))
+        results = [TableColumn("what", "result"), jobs]
+        blocks.append(Table("Jobs on the machine of --machine", results, parts["machine"]))
+    if odd := [row for row in parts["irregularity"] if row["jobs"]]:
+        irregular = [TableColumn("irregularity", "rule"), jobs]
+        blocks.append(Table("Inconsistent records, and how a replay treats them", irregular, odd))
     show(console(), blocks)
 
 
@@ -129,10 +109,8 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
     seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has a number of processors"
     if not size > 0:
-        advice = (
-            "; give it with --procs-total N, or use the observed peak with --procs-total peak" if peak == peak else ""
-        )
-        return f"size unknown (no MaxProcs in a header); {seen}{advice}"
+        advice = "; give it with --procs-total N, or use the observed peak with --procs-total peak"
+        return f"size unknown (no MaxProcs in a header); {seen}{advice if peak == peak else ''}"
     wide = whole["jobs_wider_than_machine"]
     source_words = {"header": "from the header", "peak": "inferred: the peak of what ran"}.get(source, f"from {source}")
     lies = ", more than it has" if peak > size else ""
@@ -143,6 +121,7 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
     if not whole["jobs_with_run_and_request"]:
         return {"known for": "no job that ran has a time limit"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
+    round_ones = _percent(whole["whole_hour_requests"], "of the requests are whole hours")
     return {
         "known for": counted(whole["jobs_with_run_and_request"]),
         "used, median": _percent(whole["request_used_median"], "of the request"),
@@ -150,26 +129,20 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
         "used < 10 %": _percent(whole["request_used_below_10"], "of the jobs"),
         "used > 100 %": _percent(whole["request_used_above_100"], "of the jobs"),
         "most used": f"{usual}: {_percent(whole['usual_requests'], 'of the requests')}",
-        "round": _percent(whole["whole_hour_requests"], "of the requests are whole hours")
-        + f", {whole['distinct_requests']:,} different ones",
+        "round": f"{round_ones}, {whole['distinct_requests']:,} different ones",
     }
 
 
-def _memory(facts: Mapping[str, Any]) -> list[dict[str, str]]:
+def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
     each = "" if facts["per"] == "job" else f" a {facts['per']}"
     share = _percent(facts["copied"], "of the jobs that have both")
     copy = f"not measured: it equals the request in {share}, so predictors ignore it"
     middle, largest = (format_memory(facts[f"{which}_used_kib"]) for which in ("median", "largest"))
     use = f"{counted(facts['measured'])}, median {middle}{each}, largest {largest}"
     asked = f"{counted(facts['asked'])}, median {format_memory(facts['median_asked_kib'])}{each}"
-    rows = {
-        "requested": asked if facts["asked"] else "no job has a memory request",
-        "used at the peak": copy
-        if facts["copied"] >= 0.9
-        else use
-        if facts["measured"]
-        else "no job has a measurement",
-    }
+    use = copy if facts["copied"] >= 0.9 else use if facts["measured"] else "no job has a measurement"
+    requested = asked if facts["asked"] else "no job has a memory request"
+    rows = {"requested": requested, "used at the peak": use}
     if facts["both"]:
         both = f"of the request, over {facts['both']:,} jobs that have both"
         rows |= {
@@ -180,7 +153,7 @@ def _memory(facts: Mapping[str, Any]) -> list[dict[str, str]]:
         rows["not measured"] = f"{facts['zeros']:,} jobs have a use of 0, which counts as unknown"
     if facts["out_of_memory"]:
         rows["out of memory"] = f"{facts['out_of_memory']:,} jobs, which needed more than they requested"
-    return [{"what": what, "value": value} for what, value in rows.items()]
+    return rows
 
 
 def _percent(value: float, of: str) -> str:

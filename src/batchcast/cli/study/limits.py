@@ -54,18 +54,16 @@ def command(
     from ...report.limits import MEMORY, TIME, advice_differences, advice_table
     from ...results.forecasts import advised
 
-    read = _memory if memory else _time
-    least, multiple = (read(name, text) for name, text in (("--floor", floor), ("--step", step)))
+    least, multiple = (_amount(name, text, memory) for name, text in (("--floor", floor), ("--step", step)))
     if described and not memory:
         raise UsageError("--machine only applies with --memory: it gives a node's memory")
     most = _node_memory(described) if described else math.inf
     log = take_log(given)
-    settings = {**log.settings, "by": by, "risk": risk}
+    node = most if most < math.inf else None
+    amounts: dict[str, Any] = {"floor_s": least, "step_s": multiple}
     if memory:
-        node = most if most < math.inf else None
-        settings |= {"memory": True, "floor_mib": least, "step_mib": multiple, "node_mib": node}
-    else:
-        settings |= {"floor_s": least, "step_s": multiple}
+        amounts = {"memory": True, "floor_mib": least, "step_mib": multiple, "node_mib": node}
+    settings = {**log.settings, "by": by, "risk": risk, **amounts}
     wording = MEMORY if memory else TIME
     with progress(f"Computing {wording.heading.lower()}", len(log.trace)) as tick:
         given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
@@ -75,27 +73,18 @@ def command(
         return
     rows, groups = ([row for row in result.rows if ("by" in row) == grouped] for grouped in (False, True))
     tables = [advice_table(wording, rows, risk), *([advice_table(wording, groups, risk, by)] if groups else [])]
-    name = log_as_typed()
-    next_step = f"batchcast evaluate {name} -o report/  (gain of another queue order)"
+    next_step = f"batchcast evaluate {log_as_typed()} -o report/  (gain of another queue order)"
     if by is None:
-        next_step = f"batchcast limits {name}{' --memory' * memory} --by user  (who could save most)"
+        next_step = f"batchcast limits {log_as_typed()}{' --memory' * memory} --by user  (who could save most)"
     show_tables(tables, details, advice_differences(wording, rows), headline=result.words, next_step=next_step)
 
 
-def _time(name: str, text: str | None) -> float:
-    from ...units import parse_duration
+def _amount(name: str, text: str | None, memory: bool) -> float:
+    """Return the value of an option in seconds, or with `memory` in MiB."""
+    from ...units import parse_duration, parse_memory
 
     try:
-        return parse_duration(text or "5:00")
-    except UsageError as error:
-        raise UsageError(f"{name}: {error.message}") from None
-
-
-def _memory(name: str, text: str | None) -> float:
-    from ...units import parse_memory
-
-    try:
-        amount = parse_memory(text or "64M") / 1024
+        amount = parse_memory(text or "64M") / 1024 if memory else parse_duration(text or "5:00")
     except UsageError as error:
         raise UsageError(f"{name}: {error.message}") from None
     return 0.0 if math.isnan(amount) else amount

@@ -109,18 +109,10 @@ def command(
     explained: list[Block] = []
     never_ran = 0
     refits: list[dict[str, Any]] = []
+    options: dict[str, Any] = {"procs": log.procs, "mask": mask, "seed": seed, "target": target}
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"Predicting run times ({each} protocol)", len(log.trace)) as tick:
-            scores = score(
-                log.trace,
-                specs,
-                protocol=each,
-                procs=log.procs,
-                mask=mask,
-                seed=seed,
-                target=target,
-                tick=tick,
-            ).held_against(against)
+            scores = score(log.trace, specs, protocol=each, tick=tick, **options).held_against(against)
         never_ran = scores.never_ran
         refits += [
             {"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows
@@ -142,39 +134,38 @@ def command(
 
         write_parameters(trace_parameters, refits)
         say(f"parameters of {len(refits)} refits: {trace_parameters}")
-    warnings = [*log.warnings]
-    note = _never_ran(never_ran, of_memory)
-    warnings += [note] if note else []
+    noun, are = ("job", "is") if never_ran == 1 else ("jobs", "are")
+    notes = [f"{never_ran:,} {noun} {_unscored(of_memory)} and {are} not scored"] if never_ran else []
     if as_json:
-        emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
+        about, warnings = describe_log(log.trace) | {"never_ran": never_ran}, [*log.warnings, *notes]
+        emit(document("runtime", about, settings, warnings, results))
         return
-    said = [f"{note}."] if note else []
     headline, next_step = _best(overall, of_memory)
-    show_tables([*tables, *said], details, explained, headline=headline, next_step=next_step)
+    tables += [f"{note}." for note in notes]
+    show_tables(tables, details, explained, headline=headline, next_step=next_step)
 
 
 def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     """Return the sentence that names the method of the smallest mean error, and the command that uses this method."""
     from ...predict.protocol import FOR_PEOPLE
+    from ...report.accuracy import method_words
     from ...report.blocks import Kind, shown
-    from ...report.methods import method_words
 
     kind: Kind = "memory" if of_memory else "seconds"
     key = "mae_mib" if of_memory else "mae_s"
-    rivals = [row for row in rows if row["predictor"] not in FOR_PEOPLE and row.get(key) == row.get(key, math.nan)]
+    rivals = [row for row in rows if row["predictor"] not in FOR_PEOPLE and row[key] == row[key]]
     if not rivals:
         return "", ""
     best = min(rivals, key=lambda row: row[key])
     limits = next((row for row in rows if row["predictor"] == "requested" and row[key] == row[key]), None)
     users = "users' requests" if of_memory else FOR_PEOPLE["requested"]
     control = f" ({users}: {shown(limits[key], kind)})" if limits else ""
-    words = method_words(best["predictor"])
-    who = words if words == best["predictor"] else f"The {words}"
+    name, words = best["predictor"], method_words(best["predictor"])
+    who = words if words == name else f"The {words}"
     headline = f"{who} has the smallest mean error: {shown(best[key], kind)}{control}."
-    log = log_as_typed()
     if of_memory:
-        return headline, f"batchcast limits {log} --memory  (suggests memory requests)"
-    return headline, f"batchcast simulate {log} --predictor {best['predictor']}  (plans with this predictor)"
+        return headline, f"batchcast limits {log_as_typed()} --memory  (suggests memory requests)"
+    return headline, f"batchcast simulate {log_as_typed()} --predictor {name}  (plans with this predictor)"
 
 
 BOUND = 0.9
@@ -198,9 +189,9 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
     for spec, one in said.items():
         forecast = Prediction(float(one.points[0]), one.levels, tuple(one.quantiles[0].tolist()))
         has_bound = bool(one.levels) and one.levels[-1] >= BOUND
-        bound = bound_at(forecast, BOUND) if has_bound else math.nan
-        row = {"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound}
-        rows.append({**row, "level": BOUND if has_bound else math.nan, "basis": one.basis[0] if one.basis else ""})
+        bound, level = (bound_at(forecast, BOUND), BOUND) if has_bound else (math.nan, math.nan)
+        rows.append({"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound, "level": level,
+                     "basis": one.basis[0] if one.basis else ""})  # fmt: skip
     if as_json:
         settings = {**log.settings, "predictor": specs, "new": new, "seed": seed}
         emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
@@ -208,12 +199,6 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
     limit = "" if job.request != job.request else f" for at most {span(job.request)}"
     title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
     show_new_job(title, ("run_s", "run time"), rows)
-
-
-def _never_ran(count: int, of_memory: bool) -> str:
-    """Describe how many jobs are not scored, and why; empty if all are scored."""
-    noun, are = ("job", "is") if count == 1 else ("jobs", "are")
-    return f"{count:,} {noun} {_unscored(of_memory)} and {are} not scored" if count else ""
 
 
 def _unscored(of_memory: bool) -> str:

@@ -26,9 +26,8 @@ from ..schedule_options import Plan, node_options, plan_options, settle, take_no
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...simulation import Policy, Schedule
+    from ...simulation import Schedule
     from ...simulation.models import Model
-    from ...simulation.on_nodes import Ordering, QueuePlan
     from ...table import Trace
 
 
@@ -76,10 +75,12 @@ def command(**given: Any) -> None:
 
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
+    from ...evaluation.resampling import replicated
     from ...evaluation.simulated import DOUBTS, judge
     from ...machines.machine import parse_changes
     from ...predict.protocol import named
     from ...simulation.models import Nodes, Pool
+    from ...simulation.workload import no_job
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"
@@ -98,35 +99,44 @@ def command(**given: Any) -> None:
     mask = take_score(given, log) if scored else None
     described, log, mask = settle(described, log, mask)
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
-
     today: Model
     model: Model
     if slurm:
+        from ...simulation.on_nodes import QueuePlan  # loads the kernels of Slurm's loops
+
         today = nodes = Nodes(described, log.procs, plan.protocol)
-        model = replace(nodes, changes=parse_changes(",".join(changed)) if changed else {}, queue=_queue(order))
+        changes, queue = parse_changes(",".join(changed)) if changed else {}, QueuePlan(order=order) if order else None
+        model = replace(nodes, changes=changes, queue=queue)
     else:
         today = model = Pool(log.procs, plan.partitions == "split", plan.clocks)
-    results, schedules = [], {}
-    for name, policy in policies.items():
-        for spec in plan.planners(policy):
-            with progress(f"Simulating {name}, planned with {named(spec)}", len(log.trace)) as tick:
-                schedule = model.run(log.trace, policy, spec, clock=time.perf_counter, tick=tick)
-            _check_any(schedule)
-            schedules[f"{name}, {spec}"] = schedule
-            measures = schedule.measures(None if mask is None else mask[schedule.rows])
-            row = {"policy": name, "predictor": spec, "runtime": spec, **measures, "kernel_s": schedule.kernel_s}
-            results.append(row)
+    plans = {f"{name}, {spec}": (name, spec) for name, policy in policies.items() for spec in plan.planners(policy)}
+    schedules = {}
+    for plan_name, (name, spec) in plans.items():
+        with progress(f"Simulating {name}, planned with {named(spec)}", len(log.trace)) as tick:
+            schedule = model.run(log.trace, policies[name], spec, clock=time.perf_counter, tick=tick)
+        if not len(schedule):
+            raise no_job(schedule.left_out)
+        schedules[plan_name] = schedule
     first = next(iter(schedules.values()))
     against = given["against"] or next(iter(schedules))
     if against not in schedules:
         raise UsageError(f"--against: no {against!r} (accepted: {'; '.join(schedules)})")
     inside = np.ones(len(log.trace), bool) if mask is None else mask
     keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
-    results = [{**row, **keys[f"{row['policy']}, {row['predictor']}"]} for row in results]
+    more: dict[str, dict[str, Any]] = {}
     if given["replicates"]:
-        plans = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.planners(policy)}
-        more = _replicated(log, against, plans, model, given["replicates"], given["seed"])
-        results = [{**row, **more[f"{row['policy']}, {row['predictor']}"]} for row in results]
+
+        def again(trace: Trace, plan_name: str) -> Schedule:
+            name, spec = plans[plan_name]
+            return model.run(trace, policies[name], spec)
+
+        with progress(f"Simulating {given['replicates']} replicates", given["replicates"]) as tick:
+            more = replicated(log.trace, list(plans), again, against, given["replicates"], given["seed"], tick)
+    results = [
+        {"policy": name, "predictor": spec, "runtime": spec, **each.measures(inside[each.rows]),
+         "kernel_s": each.kernel_s, **keys[plan_name], **more.get(plan_name, {})}
+        for (plan_name, (name, spec)), each in zip(plans.items(), schedules.values())
+    ]  # fmt: skip
     if given["schedule_file"]:
         _write(given["schedule_file"], first, log, given["schedule_format"])
     notes = first.remarks
@@ -134,14 +144,8 @@ def command(**given: Any) -> None:
     limits = schedules.get("slurm, requested") if not (changed or order) else None
     checked = judge(today, log.trace, mask, limits, kill=kill)
     if given["as_json"]:
-        settings = {
-            **log.settings,
-            **chosen,
-            "machine_procs": first.total,
-            "against": against,
-            "seed": given["seed"],
-            "replicates": given["replicates"],
-        }
+        settings = {**log.settings, **chosen, "machine_procs": first.total, "against": against, "seed": given["seed"],
+                    "replicates": given["replicates"]}  # fmt: skip
         about = {**describe_log(log.trace), "validity": checked.row()}
         doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
         emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
@@ -156,10 +160,10 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    replicated = explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
-    judged = judgement(checked, first.total, brief=not (given["details"] or replicated))
-    blocks = [*with_judgement([table], judged), *replicated]
-    folded = [] if replicated else explained
+    intervals = explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
+    judged = judgement(checked, first.total, brief=not (given["details"] or intervals))
+    blocks = [*with_judgement([table], judged), *intervals]
+    folded = [] if intervals else explained
     show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
 
 
@@ -188,33 +192,6 @@ def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
     refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
     options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
     schedules(plan, options, given)
-
-
-def _check_any(schedule: Schedule) -> None:
-    from ...simulation.workload import no_job
-
-    if not len(schedule):
-        raise no_job(schedule.left_out)
-
-
-def _replicated(
-    log: Log, against: str, names: dict[str, tuple[Policy | None, str]], model: Model, count: int, seed: int
-) -> dict[str, dict[str, Any]]:
-    """Return the columns that simulating resampled logs adds to the rows."""
-    from ...evaluation.resampling import replicated
-
-    def again(trace: Trace, name: str) -> Schedule:
-        return model.run(trace, *names[name])
-
-    with progress(f"Simulating {count} replicates", count) as tick:
-        return replicated(log.trace, list(names), again, against, count, seed, tick)
-
-
-def _queue(order: Ordering | None) -> QueuePlan | None:
-    """Return the plan of Slurm's queue with the given order."""
-    from ...simulation.on_nodes import QueuePlan
-
-    return QueuePlan(order=order) if order else None
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:

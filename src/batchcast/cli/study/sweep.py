@@ -139,15 +139,11 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     """Run the remaining tasks on the chosen pool; return those that failed."""
     from ...sweep.run import pool_on, run
 
-    before = count - len(todo)
-    with (
-        pool_on(place, many, wish, say, dataset.folder / "workers") as pool,
-        progress(f"{count:,} tasks", count) as tick,
-    ):
+    before, workers = count - len(todo), dataset.folder / "workers"
+    with pool_on(place, many, wish, say, workers) as pool, progress(f"{count:,} tasks", count) as tick:
         tick(before)
-        ran = run(todo, pool, dataset.keep, tick=lambda landed: tick(before + landed),
-                  tell=lambda one: say(f"failed: {one.label}: {one.why}"))  # fmt: skip
-    return ran.failed
+        return run(todo, pool, dataset.keep, tick=lambda landed: tick(before + landed),
+                   tell=lambda one: say(f"failed: {one.label}: {one.why}")).failed  # fmt: skip
 
 
 @command.command(short_help="Tables of a study's results, with paired intervals.")
@@ -173,7 +169,9 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     batchcast sweep report out/ --against "easy, requested"
     batchcast sweep report out/ -o frontier.svg
     """
-    from ...report.sweep import ablation_table, study_tables
+    import pyarrow.parquet as pq
+
+    from ...report.sweep import ablation_table, frontier_svg, study_tables
     from ...report.terminal import show
     from ...sweep.compare import ablation, compare
     from ...sweep.dataset import results
@@ -183,11 +181,9 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     chosen = against or declared.against or (None,)
     compared = {reference: compare(table, reference, seed=seed) for reference in chosen}
     words = ablation(table)
-    missing = _count(folder) - table.height
+    missing = pq.read_metadata(folder / "tasks.parquet").num_rows - table.height
     notes = [f"{missing:,} tasks of the study have no result yet"] if missing else []
     if picture:
-        from ...report.sweep import frontier_svg
-
         picture.write_text(frontier_svg(next(iter(compared.values()))), encoding="utf-8")
         say(f"the frontier is drawn in {picture}")
     if as_json:
@@ -201,12 +197,6 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
         show(console(), study_tables(rows)[min(place, 1) :])
     if words:
         show(console(), [ablation_table(words)])
-
-
-def _count(folder: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(folder / "tasks.parquet").num_rows)
 
 
 def _read(path: Path) -> tuple[str, Study]:

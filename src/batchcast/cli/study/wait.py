@@ -7,6 +7,8 @@ With `--new`, it predicts the wait of one job that is not in the log.
 from __future__ import annotations
 
 import math
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +25,9 @@ from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 if TYPE_CHECKING:
-    from ...evaluation.new_jobs import NewJob
     from ...evaluation.wait import WaitRun
     from ...machines.machine import Machine
     from ...report.blocks import Table
-    from ...table import Trace
 
 
 USUAL = "recent_wait,log_uniform,qbets,ibl,pqstar"
@@ -35,34 +35,6 @@ USUAL = "recent_wait,log_uniform,qbets,ibl,pqstar"
 jobs, and two to three minutes for 40,000 (docs/evidence/speed.md)."""
 MANY_JOBS, LATEST = 40_000, 1_000
 """If the log has more than MANY_JOBS jobs, the next step suggests to score the LATEST jobs only."""
-
-
-def forecasts(
-    trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str, machine: Machine | None = None
-) -> list[dict[str, Any]]:
-    """Return one row per predictor: the predicted wait, its upper bound, and the basis of the prediction."""
-    import numpy as np
-
-    from ...evaluation.new_jobs import instant, with_new_jobs
-    from ...evaluation.wait import RecordedClock, run_wait
-
-    at = instant(trace, job.at)
-    asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
-    log, (row,) = with_new_jobs(trace, [asked], float(trace.submit_time[-1]) if at is None else at)
-    ask = np.arange(len(log)) == row
-    rows = []
-    for spec in specs:
-        run = run_wait(log, spec, ask, on=RecordedClock(total=size), cancelled=cancelled, machine=machine)
-        quantiles = run.forecasts.quantiles[row] if len(run.forecasts.levels) else np.array([math.nan])
-        rows.append(
-            {
-                "predictor": spec, "protocol": run.protocol, "submit_s": float(log.submit_time[row]),
-                "wait_s": float(run.forecasts.points[row]), "bound_s": float(quantiles[-1]),
-                "level": float(run.forecasts.levels[-1]) if len(run.forecasts.levels) else math.nan,
-                "basis": run.forecasts.basis[row],
-            }
-        )  # fmt: skip
-    return rows
 
 
 @verb("wait")
@@ -147,20 +119,8 @@ def command(
     uses the queue, the running jobs, and the waits of jobs that have started. Waits through an outage, negative or
     unknown waits, and jobs larger than the machine are counted and not learned from.
     """
+    from ...evaluation import wait as waits
     from ...evaluation.differences import WAIT, reference_of, wait_differences
-    from ...evaluation.wait import (
-        RecordedClock,
-        at_pqstars_share,
-        compare,
-        crps,
-        figures,
-        irregular_waits,
-        last_needed,
-        parse_jobs,
-        parse_thresholds,
-        recorded_wait,
-        scored_rows,
-    )
     from ...predict.protocol import named
     from ...predict.registry import check_installed, split_specs
     from ...processes import Task, under_bars
@@ -169,7 +129,7 @@ def command(
     from ...report.difference import beside, difference_blocks
     from ...report.tables import wait_table
 
-    thresholds, places = parse_thresholds(quick), parse_jobs(jobs) if jobs else None
+    thresholds, places = waits.parse_thresholds(quick), waits.parse_jobs(jobs) if jobs else None
     specs = split_specs(predictors, "wait")
     check_installed("wait", specs)
     clock = None if protocol == "own" else protocol
@@ -183,71 +143,61 @@ def command(
         return
     log = take_log(given)
     trace = log.trace
-    rows = scored_rows(trace, places, cancelled)
+    rows = waits.scored_rows(trace, places, cancelled)
     size = trace.info.max_procs
     results: list[dict[str, Any]] = []
     search: dict[str, float] = {}
     points: dict[str, Any] = {}
     scores: dict[str, Any] = {}
     done: list[Any] = []
-    head = trace[: last_needed(rows)]
+    head = trace[: waits.last_needed(rows)]
+    inside = rows[: len(head)]
 
-    options = {"on": RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": described}
+    options = {"on": waits.RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": described}
 
     def of(spec: str) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
-        return lambda tick: compare(trace, [spec], rows, thresholds, tick=tick, **options)
+        return lambda tick: waits.compare(trace, [spec], rows, thresholds, tick=tick, **options)
 
-    tasks = [Task(f"Predicting waits with {named(spec)}", last_needed(rows), of(spec)) for spec in specs]
+    tasks = [Task(f"Predicting waits with {named(spec)}", waits.last_needed(rows), of(spec)) for spec in specs]
     for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers_for(workers, len(trace)), progress)):
         points[spec] = runs[0][1].forecasts.points
-        scores[spec] = crps(runs[0][1], head)
+        scores[spec] = waits.crps(runs[0][1], head)
         done += runs
-        results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
+        results += [waits.figures(run, head, inside, threshold) for threshold, run in runs]
         search[spec] = max(run.search_s for _, run in runs)
     reference = reference_of(specs, against, WAIT)
-    at_pqstars_share(results, done, head, rows[: len(head)])
+    waits.at_pqstars_share(results, done, head, inside)
     keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
     results = [{**row, **keys[row["predictor"]]} for row in results]
-    irregular = {why: count for why, count in irregular_waits(trace, log.procs).items() if count}
-    warnings = [
-        *log.warnings,
-        *(
-            f"{count:,} {'job is' if count == 1 else 'jobs are'} not learned from: {why}"
-            for why, count in irregular.items()
-        ),
+    notes = [
+        f"{count:,} {'job is' if count == 1 else 'jobs are'} not learned from: {why}"
+        for why, count in waits.irregular_waits(trace, log.procs).items()
+        if count
     ]
     if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
-        warnings.append(f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored")
+        notes.append(f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored")
+    costs = {spec: cost for spec, cost in search.items() if cost}
     settings = {
-        **log.settings,
-        "predictor": specs,
-        "jobs": jobs,
-        "quick_s": thresholds,
-        "cancelled": cancelled,
-        "protocol": protocol,
-        "machine": machine,
-        "against": reference,
-        "seed": seed,
-        "search_s": {spec: cost for spec, cost in search.items() if cost},
-    }
+        **log.settings, "predictor": specs, "jobs": jobs, "quick_s": thresholds, "cancelled": cancelled,
+        "protocol": protocol, "machine": machine, "against": reference, "seed": seed, "search_s": costs,
+    }  # fmt: skip
     title = f"Wait predictions · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
     if page is not None:
-        _write_page(page, log, wait_table(results, title), done, rows[: len(head)], thresholds[0], settings)
-    wait = recorded_wait(trace)
+        _write_page(page, log, wait_table(results, title), done, inside, thresholds[0], settings)
+    wait = waits.recorded_wait(trace)
     shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
     if as_json:
-        emit(document("wait", describe_log(trace) | shares, settings, warnings, results))
+        emit(document("wait", describe_log(trace) | shares, settings, [*log.warnings, *notes], results))
         return
-    costs = [f"{spec}: {cost:.1f} s to find settings beforehand, on the first jobs." for spec, cost in
-             settings["search_s"].items()]  # fmt: skip
-    for warning in warnings[len(log.warnings) :]:
-        say(f"note: {warning}")
+    searches = [f"{spec}: {cost:.1f} s to find settings beforehand, on the first jobs." for spec, cost in costs.items()]
+    for note in notes:
+        say(f"note: {note}")
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if details else once
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    show_tables([table, *costs], details, explained, headline=_best(once), next_step=_next_step(len(trace), specs))
+    show_tables([table, *searches], details, explained, headline=_best(once), next_step=_next_step(len(trace), specs))
 
 
 def _best(rows: Sequence[dict[str, Any]]) -> str:
@@ -276,9 +226,6 @@ def _write_page(
     page: Path, log: Log, table: Table, runs: list[Any], rows: Any, threshold: float, settings: dict[str, Any]
 ) -> None:
     """Write the page: pictures of every predictor at the first threshold, over the scored jobs."""
-    import shlex
-    import sys
-
     from ...evaluation.wait import recorded_wait, scored_groups, taken
     from ...report.blocks import page as make_page
     from ...report.wait_page import Outcome, Scored, wait_sections
@@ -311,24 +258,38 @@ def _described(path: str | None, specs: list[str]) -> Machine | None:
     if path is None:
         return None
     if not any(takes("wait", parse_spec(spec)[0], "machine") for spec in specs):
-        raise UsageError(
-            "--machine: none of these predictors uses a machine", hint="--predictor forecast,scheduler_replay"
-        )
+        raise UsageError("--machine: none of these predictors uses a machine",
+                         hint="--predictor forecast,scheduler_replay")  # fmt: skip
     return open_machine(path)
 
 
 def _answer_new(
-    new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
+    new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], machine: Machine | None
 ) -> None:
     """Print every predictor's wait of one new job, learned from the whole log up to its submission."""
-    from ...evaluation.new_jobs import parse_new
+    import numpy as np
+
+    from ...evaluation.new_jobs import instant, parse_new, with_new_jobs
+    from ...evaluation.wait import RecordedClock, run_wait
 
     job = parse_new(new)
     log = take_log(given)
-    rows = forecasts(log.trace, job, specs, log.trace.info.max_procs, cancelled, described)
+    trace, at = log.trace, instant(log.trace, job.at)
+    asked = {"req_procs": job.procs, "req_time": job.request, **job.columns}
+    whole, (place,) = with_new_jobs(trace, [asked], float(trace.submit_time[-1]) if at is None else at)
+    ask = np.arange(len(whole)) == place
+    rows = []
+    for spec in specs:
+        on = RecordedClock(total=trace.info.max_procs)
+        run = run_wait(whole, spec, ask, on=on, cancelled=cancelled, machine=machine)
+        said = run.forecasts
+        bound, level = (float(said.quantiles[place, -1]), said.levels[-1]) if said.levels else (math.nan, math.nan)
+        rows.append({"predictor": spec, "protocol": run.protocol, "submit_s": float(whole.submit_time[place]),
+                     "wait_s": float(said.points[place]), "bound_s": bound, "level": float(level),
+                     "basis": said.basis[place]})  # fmt: skip
     if as_json:
         settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
-        emit(document("wait-new", describe_log(log.trace), settings, log.warnings, rows))
+        emit(document("wait-new", describe_log(trace), settings, log.warnings, rows))
         return
-    title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {log.trace.info.source}"
+    title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {trace.info.source}"
     show_new_job(title, ("wait_s", "wait"), rows)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...report.blocks import Block
-    from ...simulation import Schedule
+    from ...results.whatif import WhatIf
 
 NOW = "now"
 
@@ -97,7 +97,7 @@ def command(**given: Any) -> None:
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
     machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
-    plan, seed = Variants.of(machine, variants), given["seed"]
+    plan, seed, replicates = Variants.of(machine, variants), given["seed"], given["replicates"]
     if given["demand"]:
         _grow(given, log, plan)
         return
@@ -108,29 +108,22 @@ def command(**given: Any) -> None:
     ]
     made = dict(zip(plan.machines, under_bars("Simulating the variants", tasks, workers, progress)))
     more: Mapping[str, Mapping[str, Any]] = {}
-    if given["replicates"]:
-        with progress(f"Simulating {given['replicates']} replicates", given["replicates"]) as tick:
-            more = plan.replicated(log.trace, log.procs, given["replicates"], seed, tick, workers)
+    if replicates:
+        with progress(f"Simulating {replicates} replicates", replicates) as tick:
+            more = plan.replicated(log.trace, log.procs, replicates, seed, tick, workers)
     found = plan.result(log.trace, made, mask, log.procs, seed, more)
-    results, groups, schedules, checked = found.rows, found.groups, found.schedules, found.validity
     notes = [*(line for line in log.warnings if line.startswith("learned: ")), *found.notes]
     if given["as_json"]:
-        settings = {
-            **log.settings,
-            "variants": list(plan.machines),
-            "seed": given["seed"],
-            "replicates": given["replicates"],
-        }
-        about = {**describe_log(log.trace), "validity": checked.row()}
-        emit(document("whatif", about, settings, [*log.warnings, *notes], [*results, *groups]))
+        settings = {**log.settings, "variants": list(plan.machines), "seed": seed, "replicates": replicates}
+        about = {**describe_log(log.trace), "validity": found.validity.row()}
+        emit(document("whatif", about, settings, [*log.warnings, *notes], [*found.rows, *found.groups]))
         return
     for line in notes:
         say(f"note: {line}")
-    details = given["details"] or given["replicates"] > 0
-    blocks, explained = _tables(results, groups, schedules[NOW], checked, brief=not details)
-    blocks += explained if given["replicates"] else []  # a user who requests replicates wants to see the intervals
-    folded = [] if given["replicates"] else explained
-    show_tables(blocks, given["details"], folded, headline=_headline(results), next_step=_next(checked))
+    blocks, explained = _tables(found, brief=not (given["details"] or replicates))
+    blocks += explained if replicates else []  # a user who requests replicates wants to see the intervals
+    folded = [] if replicates else explained
+    show_tables(blocks, given["details"], folded, headline=_headline(found.rows), next_step=_next(found.validity))
 
 
 for _parameter in command.params:
@@ -140,8 +133,7 @@ for _parameter in command.params:
 
 def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
-    from ...report.blocks import Table
-    from ...report.outage import growth_columns
+    from ...report.outage import growth_table
     from ...results.growth import growth, parse_growth, smallest
     from ...units import span
 
@@ -156,9 +148,7 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
         settings |= {"target_s": target, "smallest": smallest(grown.rows, target)} if target == target else {}
         emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
         return
-    columns, rows, note = growth_columns(grown.rows)
-    table = Table("Waits with grown work", columns, rows, f"{note} {grown.notes[0]}.")
-    show_tables([table], given["details"])
+    show_tables([growth_table(grown.rows, grown.notes[0])], given["details"])
     if target == target:
         for word, name in smallest(grown.rows, target).items():
             which = "the present machine" if name == NOW else name or "no variant"
@@ -228,8 +218,7 @@ def _live(given: dict[str, Any]) -> None:
         for line in extension_lines(reply.results[0]):
             echo(line)
         return
-    blocks, more = live_outage_blocks(reply.results, reply.settings["held"], given["details"])
-    show_tables(blocks, given["details"], more)
+    show_tables(live_outage_blocks(reply.results, reply.settings["held"], given["details"]), given["details"])
 
 
 def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -238,16 +227,12 @@ def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
     >>> _each(("order=none,limit", "nodes=+10%,limits=forecast"))
     ('order=none', 'order=limit', 'nodes=+10%,limits=forecast')
     """
-    several = [text.split(",") for text in texts]
-    return tuple(
-        one
-        for text, pieces in zip(texts, several)
-        for one in (
-            [pieces[0], *(f"order={word}" for word in pieces[1:])]
-            if pieces[0].startswith("order=") and not any("=" in piece for piece in pieces[1:])
-            else [text]
-        )
-    )
+    variants: list[str] = []
+    for text in texts:
+        first, *words = text.split(",")
+        is_list = first.startswith("order=") and not any("=" in word for word in words)
+        variants += [first, *(f"order={word}" for word in words)] if is_list else [text]
+    return tuple(variants)
 
 
 MOST_ROWS = 5
@@ -277,20 +262,14 @@ def _next(checked: Any) -> str:
     return "add --demand +20% to see whether the gain remains when the amount of work grows"
 
 
-def _tables(
-    results: Sequence[Mapping[str, Any]],
-    groups: Sequence[Mapping[str, Any]],
-    now: Schedule,
-    checked: Any,
-    *,
-    brief: bool,
-) -> tuple[list[Block], list[Block]]:
+def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
     """Return the printed table and the sentences that explain it."""
     from ...report.blocks import Table, TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
+    results, groups, now = found.rows, found.groups, found.schedules[NOW]
     naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
     columns = [
         TableColumn("variant", "variant"),
@@ -307,5 +286,5 @@ def _tables(
     same = "predictor" if brief and len({row["predictor"] for row in results}) == 1 else ""
     named = [TableColumn("policy", "variant"), *(each for each in table.columns[1:] if each.key != same)]
     table = beside(replace(table, columns=named), results, SCHEDULE)
-    judged = judgement(checked, now.total, brief=brief)
+    judged = judgement(found.validity, now.total, brief=brief)
     return with_judgement([table, *tables], judged), difference_blocks(results, SCHEDULE, naming)

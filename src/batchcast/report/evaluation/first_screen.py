@@ -12,14 +12,14 @@ import numpy as np
 
 from ...evaluation.differences import burst_groups
 from ...evaluation.evaluation import LEARN_JOBS, Evaluation
-from ...evaluation.findings import Findings
-from ...evaluation.recommend import recommended_settings, settings_toml
+from ...evaluation.findings import Findings, recommended_settings, settings_toml
 from ...evaluation.validity import Verdict
 from ...metrics.paired import Difference, paired_differences
 from ...simulation.models import LEAST_WORK, SLURM, YARDSTICK
-from ..blocks import Tone, shown
-from ..figures import span
-from ..methods import method_words
+from ..accuracy import method_words
+from ..blocks import Block, Callout, Table, TableColumn, Tone, shown
+from ..figures import signed, span
+from ..validity import means
 from .gains import plan_words, policy_words
 
 Measure = Literal["mean wait", "mean error"]
@@ -97,7 +97,7 @@ def first_screen(evaluation: Evaluation) -> FirstScreen:
     FirstScreen
         If the simulation does not reproduce the recorded waits, the headline and the bars come from the record alone.
     """
-    findings = evaluation.findings()
+    findings = evaluation.findings
     tiles = (_unused_tile(evaluation), _prediction_tile(evaluation), _wait_tile(evaluation))
     example = _example(evaluation)
     if findings is None or not findings.believed:
@@ -123,8 +123,9 @@ def _gain_headline(findings: Findings) -> str:
         )
     gain = findings.gain
     what = order_words(findings.best.policy, findings.best.predictor)
-    interval = "" if math.isnan(gain.low_s) else f" (90 % interval {_range(-gain.high_s, -gain.low_s)})"
-    head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-gain.change_s)}{interval}"
+    change = gain.change
+    interval = f" (90 % interval {_range(-change.high, -change.low)})" if change.has_interval else ""
+    head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-change.value)}{interval}"
     if gain.optimism_s >= 60:  # otherwise readers ask why the table shows a larger gain
         head += f", corrected for choosing among {gain.candidates} schedules"
     if not findings.is_hint:
@@ -141,14 +142,13 @@ def order_words(policy: str, predictor: str) -> str:
     ('starting jobs with the least requested core-hours first', 'EASY planned with predictions')
     """
     is_limits = predictor == YARDSTICK
-    by = "users' time limits" if is_limits else "predictions"
     if policy == LEAST_WORK:
         return f"starting jobs with the least {'requested' if is_limits else 'predicted'} core-hours first"
     if policy == "forecast":
         return f"starting jobs with the shortest {'time limits' if is_limits else 'predicted run times'} first"
     if policy == SLURM:
-        return "giving Slurm predicted run times as time limits" if predictor != YARDSTICK else "Slurm's own order"
-    return f"{policy_words(policy)} planned with {by}"
+        return "Slurm's own order" if is_limits else "giving Slurm predicted run times as time limits"
+    return f"{policy_words(policy)} planned with " + ("users' time limits" if is_limits else "predictions")
 
 
 def _range(low: float, high: float) -> str:
@@ -158,57 +158,48 @@ def _range(low: float, high: float) -> str:
 def _caution(evaluation: Evaluation, findings: Findings) -> str:
     """Return the recorded and the simulated mean wait, and the meaning of the verdict on the simulation."""
     checked = evaluation.validity
-    if checked is None:
-        return ""
-    recorded, simulated = span(checked.recorded_mean_wait_s), span(checked.simulated_mean_wait_s)
-    rank = checked.rank_correlation
-    ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
-    word = "close" if checked.verdict is Verdict.CLOSE else "rough"
-    return f"The simulation is {word}: mean wait {recorded} recorded, {simulated} simulated{ranks}."
+    return "" if checked is None else f"The simulation is {checked.verdict}: mean wait {means(checked)}."
 
 
 def _based_on(evaluation: Evaluation) -> str:
-    checked = evaluation.validity
-    assert checked is not None
+    assert evaluation.validity is not None
     return {
         "slurm": "Slurm on the described machine",
         "slurm_by_log": "Slurm on a machine of the log's size",
         "slurm_learned": "Slurm on a machine learned from the log",
-    }.get(checked.policy, "a pool of processors")
+    }.get(evaluation.validity.policy, "a pool of processors")
 
 
 def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
     """Return the bars of mean waits; each interval belongs to the change against today's order."""
-    today = findings.today.mean_wait_s
+    first, *steps = findings.steps
+    today = first.mean_wait_s
+    bars = [Bar("today", plan_words(first.policy, first.predictor), today)]
     rows = {(row.policy, row.predictor): row for row in evaluation.schedules()}
-    names = {"today": "today", "order": "by time limits", "forecasts": "by predictions",
-             "perfect knowledge": "perfect knowledge"}  # fmt: skip
-    bars = []
-    for step in findings.steps:
-        wait = step.mean_wait_s
-        if step.name == "today":
-            words = plan_words(step.policy, step.predictor)
-            bars.append(Bar(names[step.name], words, wait, math.nan, math.nan, math.nan))
-            continue
+    for step in steps:
+        name = {"order": "by time limits", "forecasts": "by predictions"}.get(step.name, step.name)
         change = rows[step.policy, step.predictor].wait_change or Difference(math.nan)
-        method = f"{policy_words(step.policy)}, {method_words(step.predictor)}"
-        bars.append(Bar(names[step.name], method, wait, wait - today, today + change.low, today + change.high))
+        method, wait = f"{policy_words(step.policy)}, {method_words(step.predictor)}", step.mean_wait_s
+        bars.append(Bar(name, method, wait, wait - today, today + change.low, today + change.high))
     return bars
 
 
 def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
     """Return the mean errors of time limits and of the best four predictors, with intervals against the reference."""
-    rows = [row for row in evaluation.accuracy_rows() if row["jobs"] and not math.isnan(row["mae_s"])]
-    rows = sorted(rows, key=lambda row: (row["predictor"] != YARDSTICK, row["mae_s"]))[:5]
-    reference = {row["predictor"]: float(row["mae_s"]) for row in rows}
-    first = float(rows[0]["mae_s"]) if rows else math.nan
+    rows = sorted(_scored_rows(evaluation), key=lambda row: (row["predictor"] != YARDSTICK, row["mae_s"]))[:5]
+    errors = {row["predictor"]: float(row["mae_s"]) for row in rows}
     bars = []
-    for place, row in enumerate(rows):
-        base = reference.get(str(row.get("against", "")), math.nan)
-        change, error = Difference.of(row, "mae_s") or Difference(math.nan), float(row["mae_s"])
-        bars.append(Bar(method_words(row["predictor"]), row["predictor"], error,
-                        error - first if place else math.nan, base + change.low, base + change.high))  # fmt: skip
+    for place, (row, error) in enumerate(zip(rows, errors.values())):
+        change, base = Difference.of(row, "mae_s") or Difference(math.nan), errors.get(row.get("against"), math.nan)
+        since = error - float(rows[0]["mae_s"]) if place else math.nan
+        bars.append(Bar(method_words(row["predictor"]), row["predictor"], error, since, base + change.low,
+                        base + change.high))  # fmt: skip
     return bars
+
+
+def _scored_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the rows of the methods that predicted a scored job."""
+    return [row for row in evaluation.accuracy_rows() if row["jobs"] and not math.isnan(row["mae_s"])]
 
 
 def _record_headline(evaluation: Evaluation) -> str:
@@ -219,20 +210,18 @@ def _record_headline(evaluation: Evaluation) -> str:
     if not len(waits):
         tile = _unused_tile(evaluation)
         return f"{tile.title}: {tile.value} ({tile.note})."
-    group = np.unique(burst_groups(trace, evaluation.procs)[known], return_inverse=True)[1]
+    group = burst_groups(trace, evaluation.procs)[known]
     mean = paired_differences(waits[None], np.zeros(len(waits)), group, np.random.default_rng(0))[0]
     interval = "" if math.isnan(mean.low) else f" (90 % interval {_range(max(mean.low, 0.0), mean.high)})"
-    return f"Jobs waited {span(float(waits.mean()))} on average{interval}, and half of them at most " + (
-        f"{span(float(np.median(waits)))}."
-    )
+    middle = span(float(np.median(waits)))
+    return f"Jobs waited {span(float(waits.mean()))} on average{interval}, and half of them at most {middle}."
 
 
 def _why_no_gain(evaluation: Evaluation) -> str:
     """Return why no shorter wait is stated."""
     checked = evaluation.validity
     if checked is None:
-        tried = evaluation.other
-        if tried is None:
+        if evaluation.other is None:
             return evaluation.why_not or "No schedule was simulated."
         return "No shorter wait is stated: the machine's size is unknown, and the simulation does not match the record."
     if checked.verdict is Verdict.UNCHECKED:
@@ -260,17 +249,13 @@ def _unused_tile(evaluation: Evaluation) -> Tile:
 
 def _prediction_tile(evaluation: Evaluation) -> Tile:
     """Return the smallest mean error of a run-time prediction, with the error of the users' time limits."""
-    rows = {row["predictor"]: row for row in evaluation.accuracy_rows() if row["jobs"] and row["mae_s"] == row["mae_s"]}
-    limits = rows.pop(YARDSTICK, None)
+    rows = {row["predictor"]: row for row in _scored_rows(evaluation)}
+    limits, title = rows.pop(YARDSTICK, None), "Run-time prediction error"
     if not rows:
-        return Tile("Run-time prediction error", "unknown", "no job could be scored")
+        return Tile(title, "unknown", "no job could be scored")
     least = min(rows.values(), key=lambda row: row["mae_s"])
     beside = f"; users' time limits: {span(limits['mae_s'])}" if limits else ""
-    return Tile(
-        "Run-time prediction error",
-        span(least["mae_s"]),
-        f"on average with the {method_words(least['predictor'])}{beside}",
-    )
+    return Tile(title, span(least["mae_s"]), f"on average with the {method_words(least['predictor'])}{beside}")
 
 
 def _wait_tile(evaluation: Evaluation) -> Tile:
@@ -335,8 +320,8 @@ def price(findings: Findings) -> str:
     longest, now = best.measures["p95_wait_s"], today.measures["p95_wait_s"]
     if longest > 1.02 * now:
         parts.append(f"5 % of the jobs would wait {span(longest)} or more; today this is {span(now)}")
-    worse = best.comparison.get("users_worse")
-    if worse is not None and worse == worse and worse > 0:
+    worse = best.comparison.get("users_worse", 0.0)
+    if worse > 0:
         parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
     return f"The cost: {'; '.join(parts)}." if parts else ""
 
@@ -350,3 +335,56 @@ def choice_words(findings: Findings) -> str:
         f"This schedule is the best of {gain.candidates}. To correct for that choice, half of the weeks chose a "
         f"schedule and the other half measured its gain; this makes the stated gain {span(gain.optimism_s)} smaller."
     )
+
+
+BAR = 12
+"""Characters of the longest bar."""
+
+
+def answer(evaluation: Evaluation) -> list[Block]:
+    """Return the blocks of the short answer.
+
+    Parameters
+    ----------
+    evaluation
+        What `batchcast.evaluate` returned.
+
+    Returns
+    -------
+    list of Block
+        Headline, bars, three key figures and one next step.
+    """
+    screen = first_screen(evaluation)
+    tiles = [f"{tile.title}: {tile.value} {tile.note}." for tile in screen.tiles]
+    table = [_table(screen)] if screen.bars else []
+    sentences = filter(None, (*tiles, screen.example, screen.caution, f"Next: {screen.next_step}"))
+    return [Callout(screen.headline, screen.tone), *table, *sentences]
+
+
+def _table(screen: FirstScreen) -> Table:
+    """Return the bars of the first screen, with their differences to the first bar."""
+    longest = max(bar.value_s for bar in screen.bars)
+    is_wait = screen.measure == "mean wait"
+    first = screen.bars[0]
+    rows = [
+        {
+            "label": bar.label, "value": bar.value_s, "change": _change(bar, first) if is_wait else "",
+            "bar": "█" * round(BAR * bar.value_s / longest if longest > 0 else 0) or "▏",
+        }
+        for bar in screen.bars
+    ]  # fmt: skip
+    columns = [TableColumn("label", "queue order" if is_wait else "predicted by"),
+               TableColumn("value", screen.measure, "seconds"), TableColumn("bar", "")]  # fmt: skip
+    columns += [TableColumn("change", "against today (90 % interval)")] if is_wait else []
+    title = "Simulated mean wait" if is_wait else "Run-time predictions"
+    return Table(f"{title} ({screen.based_on})" if screen.based_on else title, columns, rows)
+
+
+def _change(bar: Bar, first: Bar) -> str:
+    """Return the difference to the first bar, with its interval and whether that contains zero."""
+    if math.isnan(bar.change_s):
+        return ""
+    if math.isnan(bar.low_s):
+        return f"{signed(bar.change_s)} (too few jobs)"
+    low, high = bar.low_s - first.value_s, bar.high_s - first.value_s
+    return f"{signed(bar.change_s)} ({signed(low)} to {signed(high)})" + (" unclear" if low <= 0 <= high else "")

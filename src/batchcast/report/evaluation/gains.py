@@ -57,8 +57,7 @@ def policy_notes(policies: Sequence[str]) -> list[str]:
     return [" ".join([*notes, plans])]
 
 
-RECORDED_SLOT = 8
-FIXED = {YARDSTICK: 0, ORACLE: 3, "recorded": RECORDED_SLOT}
+FIXED = {YARDSTICK: 0, ORACLE: 3, "recorded": 8}
 FREE = (1, 2, 4, 5, 6, 7)
 
 
@@ -69,7 +68,7 @@ def slots_of(evaluation: Evaluation) -> dict[str, int]:
     then separate them.
     """
     others = [name for name in evaluation.scores.points if name not in FIXED]
-    slots = {**FIXED, **{name: FREE[place % len(FREE)] for place, name in enumerate(others)}}
+    slots = FIXED | {name: FREE[place % len(FREE)] for place, name in enumerate(others)}
     return slots | {named(name): slot for name, slot in slots.items()}
 
 
@@ -103,15 +102,13 @@ def plan_words(policy: str, predictor: str) -> str:
 
 def harm_words(evaluation: Evaluation) -> list[str]:
     """Return the forecasts that clearly lengthen waits; empty if the simulation does not reproduce the record."""
-    found = evaluation.findings()
+    found = evaluation.findings
     if found is None or not found.believed or found.idle:
         return []
-    worse = [
+    worse = " and ".join(
         plan_words(row.policy, row.predictor)
         for row in evaluation.schedules()
         if row.predictor not in (YARDSTICK, ORACLE) and row.mean_wait_s > (1 + SAME) * found.today.mean_wait_s
         and (row.wait_change is None or row.wait_change.verdict == "behind")
-    ]  # fmt: skip
-    if not worse:
-        return []
-    return [f"Not every prediction helps: under {' and '.join(worse)}, jobs would wait longer than today."]
+    )  # fmt: skip
+    return [f"Not every prediction helps: under {worse}, jobs would wait longer than today."] if worse else []

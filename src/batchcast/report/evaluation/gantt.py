@@ -53,7 +53,7 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
     ranked = sorted(np.flatnonzero(here).tolist(), key=lambda code: -time[code])
     first = ranked[:MOST_USERS]
     series: list[Mapping[str, Any]] = [
-        {"name": said(users.categories[code]), "slot": place + 1, "pattern": HATCHINGS[place]}
+        {"name": f"user {users.categories[code]}", "slot": place + 1, "pattern": HATCHINGS[place]}
         for place, code in enumerate(first)
     ]
     rest = len(ranked) - len(first)
@@ -61,20 +61,6 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
         series.append({"name": f"others ({rest} users)" if rest else "others", **OTHERS})
     place_of = {code: place for place, code in enumerate(first)}
     return Colouring("whose it is", "whose", series), [place_of.get(code, len(first)) for code in users.codes.tolist()]
-
-
-def job_words(ids: Sequence[Any], users: Nominal) -> list[str]:
-    """Return the hover text of each job: its number, and its user if known."""
-    return [f"job {job}" if user is None else f"job {job} of {said(user)}" for job, user in zip(ids, users.decode())]
-
-
-def said(user: int | str) -> str:
-    """Return a user as the log names them.
-
-    >>> said(7), said("carl")
-    ('user 7', 'user carl')
-    """
-    return f"user {user}"
 
 
 BINS = 160
@@ -105,14 +91,10 @@ def _queue(schedules: Mapping[str, Times], low: float, high: float, layout: Mapp
         values = {"x": short(at - low), "y": short(processors, 1), "customdata": short(jobs, 1)}
         words = "%{y} processors, by %{customdata} jobs"
         traces.append({**_area("waited for", name, QUEUE_SLOT), **values, "hovertemplate": words})
-    most = max(traces[0]["y"])
-    return Figure(
-        "Processors waited for",
-        traces,
-        {**layout, "yaxis": {"title": {"text": "processors waited for"}, "rangemode": "tozero"}},
-        f"Processors waited for over the same time; {most:,.0f} at most under {next(iter(schedules))}.",
-        height=160,
-    )
+    most = f"{max(traces[0]['y']):,.0f} at most under {next(iter(schedules))}"
+    layout = {**layout, "yaxis": {"title": {"text": "processors waited for"}, "rangemode": "tozero"}}
+    alt = f"Processors waited for over the same time; {most}."
+    return Figure("Processors waited for", traces, layout, alt, height=160)
 
 
 def _overview(schedules: Mapping[str, Times], total: int, low: float, high: float, layout: Mapping[str, Any]) -> Figure:
@@ -123,16 +105,10 @@ def _overview(schedules: Mapping[str, Times], total: int, low: float, high: floa
         traces.append({**_area("busy", name, BUSY_SLOT), **values, "hovertemplate": "%{y:.0%} of the processors"})
     title = "all of it: share of the processors busy"
     most = max(1.0, *(max(trace["y"]) for trace in traces))
-    mean = sum(traces[0]["y"][:-1]) / BINS
-    return Figure(
-        "Overview",
-        traces,
-        {**layout, "yaxis": {"title": {"text": title}, "tickformat": ".0%", "range": [0, most]}},
-        f"Share of the processors busy over all of that time; {mean:.0%} on average under {next(iter(schedules))}.",
-        HOW_TO,
-        150,
-        overview=True,
-    )
+    mean = f"{sum(traces[0]['y'][:-1]) / BINS:.0%} on average under {next(iter(schedules))}"
+    layout = {**layout, "yaxis": {"title": {"text": title}, "tickformat": ".0%", "range": [0, most]}}
+    alt = f"Share of the processors busy over all of that time; {mean}."
+    return Figure("Overview", traces, layout, alt, HOW_TO, 150, overview=True)
 
 
 def _area(name: str, variant: str, slot: int) -> dict[str, Any]:
@@ -172,15 +148,10 @@ MOST_SCHEDULES = 10
 LENGTHS = tuple(3600.0 * hours for hours in (168, 72, 24, 12, 6, 3, 1))
 RECORDED = "as recorded"
 WAITED, PASSED, AT_ONCE = "waited", "passed a waiting job (backfilled)", "started at once"
-HOW = Colouring(
-    "how it started",
-    "how",
-    [
-        {"name": AT_ONCE, "slot": 1, "pattern": "."},
-        {"name": WAITED, "slot": 2, "pattern": ""},
-        {"name": PASSED, "slot": 3, "pattern": "/"},
-    ],
-)
+HOW = Colouring("how it started", "how", [
+    {"name": name, "slot": slot, "pattern": pattern}
+    for slot, (name, pattern) in enumerate(((AT_ONCE, "."), (WAITED, ""), (PASSED, "/")), 1)
+])  # fmt: skip
 INSTANT = 1.0  # seconds: shorter differences come from the batch system's cycle
 
 
@@ -225,32 +196,27 @@ def gantt(evaluation: Evaluation) -> Figure | None:
     rows, colourings = _shared(evaluation, here, traces, low, high)
     highest = [y + width / 2 for trace in traces for y, width in zip(trace["y"], trace["width"])]
     top = max(total, int(max(highest, default=0)))
+    caption = _caption(high - low, bool(_passing(first).any()), left_out, len(evaluation.outcomes) - MOST_SCHEDULES)
+    if top > total:
+        caption += f" The recorded jobs use up to {top:,} processors at once, more than the machine's {total:,}."
     xaxis = {
         "type": "date", "title": {"text": f"time ({evaluation.trace.info.timezone})"}, "origin": zero * 1000,
         "range": [zero * 1000, (zero + high - low) * 1000],
     }  # fmt: skip
     layout = {
-        "barmode": "overlay",
-        "bargap": 0,
-        "xaxis": xaxis,
+        "barmode": "overlay", "bargap": 0, "xaxis": xaxis,
         "yaxis": {"title": {"text": "processor"}, "range": [0, top], **({"dtick": 1} if total <= 12 else {})},
         "hovermode": "closest",
-    }
+    }  # fmt: skip
     times = {name: (jobs.submit, jobs.start, jobs.end, jobs.procs) for name, jobs in drawn.items()}
+    length = {604800.0: "a week", 86400.0: "a day", 3600.0: "an hour"}.get(high - low, span(high - low))
+    when = f"{length} from {local:%Y-%m-%d %H:%M}"
+    below = strips(times, total, low, high, {key: xaxis[key] for key in ("type", "origin", "range")})
     return Figure(
-        f"A Gantt excerpt: {_length(high - low)} from {local:%Y-%m-%d %H:%M}",
-        traces,
-        layout,
-        f"Which jobs use which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
-        f"{', '.join(drawn)}; {shown:,} bars at most.",
-        _caption(high - low, bool(_passing(first).any()), left_out, len(evaluation.outcomes) - MOST_SCHEDULES)
-        + _above(top, total),
-        480,
-        pick=tuple(drawn),
-        rows=rows,
-        colourings=colourings,
-        below=strips(times, total, low, high, {key: xaxis[key] for key in ("type", "origin", "range")}),
-    )
+        f"A Gantt excerpt: {when}", traces, layout, f"Which jobs use which of {total:,} processors for {when}, under "
+        f"{', '.join(drawn)}; {shown:,} bars at most.", caption, 480, pick=tuple(drawn), rows=rows,
+        colourings=colourings, below=below,
+    )  # fmt: skip
 
 
 def window(jobs: Jobs, total: int) -> tuple[float, float]:
@@ -293,16 +259,9 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
     """Return every schedule under the name that readers see; the recorded one comes last."""
     schedules = {}
     for each in evaluation.outcomes[:MOST_SCHEDULES]:
-        schedule = each.schedule
+        s = each.schedule
         name = f"{policy_words(each.policy)} planned with {named(each.predictor)}"
-        schedules[name] = Jobs(
-            schedule.rows,
-            schedule.submit_time,
-            schedule.start_time,
-            schedule.end_time,
-            schedule.procs,
-            schedule.backfilled,
-        )
+        schedules[name] = Jobs(s.rows, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled)
     submit, wait, run = outcome(evaluation.trace)
     procs = np.nan_to_num(evaluation.trace.procs(evaluation.procs)).astype(np.int64)
     begun, known = submit + wait, ~np.isnan(run) & (evaluation.trace.wait_time >= 0)
@@ -351,30 +310,19 @@ def _shared(
             bars["procs"] = own.tolist()
     users = trace.nominal("user_id").take(used)
     colouring, whose = owners(users, time[used])
-    submit = short(trace.submit_time[used] - low)
+    jobs_and_users = zip(trace.job_id[used].tolist(), users.decode())
     rows: dict[str, Any] = {
-        "job": job_words(trace.job_id[used].tolist(), users),
+        "job": [f"job {job}" + ("" if user is None else f" of user {user}") for job, user in jobs_and_users],
         "procs": procs.tolist(),
-        "submit": submit,
+        "submit": short(trace.submit_time[used] - low),
     }
     return (rows, (HOW,)) if colouring is None else (rows | {"whose": whose}, (HOW, colouring))
 
 
-def _length(seconds: float) -> str:
-    return {604800.0: "a week", 86400.0: "a day", 3600.0: "an hour"}.get(seconds, span(seconds))
-
-
-def _above(top: int, total: int) -> str:
-    more = f" The recorded jobs use up to {top:,} processors at once, more than the machine's {total:,}."
-    return more if top > total else ""
-
-
 def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
-    where = (
-        "gives most processor time to jobs that started before an earlier waiting job"
-        if passing
-        else "has jobs waiting for the most processors"
-    )
+    where = "has jobs waiting for the most processors"
+    if passing:
+        where = "gives most processor time to jobs that started before an earlier waiting job"
     text = "Each bar is a job. The model only counts processors; the figure places each job on any free processors. "
     if length in LENGTHS:
         part = "the week" if length == LENGTHS[0] else f"the longest part of a week with at most {MOST_BARS:,} bars,"

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...evaluation.calendar import Cells, by_size, by_time
-from ...evaluation.differences import shown_names
+from ...evaluation.differences import over_log, shown_names
 from ...evaluation.evaluation import Evaluation, Outcome
-from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
+from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES
 from ...simulation.models import YARDSTICK
 from ...units import counted
 from ..blocks import Figure, Table, TableColumn
@@ -58,34 +58,23 @@ def heat(
 
     `alt` states the main figures; `high` is the height of a row in pixels.
     """
-    there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shades.of >= 0))]
+    there = np.argwhere(shades.of >= 0).tolist()
     rows, columns = list(down.names), list(across.names)
+    cells = {(r, c): texts.words(r, c) for r, c in there}
     trace = {
-        "type": "heat",
-        "name": "",
-        "meta": {"slot": 0},
-        "x": [columns[c] for _, c in there],
-        "y": [rows[r] for r, _ in there],
-        "shade": [int(shades.of[r, c]) for r, c in there],
-        "text": [texts.short(r, c) for r, c in there],
-        "customdata": [texts.words(r, c) for r, c in there],
+        "type": "heat", "name": "", "meta": {"slot": 0}, "x": [columns[c] for _, c in there],
+        "y": [rows[r] for r, _ in there], "shade": [int(shades.of[r, c]) for r, c in there],
+        "text": [texts.short(r, c) for r, c in there], "customdata": list(cells.values()),
         "hovertemplate": f"{down.title} %{{y}}, {across.title} %{{x}}: %{{customdata}}",
-    }
+    }  # fmt: skip
     layout = {
         "xaxis": {"type": "category", "title": {"text": across.title}, "categoryarray": columns},
         "yaxis": {"type": "category", "title": {"text": down.title}, "categoryarray": rows},
-        "scale": shades.scale,
-        "legend": list(shades.legend),
-        "diagonal": set(rows) == set(columns),
-    }
+        "scale": shades.scale, "legend": list(shades.legend), "diagonal": set(rows) == set(columns),
+    }  # fmt: skip
     keys = [TableColumn("row", down.title), *(TableColumn(f"c{c}", name) for c, name in enumerate(columns))]
-    cells = {(r, c): text for (r, c), text in zip(there, trace["customdata"])}
-    table = Table(
-        f"{title}, as a table",
-        keys,
-        [{"row": name, **{f"c{c}": cells.get((r, c)) for c in range(len(columns))}} for r, name in enumerate(rows)],
-        folded=True,
-    )
+    lines = [{"row": name, **{f"c{c}": cells.get((r, c)) for c in range(len(columns))}} for r, name in enumerate(rows)]
+    table = Table(f"{title}, as a table", keys, lines, folded=True)
     return Figure(title, [trace], layout, alt, caption, 60 + high * len(rows), table=table)
 
 
@@ -116,10 +105,8 @@ def limit_words(low: float, high: float) -> str:
     >>> limit_words(0, 3600), limit_words(3600, 14400), limit_words(86400, math.inf)
     ('to 1 h', '1–4 h', 'over 1 d')
     """
-    if not low:
-        return f"to {tick(high)}"
-    if math.isinf(high):
-        return f"over {tick(low)}"
+    if not low or math.isinf(high):
+        return f"over {tick(low)}" if low else f"to {tick(high)}"
     return f"{low / 3600:g}–{high / 3600:g} h"
 
 
@@ -132,16 +119,12 @@ SIZE, LIMIT = Axis("processors", SIZE_NAMES), Axis("limit", LIMIT_NAMES)
 def recorded_heats(evaluation: Evaluation) -> list[Figure]:
     """Return recorded median waits by weekday and hour, and by size and limit; empty without known waits."""
     trace = evaluation.trace
-    waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
-    waits = np.where(np.isnan(trace.run_time), np.nan, waits)
-    drawn = []
+    waits = np.where((trace.wait_time >= 0) & ~np.isnan(trace.run_time), trace.wait_time, np.nan)
+    jobs = int(np.isfinite(waits).sum())
     zone = f"Hours of the log's zone, {trace.info.timezone}. "
-    for title, cells, down, across, first in (
-        ("Waits by weekday and hour of submission, as recorded", by_time(trace, waits), WEEKDAY, HOUR, zone),
-        ("Waits by size and limit, as recorded", by_size(trace, waits, evaluation.procs), SIZE, LIMIT, ""),
-    ):
-        if np.isfinite(cells.median).any():
-            drawn.append(_recorded(title, cells, down, across, first, int(np.isfinite(waits).sum())))
+    by_hour, by_limit = by_time(trace, waits), by_size(trace, waits, evaluation.procs)
+    drawn = _recorded("Waits by weekday and hour of submission, as recorded", by_hour, WEEKDAY, HOUR, jobs, zone)
+    drawn += _recorded("Waits by size and limit, as recorded", by_limit, SIZE, LIMIT, jobs)
     return drawn + _by_partition(evaluation, waits)
 
 
@@ -157,26 +140,27 @@ def _by_partition(evaluation: Evaluation, waits: np.ndarray) -> list[Figure]:
         return []
     drawn = []
     for code in np.argsort(-jobs, kind="stable")[:MOST_PARTITIONS].tolist():
-        here = np.where(codes == code, waits, np.nan)
-        cells = by_size(trace, here, evaluation.procs)
-        if np.isfinite(cells.median).any():
-            title = f"Waits by size and limit in partition {names[code]}, as recorded"
-            drawn.append(_recorded(title, cells, SIZE, LIMIT, "", int(jobs[code])))
+        cells = by_size(trace, np.where(codes == code, waits, np.nan), evaluation.procs)
+        title = f"Waits by size and limit in partition {names[code]}, as recorded"
+        drawn += _recorded(title, cells, SIZE, LIMIT, int(jobs[code]))
     return drawn
 
 
-def _recorded(title: str, cells: Cells, down: Axis, across: Axis, first: str, jobs: int) -> Figure:
+def _recorded(title: str, cells: Cells, down: Axis, across: Axis, jobs: int, first: str = "") -> list[Figure]:
+    """Return a heat map of recorded waits; empty if no cell has enough jobs."""
+    if not np.isfinite(cells.median).any():
+        return []
     aside = jobs - int(cells.jobs.sum())
-    return heat(
+    return [heat(
         title, down, across, Shades(_shades(cells.median, SHADES_S), WAITS),
         Texts(
-            lambda r, c: f"{span(cells.median[r, c])} ({_jobs(cells.jobs[r, c])})",
+            lambda r, c: f"{span(cells.median[r, c])} ({counted(cells.jobs[r, c])})",
             lambda r, c: brief(cells.median[r, c]),
         ),
         alt=f"Median wait by {down.title} and {across.title}: {_extremes(cells, down, across)}.",
         caption=f"{first}Median waits. {_empty(cells)}"
-        + (f" {_jobs(aside)} without a known size and limit are left out." if aside else ""),
-    )  # fmt: skip
+        + (f" {counted(aside)} without a known size and limit are left out." if aside else ""),
+    )]  # fmt: skip
 
 
 def change_heat(evaluation: Evaluation) -> list[Figure]:
@@ -185,7 +169,11 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
     if pair is None:
         return []
     limits, forecast = pair
-    ours, theirs = (by_size(evaluation.trace, _waits(evaluation, one), evaluation.procs) for one in (forecast, limits))
+    trace, drawn = evaluation.trace, []
+    for each in (forecast, limits):
+        waits = np.where(evaluation.mask, over_log(trace, each.schedule, each.schedule.wait_time), np.nan)
+        drawn.append(by_size(trace, waits, evaluation.procs))
+    ours, theirs = drawn
     cells = Cells(ours.jobs, ours.median - theirs.median)
     if not np.isfinite(cells.median).any():
         return []
@@ -195,7 +183,7 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
         Shades(_shades(cells.median, CHANGES_S), CHANGES, DIVERGING),
         Texts(
             lambda r, c: f"{signed(cells.median[r, c])} ({span(theirs.median[r, c])} to {span(ours.median[r, c])}; "
-            f"{_jobs(cells.jobs[r, c])})",
+            f"{counted(cells.jobs[r, c])})",
             lambda r, c: brief(cells.median[r, c], sign=True),
         ),
         alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE, LIMIT, sign=True)}.",
@@ -207,25 +195,17 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
 
 def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
     """Return limits and the best forecast under one policy: the schedule to try first, else the policy of the steps."""
-    found = evaluation.findings()
+    found = evaluation.findings
     step = next((step for step in found.steps if step.name == "forecasts"), None) if found else None
     if found is None or step is None:
         return None
     ran = {(o.policy, o.predictor): o for o in evaluation.outcomes}
-    row = found.forecast
-    policy, predictor = (row.policy, row.predictor) if row else (step.policy, step.predictor)
-    return ran[policy, YARDSTICK], ran[policy, predictor]
-
-
-def _waits(evaluation: Evaluation, outcome: Outcome) -> np.ndarray:
-    """Return the waits (n,) of scored jobs in a schedule, NaN for jobs that are not in it."""
-    waits = np.full(len(evaluation.trace), np.nan)
-    waits[outcome.schedule.rows] = outcome.schedule.wait_time
-    return np.where(evaluation.mask, waits, np.nan)
+    row = found.forecast or step
+    return ran[row.policy, YARDSTICK], ran[row.policy, row.predictor]
 
 
 def _shades(values: np.ndarray, limits: Sequence[float]) -> np.ndarray:
-    return np.array([[-1 if value != value else shade_of(value, limits) for value in row] for row in values.tolist()])
+    return np.where(np.isnan(values), -1, np.searchsorted(limits, values, side="left"))
 
 
 def brief(seconds: float, sign: bool = False) -> str:
@@ -250,14 +230,9 @@ def _extremes(cells: Cells, down: Axis, across: Axis, sign: bool = False) -> str
     for word, place in (("most", np.nanargmax(cells.median)), ("least", np.nanargmin(cells.median))):
         r, c = divmod(int(place), cells.median.shape[1])
         value = signed(cells.median[r, c]) if sign else span(cells.median[r, c])
-        said.append(f"{word} {value} ({down.names[r]}, {across.names[c]}; {_jobs(cells.jobs[r, c])})")
+        said.append(f"{word} {value} ({down.names[r]}, {across.names[c]}; {counted(cells.jobs[r, c])})")
     return ", ".join(said)
 
 
 def _empty(cells: Cells) -> str:
-    few = int((np.isnan(cells.median)).sum())
-    return f"Cells with fewer than {LEAST_JOBS} jobs are empty." if few else ""
-
-
-def _jobs(count: int) -> str:
-    return counted(count)
+    return f"Cells with fewer than {LEAST_JOBS} jobs are empty." if np.isnan(cells.median).any() else ""

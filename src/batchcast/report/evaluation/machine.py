@@ -27,7 +27,7 @@ from .gantt import gantt
 from .heat_maps import NARROW, Axis, Shades, Texts, heat
 from .record import LEAST_PERIODS
 
-RECORDED = "recorded"
+RECORDED, SIMULATED = "recorded", "simulated"
 
 
 def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
@@ -49,18 +49,11 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
     queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
     blocks: list[Block] = []
     for policy in dict.fromkeys(each.policy for each in evaluation.outcomes):
-        busy_here, queue_here = dict(busy), dict(queue)
-        for each in evaluation.outcomes:
-            if each.policy == policy:
-                schedule = each.schedule
-                busy_here[named(each.predictor)] = busy_share(
-                    schedule.start_time, schedule.end_time, schedule.procs, edges, total
-                )
-                queue_here[named(each.predictor)] = mean_count(schedule.submit_time, schedule.start_time, edges)
-        blocks += [
-            _over_time(f"Queue under {policy_words(policy)}", policy, queue_here, starts, unit, slots, QUEUE),
-            _over_time(f"Utilization under {policy_words(policy)}", policy, busy_here, starts, unit, slots, BUSY),
-        ]
+        mine = {named(each.predictor): each.schedule for each in evaluation.outcomes if each.policy == policy}
+        queues = {name: mean_count(each.submit_time, each.start_time, edges) for name, each in mine.items()}
+        shares = {name: busy_share(s.start_time, s.end_time, s.procs, edges, total) for name, s in mine.items()}
+        blocks += [_over_time(policy, queue | queues, starts, unit, slots, share=False),
+                   _over_time(policy, busy | shares, starts, unit, slots, share=True)]  # fmt: skip
     return [*blocks, *drawn]
 
 
@@ -69,29 +62,17 @@ CAPTION = (
     "All jobs, including jobs that are not scored. If the recorded line and the line of the users' limits differ, "
     "the real scheduler did something that the model does not have: other rules, failed nodes, reservations."
 )
-QUEUE = ("jobs waiting, mean of the {unit}", False)
-BUSY = ("share of the processors busy", True)
 
 
 def _over_time(
-    title: str,
-    policy: str,
-    series: Mapping[str, np.ndarray],
-    starts: list[str],
-    unit: str,
-    slots: Mapping[str, int],
-    axis: tuple[str, bool],
+    policy: str, series: Mapping[str, np.ndarray], starts: list[str], unit: str, slots: Mapping[str, int], share: bool
 ) -> Figure:
-    words, share = axis[0].format(unit=unit), axis[1]
-    figure = figures.lines(
-        title,
-        {name: (starts, values) for name, values in series.items()},
-        x=unit,
-        y=words,
-        kind="share" if share else "number",
-        slots=slots,
-        caption=CAPTION if not share else "",
-    )
+    """Return the queue length under a policy, or with `share` the utilization."""
+    title = f"{'Utilization' if share else 'Queue'} under {policy_words(policy)}"
+    words = "share of the processors busy" if share else f"jobs waiting, mean of the {unit}"
+    drawn = {name: (starts, values) for name, values in series.items()}
+    figure = figures.lines(title, drawn, x=unit, y=words, kind="share" if share else "number", slots=slots,
+                           caption="" if share else CAPTION)  # fmt: skip
     means = "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
     figure = replace(figure, alt=f"{title}: {words}. {means}.")
     limits = named(YARDSTICK)
@@ -102,12 +83,9 @@ def _over_time(
 
 def _mean(values: np.ndarray, share: bool) -> str:
     known = values[np.isfinite(values)]
-    if not len(known):
-        return "unknown"
-    return f"{100 * known.mean():.1f} %" if share else f"{known.mean():.1f}"
+    return "unknown" if not len(known) else f"{100 * known.mean():.1f} %" if share else f"{known.mean():.1f}"
 
 
-RECORDED_WAITS, SIMULATED = "recorded", "simulated"
 EDGES_S = (60, 120, 240, 480, 900, 1800, 3600, 7200, 14400, 28800, 57600, 129600, 259200, 518400, 1036800)
 """Ends of the classes of waits, each about twice the one before; the last class has none."""
 NAMES = (f"< {tick(EDGES_S[0])}", *map(between, EDGES_S, EDGES_S[1:]), f"> {tick(EDGES_S[-1])}")
@@ -122,17 +100,14 @@ def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
         return []
     waits = validity.waits
     how = f"simulated {RULES[validity.policy]} with the users' limits"
-    return [_words(evaluation, waits, how), _distributions(waits, validity.wait_distance, how), density(waits, how)]
-
-
-def _words(evaluation: Evaluation, waits: ComparedWaits, how: str) -> str:
     alike, longer, shorter = (shown(share, "share") for share in waits.shares())
-    return (
+    words = (
         f"The same {counted(len(waits.rows))} as recorded and as {how}. {alike} "
         "of them wait alike in both (less than a factor of two apart, or under a minute); "
         f"{longer} waited at least twice as long in the record, {shorter} at least twice as long in the simulation."
-        + _by_size(evaluation, waits)
     )
+    words += _by_size(evaluation, waits)
+    return [words, _distributions(waits, validity.wait_distance, how), density(waits, how)]
 
 
 def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
@@ -154,16 +129,14 @@ def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
 
 
 def _distributions(waits: ComparedWaits, distance: float, how: str) -> Figure:
-    series = {RECORDED_WAITS: np.maximum(waits.recorded, MINUTE), SIMULATED: np.maximum(waits.simulated, MINUTE)}
+    series = {RECORDED: np.maximum(waits.recorded, MINUTE), SIMULATED: np.maximum(waits.simulated, MINUTE)}
     figure = figures.cdf(
-        "Recorded and simulated waits",
-        series,
-        x="wait",
-        slots={RECORDED_WAITS: FIXED[RECORDED_WAITS], SIMULATED: 0},
+        "Recorded and simulated waits", series, x="wait",
+        slots={RECORDED: FIXED[RECORDED], SIMULATED: 0},
         caption=f"The same jobs, {how}. Waits below one minute are drawn at one minute. The largest distance "
         f"between the curves is {distance:.2f}; above {MOST_DISTANCE}, the simulation is not called close.",
-    )
-    return cdf_minus(figure, series, RECORDED_WAITS, "above zero, more jobs wait up to this time in the simulation.")
+    )  # fmt: skip
+    return cdf_minus(figure, series, RECORDED, "above zero, more jobs wait up to this time in the simulation.")
 
 
 def density(waits: ComparedWaits, how: str) -> Figure:
@@ -182,10 +155,7 @@ def density(waits: ComparedWaits, how: str) -> Figure:
         Axis("wait as simulated", names[::-1]),
         Axis("wait as recorded", names),
         Shades(shade, _legend(ends)),
-        Texts(
-            lambda r, c: counted(count[r, c]),
-            lambda r, c: f"{count[r, c]:,}",
-        ),
+        Texts(lambda r, c: counted(count[r, c]), lambda r, c: f"{count[r, c]:,}"),
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
         f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
         f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
@@ -202,9 +172,9 @@ def _ends(most: int) -> list[int]:
     >>> _ends(20_000), _ends(3)
     ([100, 500, 2000, 5000], [1, 2])
     """
-    wanted = [most / 4.0**k for k in range(SHADES - 1, 0, -1)]
-    rounded = [max(1, _round(one)) for one in wanted] if most > SHADES else list(range(1, most))
-    return sorted(set(rounded))
+    if most <= SHADES:
+        return list(range(1, most))
+    return sorted({_round(most / 4.0**k) for k in range(1, SHADES)})
 
 
 def _round(value: float) -> int:

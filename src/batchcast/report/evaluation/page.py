@@ -61,47 +61,40 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     If the simulation does not reproduce the recorded waits, the schedules come after the predictions, folded.
     """
     slots = slots_of(evaluation)
-    found = evaluation.findings()
+    found = evaluation.findings
     believed = found is not None and found.believed
+    scored, rows = evaluation.scores.scored, evaluation.accuracy_rows()
     short = Section("In short", [*screen_blocks(evaluation, first_screen(evaluation), preface), choices(evaluation)])
     schedules = Section("How much sooner would jobs start?", _schedule_blocks(evaluation, slots, believed))
-    wrong = Section(
-        "Time limits",
-        [
-            limits_used(evaluation.trace, evaluation.scores.scored, evaluation.procs),
-            *_limit_blocks(evaluation),
-            *folded("Time limits against run times, and coverage of the suggested limits", [
-                _limits_figure(evaluation, slots), *_bounds(evaluation),
-            ]),
-        ],
-    )  # fmt: skip
-    unused = _section("Unused core-hours", waste_blocks(evaluation))
-    good = Section(
-        "Run-time predictions",
-        [
-            _accuracy(evaluation, settings),
-            *[text for text in (advised_columns(evaluation),) if text],
-            *_error_figures(evaluation, slots),
-            *folded("Differences with intervals, and planning with another quantile", [
-                *_forecast_differences(evaluation),
-                *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
-            ]),
-        ],
-    )  # fmt: skip
-    record = _section("Validity of the simulation", _record_blocks(evaluation))
-    machine = _section("The machine", _machine_blocks(evaluation, slots))
-    log = Section(
-        "The log",
-        [
-            glance_table(evaluation.trace, evaluation.scores.scored, evaluation.procs),
-            *folded("Arrivals, utilization and waits as recorded", [
-                *_glance_figures(evaluation), *recorded_heats(evaluation),
-            ]),
-        ],
-    )  # fmt: skip
-    if believed:
-        return [short, schedules, wrong, *unused, good, *record, *machine, log]
-    return [short, wrong, *unused, good, *record, schedules, *machine, log]
+    bounds = bound_figures(evaluation.limits) if evaluation.limits else []
+    wrong = Section("Time limits", [
+        limits_used(evaluation.trace, scored, evaluation.procs),
+        *_limit_blocks(evaluation),
+        *folded("Time limits against run times, and coverage of the suggested limits",
+                [_limits_figure(evaluation, slots), *bounds]),
+    ])  # fmt: skip
+    unused = Section("Unused core-hours", waste_blocks(evaluation))
+    advised = advised_columns(evaluation)
+    good = Section("Run-time predictions", [
+        accuracy_table(list(map(row_marks, rows)), evaluation.scores.protocol, settings),
+        *([advised] if advised else []),
+        *_error_figures(evaluation, slots),
+        *folded("Differences with intervals, and planning with another quantile",
+                [*_forecast_differences(rows), *planned_figure(evaluation.scores.planned, rows, slots)]),
+    ])  # fmt: skip
+    record = Section("Validity of the simulation", _record_blocks(evaluation))
+    machine = Section("The machine", folded(
+        "Queue length and utilization under each policy, and a Gantt excerpt",
+        machine_blocks(evaluation, slots) if evaluation.outcomes else [],
+    ))  # fmt: skip
+    log = Section("The log", [
+        glance_table(evaluation.trace, scored, evaluation.procs),
+        *folded("Arrivals, utilization and waits as recorded",
+                [*_glance_figures(evaluation), *recorded_heats(evaluation)]),
+    ])  # fmt: skip
+    order = [short, *([schedules] if believed else []), wrong, unused, good, record]
+    order += [*([] if believed else [schedules]), machine, log]
+    return [section for section in order if section.blocks]
 
 
 def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = "") -> list[Block]:
@@ -109,21 +102,18 @@ def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = ""
 
     A `preface` replaces the caution, which the folded validity line repeats in full.
     """
-    caution = preface or screen.caution
-    found = evaluation.findings()
-    why = [evaluation.learned, *([choice_words(found), price(found)] if found is not None else [])]
+    found = evaluation.findings
+    why = [screen.example, evaluation.learned, *([choice_words(found), price(found)] if found else [])]
     few = int(evaluation.scores.scored.sum())
+    too_few = f"Only {few} jobs were scored: too few to conclude anything." if few < FEW else ""
     return [
         Callout(screen.headline, screen.tone, place="headline"),
-        *([f"Only {few} jobs were scored: too few to conclude anything."] if few < FEW else []),
-        *([caution] if caution else []),
+        *filter(None, (too_few, preface or screen.caution)),
         *([bar_chart(screen)] if screen.bars else []),
         Cards([Card(tile.title, tile.value, tile.note) for tile in screen.tiles]),
         Callout(screen.next_step, "note", "Next:", "next"),
-        *folded("How far to trust this, and an example", [
-            *([screen.example] if screen.example else []), *[text for text in why if text], validity_line(evaluation),
-        ]),
-    ]  # fmt: skip
+        *folded("How far to trust this, and an example", [*filter(None, why), validity_line(evaluation)]),
+    ]
 
 
 FEW = 100
@@ -146,46 +136,19 @@ def bar_chart(screen: FirstScreen) -> BarChart:
 
 def _limit_blocks(evaluation: Evaluation) -> list[Block]:
     """Return the table of limits; the differences are folded."""
-    words, *rest = limit_blocks(evaluation) or [""]
-    if not words:
-        return []
-    return [words, rest[0], *folded("Differences between the limits, with intervals", rest[1:])]
+    words, table, *rest = limit_blocks(evaluation) or ["", ""]
+    return [words, table, *folded("Differences between the limits, with intervals", rest)] if words else []
 
 
 def _record_blocks(evaluation: Evaluation) -> list[Block]:
     if not evaluation.outcomes:
         return []
-    words, *drawn = recorded_wait_blocks(evaluation) or [""]
-    return [
-        validity_line(evaluation),
-        *([words] if words else []),
-        *folded("Recorded against simulated waits, as figures", drawn),
-    ]
+    waits = recorded_wait_blocks(evaluation)
+    return [validity_line(evaluation), *waits[:1], *folded("Recorded against simulated waits, as figures", waits[1:])]
 
 
-def _machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
-    """Return the queue, utilization, and the Gantt excerpt, all folded."""
-    blocks = machine_blocks(evaluation, slots) if evaluation.outcomes else []
-    return folded("Queue length and utilization under each policy, and a Gantt excerpt", blocks)
-
-
-def _section(title: str, blocks: list[Block]) -> list[Section]:
-    """Return a section if it has blocks."""
-    return [Section(title, blocks)] if blocks else []
-
-
-def _bounds(evaluation: Evaluation) -> list[Figure]:
-    return bound_figures(evaluation.limits) if evaluation.limits else []
-
-
-def _accuracy(evaluation: Evaluation, settings: Mapping[str, Any]) -> Table:
-    rows = [row_marks(row) for row in evaluation.accuracy_rows()]
-    return accuracy_table(rows, evaluation.scores.protocol, settings)
-
-
-def _forecast_differences(evaluation: Evaluation) -> list[Block]:
-    rows = [row_marks(row) for row in evaluation.accuracy_rows()]
-    rows = [{**row, "predictor": named(row["predictor"]), **_against(row)} for row in rows]
+def _forecast_differences(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+    rows = [{**row_marks(row), "predictor": named(row["predictor"]), **_against(row)} for row in rows]
     blocks = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
     return [*blocks, *interval_figures(rows, FORECAST, ["predictor"])]
 
@@ -199,10 +162,8 @@ def _schedule_differences(evaluation: Evaluation) -> list[Block]:
 
 def _against(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row's reference under the name that readers see: `easy, requested` is EASY with users' limits."""
-    if not row.get("against"):
-        return {}
-    policy, _, planner = str(row["against"]).rpartition(", ")
-    return {"against": f"{policy_words(policy)}, {named(planner)}" if policy else named(planner)}
+    policy, _, planner = str(row.get("against", "")).rpartition(", ")
+    return {"against": f"{policy_words(policy)}, {named(planner)}" if policy else named(planner)} if planner else {}
 
 
 OF_ONE_RUN = (
@@ -218,15 +179,11 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
         return []
     which = np.searchsorted(edges, trace.submit_time, side="right") - 1
     count = np.bincount(which, minlength=len(starts))
+    caption = f"In the log's zone, {trace.info.timezone}; the first and the last {unit} may be incomplete."
     drawn = [
-        figures.lines(
-            f"Arrivals per {unit}",
-            {"jobs": (starts, count)},
-            x=unit,
-            y=f"jobs submitted per {unit}",
-            caption=f"In the log's zone, {trace.info.timezone}; the first and the last {unit} may be incomplete.",
-        )
-    ]
+        figures.lines(f"Arrivals per {unit}", {"jobs": (starts, count)}, x=unit, y=f"jobs submitted per {unit}",
+                      caption=caption)
+    ]  # fmt: skip
     total = trace.info.max_procs
     submit, wait, run = outcome(trace)
     if total > 0:
@@ -234,29 +191,17 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
         inside = np.clip(edges, submit[0], submit[-1])  # not the days before or after the log
         with np.errstate(invalid="ignore"):
             busy = busy_share(begun, begun + run, trace.procs(evaluation.procs), inside, total)
-        drawn.append(
-            figures.lines(
-                f"Utilization per {unit}, as recorded",
-                {"busy": (starts, busy)},
-                x=unit,
-                y=f"share of {total:,.0f} processors busy",
-                kind="share",
-            )
-        )
+        title, axis = f"Utilization per {unit}, as recorded", f"share of {total:,.0f} processors busy"
+        drawn.append(figures.lines(title, {"busy": (starts, busy)}, x=unit, y=axis, kind="share"))
     known = np.isfinite(trace.wait_time) & ~np.isnan(run)
     if known.any():
         waits = [np.maximum(trace.wait_time[known & (which == k)], 0) for k in range(len(starts))]
-        mean = np.array([w.mean() if len(w) else np.nan for w in waits])
-        half = np.array([np.median(w) if len(w) else np.nan for w in waits])
-        drawn.append(
-            figures.lines(
-                f"Waits by {unit} of submission, as recorded",
-                {"mean": (starts, mean), "median": (starts, half)},
-                x=unit,
-                y="wait",
-                kind="seconds",
-            )
-        )
+        series = {
+            name: (starts, np.array([of(some) if len(some) else np.nan for some in waits]))
+            for name, of in (("mean", np.mean), ("median", np.median))
+        }
+        title = f"Waits by {unit} of submission, as recorded"
+        drawn.append(figures.lines(title, series, x=unit, y="wait", kind="seconds"))
     return drawn
 
 
@@ -265,37 +210,22 @@ def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
     times = {"limit": evaluation.trace.req_time[scored], "run time": evaluation.trace.run_time[scored]}
     slots = {"limit": slots[YARDSTICK], "run time": slots[ORACLE]}
     return figures.cdf(
-        "Time limits and run times",
-        times,
-        x="time",
-        slots=slots,
+        "Time limits and run times", times, x="time", slots=slots,
         caption="Share of jobs with a time limit, or a run time, up to each time. The wider the gap between the "
         "curves, the more time users request without using it. Times below 1 s are drawn at 1 s.",
-    )
+    )  # fmt: skip
 
 
 def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     scores = evaluation.scores
     run = evaluation.trace.run_time[scores.scored]
     errors = {named(name): np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
-    drawn = figures.cdf(
-        "Absolute error of the predictions",
-        errors,
-        x="absolute error",
-        slots=slots,
-        caption="Share of jobs with an error up to each value; higher is better. Errors below 1 s are drawn at 1 s.",
-    )
-    figure = mark_choices(drawn, list(scores.points))
-    if LIMITS not in errors:
-        return [figure]
-    return [
-        cdf_minus(
-            figure,
-            errors,
-            LIMITS,
-            "above zero, the predictor has more jobs with an error up to this value than the time limits.",
-        )
-    ]
+    caption = "Share of jobs with an error up to each value; higher is better. Errors below 1 s are drawn at 1 s."
+    title = "Absolute error of the predictions"
+    figure = figures.cdf(title, errors, x="absolute error", slots=slots, caption=caption)
+    figure = mark_choices(figure, list(scores.points))
+    reads = "above zero, the predictor has more jobs with an error up to this value than the time limits."
+    return [cdf_minus(figure, errors, LIMITS, reads) if LIMITS in errors else figure]
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
@@ -304,8 +234,8 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
         return [evaluation.why_not]
     rows = evaluation.schedule_rows()
     marked = [_shown_row(row) for row in rows]
-    jobs, total = rows[0]["jobs"], evaluation.outcomes[0].schedule.total
-    heading = f"Simulated schedules of {jobs:,} jobs on {total:,} processors"
+    total = evaluation.outcomes[0].schedule.total
+    heading = f"Simulated schedules of {rows[0]['jobs']:,} jobs on {total:,} processors"
     left_out = "; ".join(evaluation.notes) + "." if evaluation.notes else ""
     table = Table(heading, SCHEDULE_COLUMNS, [marked[place] for place in _main_rows(rows)], left_out)
     policies = list(dict.fromkeys(row["policy"] for row in rows))
@@ -344,30 +274,21 @@ NOT_BELIEVED = (
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schedule's row with the names that readers see and its change against today."""
     words = interval_words(Difference.of(row, "mean_wait_s"), "seconds")
-    return {
-        **row_marks(row), "policy": policy_words(row["policy"]), "predictor": named(row["predictor"]), "_change": words,
-    }  # fmt: skip
+    names = {"policy": policy_words(row["policy"]), "predictor": named(row["predictor"])}
+    return {**row_marks(row), **names, "_change": words}
 
 
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     """Return the distribution of waits under each policy, the policy of the steps first."""
     drawn = []
-    found = evaluation.findings()
+    found = evaluation.findings
     first = found.steps[-1].policy if found else evaluation.outcomes[0].policy
+    caption = "Share of jobs with a wait up to each time; higher is better. Waits below 1 s are drawn at 1 s."
+    reads = "above zero, more jobs wait up to this time than with users' limits."
     for policy in dict.fromkeys([first, *(o.policy for o in evaluation.outcomes)]):
-        waits = {
-            named(o.predictor): o.schedule.wait_time[evaluation.mask[o.schedule.rows]]
-            for o in evaluation.outcomes
-            if o.policy == policy
-        }
-        figure = figures.cdf(
-            f"Waits under {policy_words(policy)}",
-            waits,
-            x="wait",
-            slots=slots,
-            caption="Share of jobs with a wait up to each time; higher is better. Waits below 1 s are drawn at 1 s.",
-        )
-        reads = "above zero, more jobs wait up to this time than with users' limits."
-        specs = [o.predictor for o in evaluation.outcomes if o.policy == policy]
-        drawn.append(cdf_minus(mark_choices(figure, specs, policy=policy), waits, LIMITS, reads))
+        mine = [o for o in evaluation.outcomes if o.policy == policy]
+        waits = {named(o.predictor): o.schedule.wait_time[evaluation.mask[o.schedule.rows]] for o in mine}
+        figure = figures.cdf(f"Waits under {policy_words(policy)}", waits, x="wait", slots=slots, caption=caption)
+        figure = mark_choices(figure, [o.predictor for o in mine], policy=policy)
+        drawn.append(cdf_minus(figure, waits, LIMITS, reads))
     return drawn

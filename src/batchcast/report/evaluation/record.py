@@ -11,7 +11,6 @@ from ...evaluation.waste import waste_rows
 from ...events.recorded import outcome
 from ...metrics.accuracy import relative_accuracy
 from ...table import Trace
-from ...table.columns import LogInfo
 from ...units import counted
 from ..blocks import Block, Table, TableColumn, shown
 from ..figures import span
@@ -23,10 +22,7 @@ def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
     `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
     """
     scored = mask & ~np.isnan(trace.run_time)
-    return [
-        glance_table(trace, scored, procs),
-        limits_used(trace, scored, procs),
-    ]
+    return [glance_table(trace, scored, procs), limits_used(trace, scored, procs)]
 
 
 def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
@@ -39,24 +35,16 @@ def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
     used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
     over = float((run > limit).mean())
     half = max(100 * float(np.median(used)), 1.0)
-    text = (
-        f"Half of the jobs use less than {half:.0f} % of their time limit"
-        if np.median(used) < 0.5
-        else f"Half of the jobs use at least {half:.0f} % of their time limit"
-    )
+    bound = "less than" if np.median(used) < 0.5 else "at least"
     past = f", and {100 * over:.1f} % ran longer than it" if over >= 0.0005 else ""
     whole = waste_rows(trace, scored, procs=procs)[0]
     asked, unused = whole["asked_core_h"], whole["unused_core_h"]
     share = f"; {shown(unused / asked, 'share')} of the requested core-hours went unused" if asked > 0 else ""
-    return f"{text}{past}{share}. {_medians(trace, scored)}"
-
-
-def _medians(trace: Trace, scored: np.ndarray) -> str:
-    """Return the median limit and the median run time as a sentence."""
-    limit, run = trace.req_time[scored], trace.run_time[scored]
-    limit = limit[np.isfinite(limit)]
-    return f"The median time limit is {span(float(np.median(limit)))}; the median run time is "
-    f"{span(float(np.median(run)))}."
+    limits, runs = (span(float(np.median(values))) for values in (limit, trace.run_time[scored]))
+    return (
+        f"Half of the jobs use {bound} {half:.0f} % of their time limit{past}{share}. "
+        f"The median time limit is {limits}; the median run time is {runs}."
+    )
 
 
 def advised_columns(evaluation: Evaluation) -> str:
@@ -71,16 +59,12 @@ def advised_columns(evaluation: Evaluation) -> str:
     since = calendar(trace, float(trace.submit_time[advice.since]))
     ends = (advice.difference.high, advice.difference.low)
     low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
-    head = (
-        f"A better prediction uses {' and '.join(advice.columns)}"
-        if advice.columns
-        else "A better prediction compares similar requests"
-    )
+    how = f"uses {' and '.join(advice.columns)}" if advice.columns else "compares similar requests"
     return (
-        f"{head}, which the log contains: {advice.predictor} (columns chosen on {advice.past_jobs:,} jobs before "
-        f"{since:%Y-%m-%d}) has a mean error of {span(advice.mae_s)} on the {advice.jobs:,} jobs since then, and "
-        f"{advice.against} has {span(advice.against_mae_s)} ({low} to {high} smaller, 90 % interval over users' weeks)."
-        f" Try --predictor {advice.predictor}."
+        f"A better prediction {how}, which the log contains: {advice.predictor} (columns chosen on "
+        f"{advice.past_jobs:,} jobs before {since:%Y-%m-%d}) has a mean error of {span(advice.mae_s)} on the "
+        f"{advice.jobs:,} jobs since then, and {advice.against} has {span(advice.against_mae_s)} ({low} to {high} "
+        f"smaller, 90 % interval over users' weeks). Try --predictor {advice.predictor}."
     )
 
 
@@ -94,12 +78,13 @@ def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
     users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
     procs = trace.procs(rule)
+    machine = f"{trace.info.max_procs:,.0f} processors (from {trace.info.max_procs_source})"
     rows = [
         ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
         ("scored", counted(int(scored.sum()))),
         ("users", f"{users:,}" if users else "unknown"),
         ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
-        ("machine", _machine(trace.info)),
+        ("machine", machine if trace.info.max_procs > 0 else "size unknown"),
         ("recorded utilization", _utilization(submit + wait, run, procs, trace.info.max_procs)),
         ("recorded wait", _quantiles(np.maximum(trace.wait_time[ran], 0))),
         ("run time", _quantiles(run)),
@@ -107,17 +92,8 @@ def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
         ("processors", _sizes(procs)),
         ("accuracy of the time limits", _users_accuracy(run, trace.req_time)),
     ]
-    return Table(
-        "Contents of the log",
-        [TableColumn("what", ""), TableColumn("value", "")],
-        [{"what": w, "value": v} for w, v in rows],
-    )
-
-
-def _machine(info: LogInfo) -> str:
-    if not info.max_procs > 0:
-        return "size unknown"
-    return f"{info.max_procs:,.0f} processors (from {info.max_procs_source})"
+    columns = [TableColumn("what", ""), TableColumn("value", "")]
+    return Table("Contents of the log", columns, [{"what": what, "value": value} for what, value in rows])
 
 
 def _utilization(start: np.ndarray, run: np.ndarray, procs: np.ndarray, total: float) -> str:
@@ -140,14 +116,13 @@ def _sizes(procs: np.ndarray) -> str:
     procs = procs[~np.isnan(procs)]
     if not len(procs):
         return "unknown"
-    return (
-        f"median {np.median(procs):g}, largest {procs.max():,.0f}; {shown(float((procs == 1).mean()), 'share')} serial"
-    )
+    serial = shown(float((procs == 1).mean()), "share")
+    return f"median {np.median(procs):g}, largest {procs.max():,.0f}; {serial} serial"
 
 
 def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
     known = np.isfinite(run) & np.isfinite(limit)
     if not known.any():
         return "unknown"
-    return f"{relative_accuracy(limit[known], run[known]).mean():.3f} (mean of run time / time limit, inverted "
-    "above 1; 1 is perfect)"
+    accuracy = relative_accuracy(limit[known], run[known]).mean()
+    return f"{accuracy:.3f} (mean of run time / time limit, inverted above 1; 1 is perfect)"

@@ -57,14 +57,9 @@ def write_report(evaluation: Evaluation, target: str | Path) -> Path:
 
 
 def fill(
-    place: Path,
-    evaluation: Evaluation,
-    settings: Mapping[str, Any],
-    warnings: Sequence[str],
-    command: str,
-    title: str | None = None,
-    preface: str = "",
-) -> tuple[dict[str, Any], list[Section]]:
+    place: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
+    title: str | None = None, preface: str = "",
+) -> tuple[dict[str, Any], list[Section]]:  # fmt: skip
     """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
 
     `settings` and `warnings` come from reading the log; `command` is the command that makes the same report again;
@@ -76,40 +71,23 @@ def fill(
         files[each.policy, each.predictor] = f"schedules/{name}"
         (place / "schedules").mkdir(exist_ok=True)
         write_schedule(place / "schedules" / name, each.schedule)
-    _write_forecasts(place / FORECASTS, evaluation)
-    if evaluation.outcomes:
-        _write_groups(place / GROUPS, evaluation)
+    scores, log = evaluation.scores, evaluation.trace
+    scored, group = np.flatnonzero(scores.scored), burst_groups(log, evaluation.procs)
+    points = {spec: said[scored] for spec, said in scores.points.items()}
+    write_forecasts(place / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
+    if evaluation.outcomes:  # groups are one user's submissions of one week, as numbers that name no user
+        schedule = evaluation.outcomes[0].schedule
+        write_groups(place / GROUPS, schedule.job_id, group[schedule.rows])
     rows = [first_screen(evaluation).row(), *evaluation.results()]
     for row in rows:
         if row["part"] == "schedule":
             row["schedule_file"] = files[row["policy"], row["predictor"]]
-    log = evaluation.trace
     result = document("evaluate", describe_log(log), settings, [*warnings, *evaluation.warnings()], rows)
     (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
     sections = sections_of(evaluation, settings, preface)
-    html = page(
-        title or f"What predictions would change on {Path(log.info.source).name}",
-        sections,
-        _provenance(result, command),
-    )
-    (place / "index.html").write_text(html, encoding="utf-8")
+    title = title or f"What predictions would change on {Path(log.info.source).name}"
+    (place / "index.html").write_text(page(title, sections, _provenance(result, command)), encoding="utf-8")
     return result, sections
-
-
-def _write_forecasts(path: Path, evaluation: Evaluation) -> None:
-    """Write every method's forecasts of the scored jobs, with the group of each job."""
-    scores = evaluation.scores
-    rows, log = np.flatnonzero(scores.scored), evaluation.trace
-    group = burst_groups(log, evaluation.procs)[rows]
-    points = {spec: said[rows] for spec, said in scores.points.items()}
-    write_forecasts(path, Forecasts(log.job_id[rows], group, log.run_time[rows], points))
-
-
-def _write_groups(path: Path, evaluation: Evaluation) -> None:
-    """Write the group of each simulated job (one user's submissions of one week) as a number that names nobody."""
-    schedule = evaluation.outcomes[0].schedule
-    group = burst_groups(evaluation.trace, evaluation.procs)[schedule.rows]
-    write_groups(path, schedule.job_id, group)
 
 
 def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
@@ -119,12 +97,11 @@ def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
     log, settings = result["log"], result["settings"]
     dropped = {rule: f"{count:,} records" for rule, count in log["dropped"].items()}
     chosen = {key: value for key, value in settings.items() if value not in (None, "", [])}
+    machine = f"{log['machine_procs']:,.0f} processors, from {log['machine_procs_source']}"
     return {
         "Log": f"{log['source']} ({log['format']})",
         "SHA-256": log["sha256"] or "none: not read from a file",
-        "Machine": f"{log['machine_procs']:,.0f} processors, from {log['machine_procs_source']}"
-        if log["machine_procs"] > 0
-        else "size unknown",
+        "Machine": machine if log["machine_procs"] > 0 else "size unknown",
         "Time zone": f"{log['timezone']} ({log['timezone_source']})",
         "Command": command,
         "Seed": str(settings["seed"]),
