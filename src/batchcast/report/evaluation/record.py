@@ -55,8 +55,8 @@ def _medians(trace: Trace, scored: np.ndarray) -> str:
     """Return the median limit and the median run time as a sentence."""
     limit, run = trace.req_time[scored], trace.run_time[scored]
     limit = limit[np.isfinite(limit)]
-    return f"The median time limit is {span(float(np.median(limit)))}; the median run time is "
-    f"{span(float(np.median(run)))}."
+    median_limit, median_run = span(float(np.median(limit))), span(float(np.median(run)))
+    return f"The median time limit is {median_limit}; the median run time is {median_run}."
 
 
 def advised_columns(evaluation: Evaluation) -> str:
@@ -149,5 +149,5 @@ def _users_accuracy(run: np.ndarray, limit: np.ndarray) -> str:
     known = np.isfinite(run) & np.isfinite(limit)
     if not known.any():
         return "unknown"
-    return f"{relative_accuracy(limit[known], run[known]).mean():.3f} (mean of run time / time limit, inverted "
-    "above 1; 1 is perfect)"
+    accuracy = relative_accuracy(limit[known], run[known]).mean()
+    return f"{accuracy:.3f} (mean of run time / time limit, inverted above 1; 1 is perfect)"
