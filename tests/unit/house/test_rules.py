@@ -99,6 +99,21 @@ def test_one_room_decorates_all_compiled_code() -> None:
     assert not broken(others, lambda _, tree: "numba" in imports(tree))
 
 
+def test_no_text_in_a_function_is_a_statement_of_its_own() -> None:
+    """Without parentheses around both, the second line of a text in a function is never used."""
+    lost = []
+    for path in FILES:
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
+            blocks = [getattr(node, name, None) for name in ("body", "orelse", "finalbody")]
+            starts = 1 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else 0
+            if isinstance(node, ast.Module | ast.ClassDef):  # here a text describes the name above it
+                continue
+            for statement in (s for block in blocks if isinstance(block, list) for s in block[starts:]):
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant | ast.JoinedStr):
+                    lost.append((path.name, statement.lineno, ast.unparse(statement)))
+    assert [each for each in lost if each[2] != "..."] == []
+
+
 def test_each_file_names_its_licence() -> None:
     nameless = [
         str(path.relative_to(SOURCE))
