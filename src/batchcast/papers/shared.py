@@ -63,7 +63,7 @@ class Precomputed:
         return Prediction(max(self.points[job.row], 1.0))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Learn nothing."""
+        """Do nothing: predictions are given."""
 
 
 DECIDE = (*DECIDING, "evaluation")  # names of the code on which the results of a part depend

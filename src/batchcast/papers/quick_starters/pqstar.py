@@ -78,7 +78,7 @@ class PQStar:
 
     At a submission, the paper replays "ends up to now, then starts up to now", so its order of events is
     `protocol="starts_first"`; the method accepts events in any other order too. Cost of a prediction: one compiled pass
-    over the queue and over the shapes of the job's size; memory 150 bytes a job. Seconds throughout.
+    over the queue and over the shapes of the job's size; memory 150 bytes a job. Times are in seconds.
 
     References
     ----------

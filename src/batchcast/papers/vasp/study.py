@@ -127,7 +127,7 @@ def study(
     seed: int = 0,
     tick: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one flat object per split and method: means of measures over the resamples; `..._sd` are deviations.
+    """Return one flat object per split and method: means over the resamples; `..._sd` are standard deviations.
 
     Every resample draws training and test rows with replacement; a split by system also draws new systems. If
     `resamples` is 1, the split itself is used. Differences to `forest` (apa, MAE), with 90 % intervals, are computed on

@@ -29,7 +29,7 @@ class EminMin:
     placed, and the step is repeated. The code departs from the printed pseudo code, which starts its minimum at 0 and
     compares Ext; both are misprints. Urgent jobs (section 3) are placed before all others, earliest deadline first, on
     the resource on which they complete first. A job that no resource can finish in time stays unplaced. Ties go to the
-    lowest job, then to the lowest resource. O(nm log n).
+    first job, then to the first resource. O(nm log n).
 
     References
     ----------
@@ -78,7 +78,7 @@ class ByPreference:
     resource j with the least (1 - w) (c(i,j) - now) / T_i + w p_j Ext(i,j) / C_i, among the resources that end it in
     time: c is the completion, p the price of a time unit, T_i and C_i are the job's mean run time and mean cost over
     the resources that can run it. The job with the earliest completion at its chosen resource is placed, and the step
-    is repeated. Without prices only time counts. Ties go to the lowest job, then to the lowest resource. The cost is
+    is repeated. Without prices only time counts. Ties go to the first job, then to the first resource. The cost is
     O(n^2 + nm), and a scan of m resources whenever another job took a job's resource.
 
     References
@@ -172,7 +172,7 @@ class Ebest:
     -----
     Algorithm 2 of the source (equation 11): jobs run as late as their deadlines allow. The urgent rule is the same as
     in `emin_min`. Without deadlines every slack is infinite and jobs go in index order to the first resource that can
-    hold them. Ties go to the lowest job, then to the lowest resource. O(nm log n).
+    run them. Ties go to the first job, then to the first resource. O(nm log n).
 
     References
     ----------
@@ -221,9 +221,8 @@ class Esufferage:
 
     Notes
     -----
-    Algorithm 3 of the source. The urgent rule is the same as in `emin_min`. Ties go to the lowest job, then to the
-    lowest resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource
-    changed.
+    Algorithm 3 of the source. The urgent rule is the same as in `emin_min`. Ties go to the first job, then to the first
+    resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -281,7 +280,7 @@ class Asjs:
     terms are divided by their means over the grid, because the sources give no common unit. The score moves with each
     placement (local update) and with each mapping event (global update). The urgent rule is that of Hao et al., "used
     in the experiments"; a resource that would miss the job's deadline is skipped. If only a matrix is known, a
-    resource's speed is the inverse of its mean time. Ties go to the lowest resource. The cost is O(n^2 + nm), or O(nm)
+    resource's speed is the inverse of its mean time. Ties go to the first resource. The cost is O(n^2 + nm), or O(nm)
     with urgent=0.
 
     References

@@ -46,8 +46,8 @@ class MinMin:
 
     Notes
     -----
-    Maheswaran et al. 1999 (after Ibarra and Kim 1977). Knows no deadlines. Ties go to the lowest job, then to the
-    lowest resource. The cost is O(nm log n): the free time of a resource shifts the completion of all jobs on it
+    Maheswaran et al. 1999 (after Ibarra and Kim 1977). Deadlines are ignored. Ties go to the first job, then to the
+    first resource. The cost is O(nm log n): the free time of a resource shifts the completion of all jobs on it
     equally, so one sorted list per resource is enough.
 
     References
@@ -79,7 +79,7 @@ class MaxMin(ByKey):
 
     Notes
     -----
-    Maheswaran et al. 1999, section 3. Knows no deadlines. Ties go to the lowest job, then to the lowest resource. The
+    Maheswaran et al. 1999, section 3. Deadlines are ignored. Ties go to the first job, then to the first resource. The
     cost is O(n^2), plus a scan of m resources whenever a job's best or second-best resource changed.
 
     References
@@ -103,7 +103,7 @@ class Sufferage(ByKey):
     -----
     This is the variant with one assignment per step (Casanova et al. 2000; Gogos et al. 2016); `sufferage_m99` is the
     variant of Maheswaran et al. with passes. The heuristic ignores deadlines; a job that only one resource can run has
-    infinite sufferage. Ties go to the lowest job, then to the lowest resource. The cost is O(n^2), plus a scan of m
+    infinite sufferage. Ties go to the first job, then to the first resource. The cost is O(n^2), plus a scan of m
     resources whenever a job's best or second-best resource changed.
 
     References
@@ -126,7 +126,7 @@ class SufferageM99:
     Notes
     -----
     Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; the resources' free times change after
-    the pass. Knows no deadlines. Ties go to the lower job. O(passes n m).
+    the pass. Deadlines are ignored. Ties go to the earlier job. O(passes n m).
 
     References
     ----------
@@ -153,7 +153,7 @@ class Mct(OneByOne):
 
     Notes
     -----
-    Braun et al. 2001. Knows no deadlines. Ties go to the lowest resource. O(nm).
+    Braun et al. 2001. Deadlines are ignored. Ties go to the first resource. O(nm).
 
     References
     ----------
@@ -174,7 +174,7 @@ class Met(OneByOne):
 
     Notes
     -----
-    Braun et al. 2001. Knows no deadlines. Ties go to the lowest resource. O(nm).
+    Braun et al. 2001. Deadlines are ignored. Ties go to the first resource. O(nm).
 
     References
     ----------
@@ -195,7 +195,7 @@ class Olb(OneByOne):
 
     Notes
     -----
-    Braun et al. 2001. Knows no deadlines. Ties go to the lowest resource. O(nm).
+    Braun et al. 2001. Deadlines are ignored. Ties go to the first resource. O(nm).
 
     References
     ----------
@@ -218,7 +218,7 @@ class FastFit(OneByOne):
     -----
     Hao et al. 2014, section 1, name this heuristic ("tries to give the job to the fastest resource") without a formula.
     Here the fastest resource is the resource with the least expected time of this job. If no resource is free, the job
-    goes to the resource that will be free first. Knows no deadlines. Ties go to the lowest resource. O(nm).
+    goes to the resource that will be free first. Deadlines are ignored. Ties go to the first resource. O(nm).
 
     References
     ----------
@@ -240,7 +240,7 @@ class BestFit(OneByOne):
     -----
     Hao et al. 2014, section 1, name this heuristic ("postpones completion as far as the deadline allows"). A job that
     no resource can end in time stays unplaced; a job without a deadline goes to the resource on which it ends last.
-    Ties go to the lowest resource. O(nm).
+    Ties go to the first resource. O(nm).
 
     References
     ----------
