@@ -1,4 +1,4 @@
-"""Measurements, each printed by a command.
+"""Measurements; a command prints each of them.
 
 `python -m benchmarks [NAME ...]` runs the timings in `speed/`, each module by its `run()`. The other modules are
 experiments with a command of their own, shown at the top of each: `planning/` time limits and queue order, `waits/`

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effect of GPU features on `forecast`: its errors with and without them on two GPU logs, paired over users and weeks.
+"""Effect of GPU features on `forecast`: errors with and without these features on two GPU logs, paired over users and
+weeks.
 
 `python -m benchmarks.gpu_waits FOLDER` reads um-dicc-2022 and mit-supercloud-2021-q1 with their maps in FOLDER. The
 first log has no numbers of GPUs: each job of a GPU partition counts as one GPU of the partition's type.

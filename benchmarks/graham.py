@@ -5,11 +5,12 @@
     python -m benchmarks.graham FILE --fits 3 --every 8    # fitted anew every eight noons, as `forecast` learns on
 
 FILE is `data_on_submit_days` of mila-iqia/slurm-queue-time-pred for Graham, its daily files concatenated (CSV, may be
-.gz): a row is a job that was waiting at a noon. The first 70 % of the rows by their noon are for training, as far as
-known at the first noon of the others: a job that had not started by then only teaches that it waited this long. For the
-other rows, the remaining wait at their noon is predicted. Rows of one account and submission second are one array: each
-has the weight 1 / sqrt(number of rows) in the fit. The file gives the instant at which a job became eligible even if
-that was after its noon, which nearly reveals the start; such a job has no eligible time here.
+.gz): a row is a job that was waiting at a noon. The first 70 % of the rows by their noon are for training, with what
+was known at the first noon of the other rows: of a job that had not started by then, the model learns only that its
+wait was at least this long. For the other rows, the remaining wait at their noon is predicted. Rows of one account and
+submission second are one array: each has the weight 1 / sqrt(number of rows) in the fit. The file gives the instant at
+which a job became eligible even if that was after its noon, which nearly reveals the start; such a job has no eligible
+time here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NOT_KNOWN_THEN = (
 
 
 def main() -> None:
-    """Print the shares of predictions within a factor of 2 and 3, beside a constant's shares."""
+    """Print the shares of predictions within a factor of 2 and 3, beside the shares of a constant prediction."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file")
     parser.add_argument("--seed", type=int, default=0, help="of the first fit; the others have the next ones")

@@ -3,12 +3,12 @@ waited, by age.
 
     python -m benchmarks.looks LOG --places 10001:15000
 
-`forecast` replays the log, and predicts after every 30 submissions for at most 12 waiting jobs. Scored are predictions
-made after the first and up to the last of `--places`, for jobs whose wait is known, by the time waited: the CRPS of
-log(1 + remaining wait), its difference over users and weeks, and the coverage of intervals.
+`forecast` replays the log, and predicts after every 30 submissions for at most 12 waiting jobs. The program scores the
+predictions made between the two submissions of `--places`, for jobs whose wait is known. By the time waited, it prints
+the CRPS of log(1 + remaining wait), its difference over users and weeks, and the coverage of intervals.
 
-The last table shows the predictions at submission, counted in four ways. Jobs of one burst are covered or missed
-together, so a log with a few large bursts has few independent cases.
+The last table shows the coverage of predictions at submission, counted in four ways: by job or by burst, for example.
+Jobs of one burst are covered or missed together, so a log with a few large bursts has few independent cases.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def main() -> None:
 
 
 def print_counts(method: Counting, log: Trace, scored: np.ndarray) -> None:
-    """Return the coverage of intervals at submission counted in four ways, and how many equally large bursts have the
-    same weight."""
+    """Print the coverage of intervals at submission counted in four ways, and the effective number of bursts: how many
+    equally large bursts would have the same weight."""
     chances, wait = method.chances[scored], log.wait_time[scored]
     at = transforms(chances, wait)
     held = np.column_stack([(at > tail) & (at <= 1.0 - tail) for tail in (0.1, 0.05)])
@@ -171,7 +171,8 @@ def by_told(chances: np.ndarray, wait: np.ndarray, least: float) -> str:
 
 
 def crps(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Return the CRPS (n,) of log(1 + wait) from seven quantiles; one second counts as none."""
+    """Return the CRPS (n,) of log(1 + wait) from seven quantiles; a quantile of at most one second counts as no
+    wait."""
     said = quantiles(curves, np.tile(LEVELS, (len(curves), 1)))
     return log_crps(wait, LEVELS, np.where(said <= 1.0, 0.0, said))
 

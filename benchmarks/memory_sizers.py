@@ -3,19 +3,20 @@
     python benchmarks/memory_sizers.py nextflow-*.csv.gz
     python benchmarks/memory_sizers.py --protocol paper --seeds 3 nextflow-*.csv.gz
 
-Wasted memory is the sum of what all attempts of a task requested, less what it used, times its hours; a failed attempt
-lasts as long as the task. Two protocols. `clock`: a request uses the tasks of the process that had ended when the task
-was submitted; with fewer than `--least` such tasks the written request stays, except that `ours` uses the shares of
-their requests that other processes used. `paper` (Bader et al. 2024, section III): of each process of at least 34 tasks
-a random 30 % teach, and each of the others teaches at once, whenever it ended: laxer than anything that could be run.
+Wasted memory is the memory that all attempts of a task requested, less the memory that it used, times its hours; a
+failed attempt lasts as long as the task. There are two protocols. `clock`: a request uses the tasks of the process that
+had ended when the task was submitted; with fewer than `--least` such tasks the user's written request is used, except
+that `ours` uses the shares of their requests that other processes used. `paper` (Bader et al. 2024, section III): for
+each process of at least 34 tasks, a rule first learns a random 30 % of the tasks, and then each other task right after
+its prediction, whenever the task ended. No real system could do this.
 
-The rules, by their papers, on the size of a task's input (column `input_size`, else the bytes read, `rchar`):
-`witt percentile` and `witt regression` (Witt et al. 2019: the 95th percentile; a line, and above it a standard
-deviation of its relative errors), both doubled after a failure; `tovar` (Tovar et al. 2018, eq. 1; then the largest
-seen, then a node of 128 GB); `sizey` (Bader et al. 2024: line, neighbours, forest and network weighted by accuracy and
-efficiency; the offset of least past waste; then the largest seen, then doubled). Departure: Sizey searches its models'
-settings anew after every task; here they are fixed, fitted anew whenever the history has grown by a tenth, and their
-accuracy is that of what they said before they learned it. It needs scikit-learn.
+The rules, by their papers, on the size of a task's input (column `input_size`, else the bytes read, `rchar`): `witt
+percentile` and `witt regression` (Witt et al. 2019: the 95th percentile; a line, and above it a standard deviation of
+its relative errors), both doubled after a failure; `tovar` (Tovar et al. 2018, eq. 1; then the largest seen, then a
+node of 128 GB); `sizey` (Bader et al. 2024: line, neighbours, forest and network weighted by accuracy and efficiency;
+the offset of least past waste; then the largest seen, then doubled). Departure: Sizey searches its models' settings
+anew after every task; here they are fixed, fitted again whenever the history has grown by a tenth, and their accuracy
+is the accuracy of predictions made before the task was learned. It needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def read_tasks(path: Path) -> list[Task]:
 
 @dataclass
 class Rule:
-    """What a rule knows of one process: the tasks that it has learned, in order."""
+    """A rule for the requests of one process; `past` has the tasks that it has learned, in order."""
 
     past: list[Task] = field(default_factory=list)
 
@@ -81,12 +82,12 @@ class Rule:
         self.past.append(task)
 
     def first(self, task: Task, shares: dict[str, float]) -> float:
-        """Return the request while too few tasks of the process have ended; `shares` is what each process used of its
-        request."""
+        """Return the request while too few tasks of the process have ended; `shares` has, for each process, the share
+        of the request that it used."""
         return task.written
 
     def again(self, task: Task, failed: float) -> float:
-        """Return the request after one that was too small."""
+        """Return the next request after the request `failed`, which was too small."""
         return 2.0 * failed
 
     @property
@@ -124,15 +125,15 @@ class Ours(Rule):
 
 
 class Late(Ours):
-    """Our rule for processes with history; for other processes the written request stays, as under every published
-    rule."""
+    """Our rule for processes with history; for other processes it returns the user's written request, as all published
+    rules do."""
 
     def first(self, task: Task, shares: dict[str, float]) -> float:
         return task.written
 
 
 class Unbounded(Late):
-    """Our rule if no request was written, a case that no published rule treats."""
+    """Our rule for tasks without a written request; no published rule covers this case."""
 
     def bound(self, task: Task) -> float:
         return math.nan
@@ -169,7 +170,7 @@ class Tovar(Rule):
         order = np.argsort(-self.peaks, kind="stable")
         peaks, hours = self.peaks[order], np.array([t.hours for t in self.past])[order]
         above = np.concatenate([[0.0], np.cumsum(hours)[:-1]])
-        above = above[np.searchsorted(-peaks, -peaks, side="left")]  # the hours of tasks that use more
+        above = above[np.searchsorted(-peaks, -peaks, side="left")]  # hours of tasks that use more memory
         return float(peaks[np.argmin(peaks * hours.sum() + peaks[0] * above)])
 
     def again(self, task: Task, failed: float) -> float:
@@ -180,7 +181,7 @@ class Tovar(Rule):
 class Sizey(Rule):
     MODELS = 4
     DEFAULT_OFFSET = 0.05
-    ALPHA = 0.0  # the weight of efficiency against accuracy that the paper chose
+    ALPHA = 0.0  # the paper's weight of efficiency relative to accuracy
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,8 +240,8 @@ class Sizey(Rule):
         return request if request > 0 else float(self.peaks.min())
 
     def offset(self, said: np.ndarray, truth: np.ndarray) -> float:
-        """Return the offset with the least waste: a standard deviation or a median of relative errors, of all errors or
-        of those below."""
+        """Return the offset with the least waste: the standard deviation or the median of the relative errors, either
+        of all errors or of underestimates only."""
         if len(said) < 2:
             return self.DEFAULT_OFFSET
         errors = (truth - said) / truth
@@ -277,7 +278,7 @@ def spent(rule: Any, task: Task, asked: float) -> tuple[float, int]:
 
 
 def by_clock(tasks: list[Task], make: Callable[[], Any], least: int) -> Iterator[tuple[Task, float, int]]:
-    """Return each task's waste and failures, from the tasks that had ended at its submission."""
+    """Yield each task's waste and failures; requests use only the tasks that had ended at its submission."""
     rules: dict[str, Any] = {}
     shares: dict[str, float] = {}
     ends, done = sorted(tasks, key=lambda task: task.end), 0
@@ -294,7 +295,8 @@ def by_clock(tasks: list[Task], make: Callable[[], Any], least: int) -> Iterator
 
 
 def by_paper(tasks: list[Task], make: Callable[[], Any], seed: int) -> Iterator[tuple[Task, float, int]]:
-    """Return the same if a random 30 % of each process are learned first, and the others one by one at once."""
+    """Yield each task's waste and failures if a random 30 % of each process are learned first, and each other task
+    right after its prediction."""
     for process in sorted({task.process for task in tasks}):
         own = [task for task in tasks if task.process == process]
         if len(own) < 34:
@@ -308,7 +310,7 @@ def by_paper(tasks: list[Task], make: Callable[[], Any], seed: int) -> Iterator[
 
 
 def table(name: str, found: dict[str, list[tuple[Task, float, int]]]) -> None:
-    """Return one line per rule, compared with ours: means per task with intervals over processes, and the median
+    """Print one line per rule, compared with ours: means per task with intervals over processes, and the median
     process."""
     tasks = [task for task, _, _ in found["ours"]]
     group = np.unique([task.process for task in tasks], return_inverse=True)[1]
@@ -329,7 +331,8 @@ def table(name: str, found: dict[str, list[tuple[Task, float, int]]]) -> None:
 
 
 def median_process(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Return our waste over theirs for the median process, with a 90 % interval over resampled processes."""
+    """Return the ratio of our waste to another rule's waste for the median process, with a 90 % interval over resampled
+    processes."""
     ratio = (ours / np.where(theirs > 0, theirs, np.nan))[theirs > 0]
     drawn = np.random.default_rng(0).integers(0, len(ratio), (2000, len(ratio)))
     low, high = np.quantile(np.median(ratio[drawn], axis=1), (0.05, 0.95))

@@ -3,9 +3,9 @@
     python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --load 2 --arms none,order-limits,order,both-limits,both \
         --against none,order-limits -o order.jsonl
 
-Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm is
-a value of the setting `plan` (none: off) and, after a slash, of `plan_within`. `order-limits` and `both-limits` are the
-control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With
+Workload, lab and history are the same as in planning_gain.py, with priority/multifactor and age as the only weight. An
+arm is a value of the setting `plan` (none: off) and, after a slash, of `plan_within`. `order-limits` and `both-limits`
+are the control: the order by the users' own time limits (`plan_order_by = "limits"`), which needs no predictions. With
 `+reserve` Slurm reserves processors only for jobs past the age (bf_min_prio_reserve); with `+wide` the band is three
 times the weight of age. The output file has one line per run; a run whose line is already there is skipped. With
 `--padding default` two thirds of the users request one default limit, as half of the jobs of GWU-2019 do. A run takes
@@ -90,7 +90,7 @@ def foretold(runs: Sequence[dict[str, Any]], replicates: int = 0) -> list[dict[s
     """Return a row for each run: mean wait and bounded slowdown in the lab and in the simulated Slurm, and their
     ratios.
 
-    Jobs and history are those of the seed's first arm, so the simulation uses later runs only for the collector's delay
+    Jobs and history come from the seed's first arm, so the simulation uses later runs only for the collector's delay
     in planning a limit and in ordering a job; half a cycle of the simulation is part of that delay. With replicates, in
     which each submission is up to 20 s later: also the smallest and the largest mean wait.
     """

@@ -2,10 +2,10 @@
 
     python benchmarks/order_load.py --jobs 10000 --sbatch 150
 
-A real Slurm on the real clock, a queue of single jobs with limits from 5 min to 2 days, and a collector that orders by
-limit. Rows: without a collector, while factors are set for the first time, with all set. Milliseconds of wall time for
-`sbatch --hold` from one process, so only rows of one run are comparable; beside them, processor seconds of slurmctld
-per second.
+The program runs a real Slurm on the real clock, with a queue of single jobs with limits from 5 min to 2 days, and a
+collector that orders by limit. Rows: without a collector, while factors are set for the first time, and after all are
+set. Columns: milliseconds of wall time for `sbatch --hold` from one process, which are comparable only within one run,
+and processor seconds of slurmctld per second.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_gain import show  # also finds the lab
+from planning_gain import show  # this import also adds the lab's folder to the path
 from planning_lab import agent, factors, steps
 from slurm_lab import Lab, missing
 
 from batchcast.service.planning.order import TOGETHER
 
 CONF = {"PriorityType": "priority/multifactor", "MaxArraySize": "20001", "MaxJobCount": "30000"}
-# not the predictor of the tests whose predictions are far too short
+# do not import the tests' predictor whose predictions are far too short
 CONF["SchedulerParameters"] = "bf_interval=30,bf_continue,batch_sched_delay=0"
 INTERVAL = 30.0
 

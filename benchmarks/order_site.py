@@ -1,4 +1,4 @@
-"""Compares the order as a site can have it (levels of SiteFactor, cycles of 30 s in Slurm's loops) with the ideal
+"""Compares the queue order that a site can use (levels of SiteFactor, cycles of 30 s in Slurm's loops) with the ideal
 policy.
 
     python benchmarks/order_site.py LOG...
@@ -8,9 +8,9 @@ Each log's jobs run on the log's own machine. Rows: the pool under EASY with lim
 plan`, with processors reserved only for jobs past the age (bf_min_prio_reserve), and without levels and with cycles of
 1 s, which shows the cost of levels and cycles. All rows use the predictions of `kernel` at each submission on the
 recorded clock. Differences are from Slurm's loops in order of arrival (on the pool: from EASY) with a 90 % interval
-over users' weeks; users with ten jobs or more count, worse off by more than a tenth. With --cycles the rows are the
-order with cycles of 30 s and of 1 s, and differences are from cycles of 30 s: the possible gain of a level set at
-submission.
+over users' weeks; a user with ten jobs or more is worse off if the mean wait is longer by more than a tenth. With
+--cycles the rows are the order with cycles of 30 s and of 1 s, and differences are from cycles of 30 s: the possible
+gain of a level set at submission.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def in_fine_levels(run: Callable[[], Schedule]) -> Schedule:
 
 
 def _finely(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """As `_by_level`, with 64 levels for each level, and levels computed again in every cycle."""
+    """Like `_by_level`, but with 64 times as many levels, which are computed again in every cycle."""
     exact = FINE * pure.STEPS * np.log2(np.maximum(work, pure.LEAST_WORK) / pure.LEAST_WORK)
     level = np.clip(1 + np.floor(exact), 1, pure.LEVELS - 1)
     return pure.factor_of(np.where(aged, 0, level.astype(np.int64)), band)
@@ -74,7 +74,7 @@ BASES = ("pool: EASY, limits", "Slurm: none", "cycles of 30 s", "cycles of 30 s,
 
 
 def schedules(trace: Trace, cycles: bool = False, words: Sequence[str] = ("",)) -> dict[str, Schedule]:
-    """Return each row's schedule by name; only rows with one of the words in their names."""
+    """Return each row's schedule by name. If there are words, only rows whose name has one of them are run."""
     machine = machine_of_log(trace)
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
     rule = OrderRule()

@@ -3,8 +3,8 @@
     python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 -o gain.jsonl
 
 Each seed is one workload of users who repeat jobs and pad their limits, on an overloaded lab whose clock runs `--speed`
-times as fast, once unplanned and once planned, with the collector beside it both times. The predictor starts with a
-history of the same users. The output file has one line per run; a run whose line is already there is skipped.
+times as fast, once without and once with planning. The collector runs both times. The predictor starts with a history
+of the same users. The output file has one line per run; a run whose line is already there is skipped.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def workload(seed: int, jobs: int, load: float, padding: str = "people") -> tupl
         drawn += [(who, *job_of(crowd[who], rng)) for _ in range(int(rng.integers(1, 6)))]
     drawn = drawn[:jobs]
     span = sum(crowd[who].procs * runs for who, _, runs in drawn) / (NODES * CPUS) / load
-    bursts = np.sort(rng.uniform(0.0, span, jobs))  # a job arrives with the previous job of the same user
+    bursts = np.sort(rng.uniform(0.0, span, jobs))  # all jobs of a burst arrive at the instant of its first job
     wishes: list[Wish] = []
     for k, (who, limit, runs) in enumerate(drawn):
         at = wishes[-1].at + 20.0 if k and drawn[k - 1][0] == who else float(bursts[k])
@@ -126,7 +126,7 @@ def workload(seed: int, jobs: int, load: float, padding: str = "people") -> tupl
 
 
 def past(crowd: Sequence[Person], seed: int, now: float) -> list[dict[str, Any]]:
-    """Return what these users ran in the ten days before, as columns of a log without waits."""
+    """Return the jobs of these users in the ten days before, as columns of a log without waits."""
     rng = np.random.default_rng([seed, 8])
     rows = []
     for who, person in enumerate(crowd):
@@ -255,7 +255,7 @@ def simulated(
     told = replay(seen, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
     needs, upper = quantiles_of(told, LENGTH_QUANTILE), quantiles_of(told, ORDER_QUANTILE)
     least = in_minutes(3 * INTERVAL)
-    requests, left = requests_of(_trace(rows), machine)  # placed as requested, by processors alone
+    requests, left = requests_of(_trace(rows), machine)  # nodes are chosen by processors alone, as requested
     assert len(requests) == len(rows), left
 
     def plan(r: Any) -> float:
@@ -283,7 +283,7 @@ def simulated(
 
 
 def _not_before(reorder: Reorder, submits: np.ndarray, late: float) -> Reorder:
-    """Return the same order, which sees a job from the first cycle `late` seconds after its submission on."""
+    """Return an order like `reorder` that ignores a job until `late` seconds after its submission."""
 
     def seen_late(seen: Seen) -> tuple[np.ndarray, float]:
         known = submits[seen.places] <= seen.now - late
@@ -301,7 +301,7 @@ def lateness(runs: Sequence[dict[str, Any]], what: str = "planned_at") -> float:
     """Return the median time in seconds after submission at which jobs got a planned limit in these runs; 0 if none
     did.
 
-    With `ordered_at`: the time at which they got their first place in the order.
+    With `what` = `ordered_at`: the time at which jobs got their first position in the queue order.
 
     A cycle of the collector takes a second of the real clock, which is a minute of a lab at 60 times the speed.
     """
@@ -311,7 +311,7 @@ def lateness(runs: Sequence[dict[str, Any]], what: str = "planned_at") -> float:
 
 def parts(arm: str) -> tuple[str, str, dict[str, str], int, str]:
     """Return the arm's value of `plan`, the group of the order (queue, account, user), additional lines of slurm.conf,
-    the band, and what the order uses.
+    the band, and the run times that the order uses.
 
     `order-limits` and `both-limits` order by the users' time limits, without predictions. With `+reserve` Slurm
     reserves processors only for jobs past the age, with `+wide` the band is three times as wide.

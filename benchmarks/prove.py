@@ -8,7 +8,7 @@ run against the first, for the simulation of each run, and for another policy: t
 best possible value, and a value that another policy also reaches proves nothing. Alternatively FOLDER holds an answer
 sheet: settings.csv, machine/ (dumps) and runs/ID.psv, one run for each setting of the priority weights. Then the
 simulated answers are compared with the recorded ones: with the machine as described, and as corrected by the recorded
-starts. Means decide no correction.
+starts. Mean waits are not used to choose corrections.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def decisions(record: Record, states: int = 50) -> Decisions:
 
 
 def _last(times: Sequence[float], at: float) -> float | None:
-    """Return the last of some instants that is not after `at`, else the first; None if there are none."""
+    """Return the last instant that is not after `at`, else the first instant; None if there are no instants."""
     return max((t for t in times if t <= at), default=times[0]) if times else None
 
 
@@ -161,7 +161,7 @@ NEARER = 0.8
 """Such a default is used if the simulated starts come nearer to the recorded starts by a fifth."""
 CLEARLY = 0.5
 """Past use is assumed to have had no effect if the starts are less than half as far off without it."""
-CHECKED = 5  # every fifth run decides which defaults hold
+CHECKED = 5  # every fifth run is used to choose the defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +193,14 @@ class Sheet:
 
 
 def answers(folder: Path) -> Sheet:
-    """Simulate each run of an answer sheet under its own settings, as described and as its starts support.
+    """Simulate each run of an answer sheet under its own settings, on the described machine and on the corrected
+    machine.
 
     FOLDER holds `settings.csv` (sim_id, and the weights and bf_window in minutes of each), `machine` (dumps) and `runs`
     (sacct texts by sim_id, packed or not); a missing run is skipped. A description may differ from the machine of the
     runs: every fifth run decides whether one of `DEFAULTS` is nearer to the recorded starts, for all runs; each run
-    decides whether past use had an effect in it. Mean waits decide neither. Raises InputError that names what is
-    missing.
+    decides whether past use had an effect in it. Mean waits are not used for these two decisions. Raises InputError
+    that names what is missing.
     """
 
     described = open_machine(folder / "machine")
@@ -223,7 +224,8 @@ Waits = tuple[float, float, float]
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """Return rows of the settings with what they change and their runs. Raises InputError if there are none."""
+    """Return the rows of the settings that have a run, each with the settings that it changes and the path of its run.
+    Raises InputError if there are none."""
     with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows or "sim_id" not in rows[0]:
@@ -416,7 +418,7 @@ def print_sets(folder: Path, states: int) -> None:
 
 
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Return cells under titles, each column as wide as its widest cell."""
+    """Print cells under titles, each column as wide as its widest cell."""
     lines = [titles, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.recorded_waits FOLDER...
 
-Folders have the form of shared/reference/slurm, each a separate run that every method starts without history. Methods
-predict at submission. Slurm's own estimate is the first one of `squeue --start` for a job, in a sample per minute of
-the record's clock, so part of the wait has passed by then.
+Folders have the form of shared/reference/slurm, each a separate run in which every method starts without history.
+Methods predict at submission. Slurm's own estimate is the first estimate of `squeue --start` for a job, in a sample per
+minute of the record's clock, so part of the wait has passed by then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ TITLES = ("key", "offset", "action", "user", "account", "run", "step", "args", "
 
 
 class Judged(NamedTuple):
-    """One method on one run, by job: absolute error, CRPS of log(1 + wait), whether its 90 % bound held."""
+    """Results of one method on one run, by job: absolute error, CRPS of log(1 + wait), whether the wait was within the
+    90 % bound."""
 
     error: np.ndarray
     crps: np.ndarray
@@ -39,7 +40,8 @@ class Judged(NamedTuple):
 
 
 def run(folders: list[str]) -> None:
-    """For each run and for all runs together: CRPS, mean and median error of each method, coverage of bounds."""
+    """Print, for each run and for all runs together, the CRPS, mean and median error of each method and the coverage of
+    its bounds."""
     found: dict[str, list[Judged]] = {name: [] for name in METHODS}
     slurm: list[np.ndarray] = []
     for folder in folders:
@@ -56,7 +58,7 @@ def run(folders: list[str]) -> None:
 
 
 def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
-    """A method without history at the first job."""
+    """Score a method that has no history at the first job."""
     made = run_wait(trace, spec, np.ones(len(trace), bool), machine=machine).forecasts
     waited = recorded_wait(trace)
     held = np.full(len(trace), np.nan)
@@ -66,7 +68,7 @@ def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
 
 
 def show(title: str, by_name: dict[str, Judged], slurm: np.ndarray) -> None:
-    """A block of lines."""
+    """Print one run's block of lines."""
     said = ~np.isnan(slurm)
     print(f"{title}: {len(slurm)} jobs; Slurm estimated {said.sum()}")
     print(f"{'':18}{'CRPS':>8}{'mean s':>9}{'median s':>10}{'90 % held':>11}{'of those estimated: median s':>31}")

@@ -156,7 +156,8 @@ def _with_truth(r: NodeRequest, run: float, truth: Mapping[tuple[str, int], Mapp
         return replace(r, run=run)
     length = true["end"] - true["start"]
     ran = length == length and r.cancel == float("inf")
-    submit = min(max(r.submit + _ANSWER, true["submit"]), true["submit"] + 0.99)  # the second one is slurmctld's own
+    # slurmctld's submit time has whole seconds
+    submit = min(max(r.submit + _ANSWER, true["submit"]), true["submit"] + 0.99)
     return replace(r, submit=submit, run=length if ran else run, fails=bool(ran and not true["ok"]))
 
 

@@ -1,15 +1,14 @@
-"""A real Snakemake on a real Slurm, three times the same workflow: as written, with suggestions, with suggestions under
-kills.
+"""Runs a workflow three times with a real Snakemake on a real Slurm: as written, with suggestions, with suggestions
+under kills.
 
-    Four rules per sample, so 200 tasks on two nodes of four processors and 4,000 MiB whose clock runs `--speed` times
-    as fast.
+    python benchmarks/workflow_gain.py --samples 50 --kills 20
 
 Four rules per sample, so 200 tasks on two nodes of four processors and 4,000 MiB whose clock runs `--speed` times as
-fast. Every task is written with 1,500 MiB and 40 min and needs far less. The first run, as written, is what the
-collector learns from; in the second and the third each task asks `batchcast.client`; in the third the service is killed
-`--kills` times, and stays away for some seconds each time. A line a run: jobs and failed attempts, what was asked for
-(GiB-hours and core-hours, request times limit), the mean wait, and how long answers took; and whether all three wrote
-the same result.
+fast. Every task is written with 1,500 MiB and 40 min and needs far less. The collector learns from the first run. In
+the second and third run each task asks `batchcast.client` for its request; in the third the service is killed `--kills`
+times, and is unavailable for some seconds each time. Each run has one line: jobs and failed attempts, GiB-hours and
+core-hours requested (request times limit), the mean wait, and the duration of answers. The last line says whether all
+three runs wrote the same result.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def under_kills(helped: Helped, workflow: Workflow, kills: int, seed: int) -> Pa
 
 
 def row(name: str, workflow: Workflow, folder: Path) -> dict[str, Any]:
-    """The results of a run."""
+    """The measured results of a run."""
     asked = folder / "questions.jsonl"
     questions = [json.loads(line) for line in asked.read_text().splitlines()] if asked.exists() else []
     took = [1000 * seconds for *_, seconds in questions]

@@ -37,11 +37,12 @@ class Sjbf(Easy):
 
 
 class Conservative:
-    """A reservation for every job, moved up if a job ends early (Mu'alem, Feitelson 2001)."""
+    """A reservation for every job; if a job ends early, reservations move to earlier times (Mu'alem, Feitelson
+    2001)."""
 
     def start(self, queue, machine, now):
         happened = {type(event) for event in machine.events}
-        if Overdue in happened:  # the plan behind all reservations has changed
+        if Overdue in happened:  # a job runs longer than planned, so all reservations are made again
             for job in queue:
                 machine.release(job)
         profile = machine.profile()

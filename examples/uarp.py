@@ -1,4 +1,4 @@
-"""UARP of the HPCOpt leaderboard (2026) as a stranger would write it, with two more of its table:
+"""UARP of the HPCOpt leaderboard (2026), written with the public API alone, and two other policies of the leaderboard:
 python examples/uarp.py LOG [PROCESSORS], or
 batchcast simulate LOG --policy easy,uarp:Uarp     in the folder of this file
 """
@@ -16,7 +16,8 @@ def guard(job):
 
 
 class Easy:
-    """Start the head if it fits, then what else fits; otherwise jobs pass it that end by its reservation."""
+    """Start the head if it fits, then other jobs that fit. If the head does not fit, start jobs that end before its
+    reservation."""
 
     def head(self, job):
         return job.submit_time, job.row
@@ -44,7 +45,7 @@ class Sjf(Uarp):
 
 
 def table(log, policies, planned, size=None):
-    """Return the mean wait and HPCOpt's 95th percentile of (wait + run) / max(run, 60 s) over the jobs that ran."""
+    """Print the mean wait and HPCOpt's 95th percentile of (wait + run) / max(run, 60 s) over the jobs that ran."""
     for name, policy in policies.items():
         made = batchcast.simulate(log.take(~np.isnan(log.run_time)), policy, planned, total=size)
         slowdown = np.percentile((made.wait_time + made.run_time) / np.maximum(made.run_time, 60.0), 95)
@@ -56,5 +57,5 @@ if __name__ == "__main__":
     log = batchcast.read_trace(sys.argv[1] if sys.argv[1:] else batchcast.demo_path())
     size = int(sys.argv[2]) if sys.argv[2:] else None
     table(log, {"fcfs": "fcfs:kill=no", "easy": "easy:kill=no"}, "requested", size)
-    for planned in ("actual", "requested"):  # HPCOpt's reservation knows when running jobs will end
+    for planned in ("actual", "requested"):  # HPCOpt computes the reservation from the true ends of running jobs
         table(log, {"EASY": Easy, "SJF": Sjf, "UARP": Uarp}, planned, size)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-for name, examples in (("house", 30), ("deep", 200)):  # `make test-all` goes deep
+for name, examples in (("house", 30), ("deep", 200)):  # `make test-all` uses the profile `deep`
     settings.register_profile(
         name, deadline=None, max_examples=examples, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
     )

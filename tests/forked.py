@@ -1,4 +1,4 @@
-"""Runs the command line in a process of its own, without importing all modules for every call.
+"""Runs the command line in a separate process, without importing all modules for every call.
 
 A small server imports what every verb imports, once per test worker, and forks for each command; arguments,
 environment, streams and exit code belong to the forked command. A test of the start-up itself (a first import, an early
@@ -50,7 +50,7 @@ def _serve() -> None:
     import gc
     import importlib
 
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the command line says so itself: a fork loses no thread
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command line sets it, so that a fork loses no thread
     for name in SHARED:
         importlib.import_module(name)
     gc.freeze()
@@ -62,14 +62,14 @@ def _serve() -> None:
 
 
 def _become(argv: list[str], streams: list[str], cwd: str, env: dict[str, str]) -> None:
-    """Become that command, from here to the end of the process."""
+    """Run the command in this process, and end the process with the command's exit code."""
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
     sys.argv = argv
     for number, (path, mode) in enumerate(zip(streams, "rww")):
         os.dup2(os.open(path, os.O_RDONLY if mode == "r" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    speaks = env.get("PYTHONIOENCODING", "utf-8")  # as an interpreter does when it starts
+    speaks = env.get("PYTHONIOENCODING", "utf-8")  # a new interpreter reads this variable at its start
     own = [os.fdopen(k, mode, encoding=speaks, closefd=False) for k, mode in enumerate("rww")]
     sys.stdin, sys.stdout, sys.stderr = own
     from batchcast.__main__ import entry

@@ -1,4 +1,4 @@
-"""Wait for a condition that nothing announces."""
+"""Wait for a condition by checking it again and again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 
 def until(holds: Callable[[], Any], seconds: float = 60.0, every: float = 0.01) -> Any:
-    """What this gives once it is something, asked again every so many seconds; AssertionError if it never is."""
+    """Return the first true result of `holds`, which is called every `every` seconds; AssertionError after `seconds`
+    seconds."""
     pause = Event()
     end = time.monotonic() + seconds
     while not (found := holds()):

@@ -27,11 +27,23 @@ PLACE = SOURCE / "locale" / "de" / "LC_MESSAGES" / "batchcast.po"
 METHODS = [("service/page/templates/**.j2", "jinja2")]
 OPTIONS = {"service/page/templates/**.j2": {"trim_blocks": "true", "lstrip_blocks": "true"}}
 ALSO = (
-    *("ok", "warning", "failed", "submission", "its release", "its begin time", "the end of what it depends on"),
-    *("an administrator's action", "never: it cannot start as it is", "the end of what holds it back"),
+    *(
+        "ok",
+        "warning",
+        "failed",
+        "submission",
+        "its release",
+        "its begin time",
+        "the end of the jobs that it depends on",
+    ),
+    *(
+        "an administrator's action",
+        "never: it cannot start as it is",
+        "the end of the limit or reservation that holds it",
+    ),
     *("as requested", "with the suggested limit", "with the suggested limit and memory"),
     *("half the size", "twice the size"),
-    *("the end of jobs under the same limit", "the end of what is reserved"),
+    *("the end of jobs under the same limit", "the end of the reservation"),
 )
 SENTENCES = (A_LIMIT, NODES_DOWN, *PARTS, *STALE, NOT_YET.template, NOT_HEARD, *ADVICE, *MOVED, *PASSES)
 

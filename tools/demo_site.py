@@ -122,7 +122,7 @@ def _keep(store: Store, clock: StoredClock) -> None:
 
 def last_monday(now: float) -> float:
     """Return noon of the last Monday, UTC."""
-    noon = 4 * 86400 + 43200  # the first Monday after 1970 began
+    noon = 4 * 86400 + 43200  # noon of the first Monday of 1970
     return now - (now - noon) % (7 * 86400)
 
 

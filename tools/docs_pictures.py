@@ -1,9 +1,9 @@
 """Draw the pictures of README and docs in a real Chromium: `make pictures`.
 
-The report's pictures come from `batchcast demo`, those of pages from the synthetic site of `tools.demo_site`; 256
-colours, about 60 kB each. `docs/images/shown.json` has the content of each picture in words: the demo's mean waits, or
-the labels of a page. `tests/docs/test_pictures.py` finds an outdated picture: the demo has other waits, or a label is
-no longer used.
+The pictures of the report come from `batchcast demo`, and the pictures of pages from the synthetic site of
+`tools.demo_site`. Each has 256 colours and about 60 kB. `docs/images/shown.json` has the content of each picture in
+words: the demo's mean waits, or the labels of a page. `tests/docs/test_pictures.py` finds an outdated picture: the demo
+has other waits, or a label is no longer used.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `write` runs the demo, each verb on small logs and each URL of the service on a synthetic store, and writes every output
 to a file of FOLDER. `check` runs them again and prints a diff of each changed file; it exits with 1 if there is one.
-With words, only outputs whose name has one of them are made (all take one minute of CPU). Before a large change, write
-on main and check on the branch.
+With words, only outputs whose name contains one of the words are made (all outputs take one minute of CPU). Before a
+large change, write on main and check on the branch.
 
 The clock is fixed: `time.time` returns one instant and timers return 0, so outputs have no measured times.
 """
@@ -91,7 +91,7 @@ replicates = 2
 path = "{log}"
 """
 FILES = ("*.html", "*.json", "*.csv", "schedules/*.csv")
-"""Files that are stored of a folder that a verb writes."""
+"""Files that are stored if a verb writes a folder."""
 
 
 def outputs(wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Write the recipes in contrib/packages from pyproject.toml: python -m tools.packages [SDIST].
 
-For RPM, Spack, EasyBuild, conda and environment modules. With a source archive they are written to its folder with its
-digest, in the form for those projects; without one to the repository, where a test checks them.
+There are recipes for RPM, Spack, EasyBuild, conda and environment modules. With a source archive, the recipes are
+written to the archive's folder with its digest, in the form that those projects expect. Without a source archive, they
+are written to the repository, where a test checks them.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def conda(version: str, digest: str) -> str:
 
 
 def module(version: str) -> str:
-    """Return a module file for Lmod and Environment Modules; it finds the installation by its own place."""
+    """Return a module file for Lmod and Environment Modules; it finds the installation relative to its own location."""
     return filled(MODULE, version=version)
 
 

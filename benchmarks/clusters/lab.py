@@ -4,15 +4,16 @@
 
 Alpha, beta and gamma are real Slurms of unequal size and load on one clock, `--speed` times as fast as the real one.
 Each has four users who repeat jobs; two thirds of them request the default limit of 4 h, as half of the jobs of the log
-GWU-2019 do. A third of the bursts may run on any cluster; the others stay at home. Some of the free jobs read files
-that lie at home, and some have a deadline. An arm is a way to choose a cluster for the free jobs:
+GWU-2019 do. A third of the bursts may run on any cluster; the others run on their home cluster. Some of these free jobs
+read files that are on the home cluster, and some have a deadline. An arm is a way to choose a cluster for the free
+jobs:
 
-home      | the person's own cluster
+home      | the user's home cluster
 random    | any cluster with the same probability
-loaded    | the fewest processor-seconds of limits per processor, running and waiting, as squeue shows them
-slurm     | the earliest start of `sbatch --test-only` on each; `sbatch -M` asks the controllers the same
-race      | everywhere; at the first start the others are cancelled
-batchcast | the best offer of `batchcast submit`, which reads what became of that user's earlier submissions
+loaded    | the cluster whose running and waiting jobs request the fewest processor-seconds per processor (squeue)
+slurm     | the cluster with the earliest start by `sbatch --test-only`, which `sbatch -M` compares too
+race      | all clusters; when one submission starts, the others are cancelled
+batchcast | the best offer of `batchcast submit`, which uses the outcomes of that user's earlier submissions
 
 A job that is sent to another cluster than its files begins after their transfer. The output file has one line per run;
 a run whose line is already there is skipped. A run takes five to ten minutes on an otherwise idle machine.
@@ -101,7 +102,7 @@ def workload(seed: int, jobs: int, crowd_of: int | None = None) -> list[Wish]:
     """Return the jobs of all clusters over one span, in the order of submission.
 
     Each cluster's users submit until its load is reached; the span is as long as `jobs` jobs need. `crowd_of` is the
-    seed that draws the users, by default the same seed.
+    seed that draws the users, by default `seed`.
     """
     drawn: list[tuple[float, Wish]] = []
     for base, home in enumerate(SIZES):
@@ -209,7 +210,8 @@ class Chooser:
         return min(starts, key=lambda name: (starts[name], name != wish.home))
 
     def batchcast(self, wish: Wish) -> str:
-        """Return the first offer, by expected end or by the probability to meet the deadline; home without an offer."""
+        """Return the cluster of the best offer, by expected end or by the probability to meet the deadline; the home
+        cluster if there is no offer."""
         now = self.labs[wish.home].now()
         home_first = [self.tables[wish.home], *(one for name, one in self.tables.items() if name != wish.home)]
         options = {"ntasks": str(wish.procs), "time": str(wish.limit), "job-name": f"person{wish.who}"}
@@ -234,7 +236,7 @@ class Chooser:
 
 
 def _limits(lab: Lab) -> float:
-    """Return the processor-seconds of the limits of running and waiting jobs there."""
+    """Return the processor-seconds that the running and waiting jobs of a cluster request by their limits."""
     rows = lab.run("squeue", "-hr", "-t", "PD,R,CG", "-o", "%C|%l").splitlines()
     return sum(float(cpus) * _seconds(limit) for cpus, limit in (row.split("|") for row in rows))
 
@@ -245,7 +247,8 @@ def _seconds(text: str) -> float:
 
 
 def _test_only(lab: Lab, wish: Wish) -> float:
-    """Return the start that slurmctld names for the job, which `sbatch -M` compares; infinite without one."""
+    """Return the start that slurmctld estimates for the job, which `sbatch -M` compares; infinity if it estimates
+    none."""
     words = ["sbatch", "--test-only", "-n", str(wish.procs), "-t", str(wish.limit), "--wrap", "true"]
     said = lab._run_raw(words).stderr.decode()
     found = re.search(r"to start at (\S+) using", said)
@@ -364,8 +367,8 @@ def _outcome(one: dict[str, Any], ended: Mapping[str, Mapping[str, tuple[float, 
 
 
 def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
-    """Return a row for each arm: free jobs' time from submission to end, deadlines met, waits of other jobs, compared
-    with home."""
+    """Return a row for each arm: time of free jobs from submission to end, deadlines met, waits of other jobs; compared
+    with the arm `home`."""
     seeds = list(dict.fromkeys(run["seed"] for run in runs))
     wishes = [wish for seed in seeds for wish in workload(seed, runs[0]["jobs"])]
     bursts = np.array([seed * 10**8 + wish.burst for seed in seeds for wish in workload(seed, runs[0]["jobs"])])

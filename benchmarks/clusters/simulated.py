@@ -1,4 +1,4 @@
-"""Where should a job run? Eight ways to choose among clusters, on the same jobs, simulated.
+"""Where should a job run? Simulates eight ways to choose among clusters, on the same jobs.
 
     python -m benchmarks.clusters.simulated LOG... [--jobs N]      two or more logs of clusters
     python -m benchmarks.clusters.simulated microsoft-itp-2021     a folder with one CSV for each cluster
@@ -10,9 +10,9 @@ cluster. Microsoft's ten GPU clusters have no limits and users: a limit of 2 to 
 Arms: home; random; least_loaded (processor-seconds of limits that run and wait, per processor); test_only (start by
 limits without backfill, as Slurm's will-run); race_all (submitted everywhere, the rest cancelled at the first start);
 predicted (start simulated with predicted run times: the mean of the user's last two jobs, at most the limit); stale
-(the same with the queue as of the last full five minutes, as a collector sees it); counted (stale, and what was just
-sent there); oracle (start by true run times if nobody else came); batchcast (the method `forecast`, fresh: minutes of
-CPU for a thousand jobs, so not among the default arms).
+(the same with the queue as of the last full five minutes, as a collector sees it); counted (stale, plus the jobs that
+were sent to the cluster since then); oracle (start by true run times if no other job arrived); batchcast (the method
+`forecast`, fresh: minutes of CPU for a thousand jobs, so not among the default arms).
 """
 
 from __future__ import annotations

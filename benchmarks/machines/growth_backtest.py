@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the waits that `whatif --demand` predicts after a change of the work, from the log before it, with the
-record.
+"""Compares the waits that `whatif --demand` predicts for a changed amount of work with the recorded waits.
 
 `python -m benchmarks.machines.growth_backtest LOG...` splits each log into quarters of equal time. Each quarter
-predicts the next one: the change of the work per day is given, as an operator would assume it, and nothing else of the
-next quarter. No log of the shared folder has a machine that got more nodes, so the machine stays as it is.
+predicts the next one: the simulation receives the change of the work per day, which an operator would have to assume,
+and no other information about the next quarter. In no log of the shared folder does the machine get more nodes, so the
+machine is not changed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts caps into synthetic logs, and checks whether they are found: exactly, and none if there are none.
+"""Puts caps into synthetic logs, and checks whether exactly these caps are found, and none in logs without caps.
 
 python -m benchmarks.machines.made_caps [--logs N] [--first SEED]
 
 Each seed draws a machine (with or without GPUs), its users and their jobs, and none, one or two caps on the processors,
 jobs or GPUs of each user or account. The simulated Slurm, which enforces the caps as the QOS of a partition, determines
 the waits. A cap *bound* a job if, at one of twelve instants of its wait, the machine had room for it beside all earlier
-submissions of others, and its user (or account) was too near this cap alone. A cap should be found if it bound at least
-fifty jobs of at least three users (or accounts).
+submissions of others, and this cap was the only one that its user (or account) would have exceeded. A cap should be
+found if it bound at least fifty jobs of at least three users (or accounts).
 """
 
 from __future__ import annotations

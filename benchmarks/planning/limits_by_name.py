@@ -2,9 +2,9 @@
 
     python benchmarks/planning/limits_by_name.py --floor 60 nextflow-chipseq.csv.gz CTC-SP2-1996-3.1-cln.swf.gz
 
-In a log without names the executable replaces the name. Requested core-hours are limit times processors, plus the
-user's own limit for a job that was cut off and would have ended by itself. Scored are the jobs whose limit differs from
-the limit without names. Differences are per job, with 90 % intervals over users' submissions of one week.
+In a log without job names, the executable is used as the name. Requested core-hours are limit times processors, plus
+the user's own limit for a job that was cut off and would have ended by itself. Only jobs whose limit differs from the
+limit without names are scored. Differences are per job, with 90 % intervals over users' submissions of one week.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""What a user gains who teaches the predictor short run times and then submits long jobs, under the order by
-predictions.
+"""Gain of a user who games the order by predictions: many short jobs, so that a long job of the same name is predicted
+to be short.
 
     python -m benchmarks.planning.order_gamed --seeds 1:3 --long 8
 
 Each seed is a machine of 32 processors and three days of eleven users who repeat jobs and pad their limits. A twelfth
 user submits `--long` jobs of six hours, and before each of them `--short` jobs of a minute. If the user is honest, the
-short jobs have a name of their own and a limit of ten minutes. Otherwise they have the name, the size and the limit of
-the long jobs, and either also their command (gamed) or a different command (changed). Nothing else differs. Each row is
-an order: by time limits, or by predictions under the three bounds of `OrderRule`. Columns: the mean wait of the long
-jobs, honest, gamed and changed; what each way of gaming gains, in minutes and as a share of the honest wait; what the
-long jobs gain over the order by time limits on the same jobs (all of them, and the first and the last of each seed);
-and what gaming costs a job of other users, each difference with a 90 % interval over seeds. The mean wait of all honest
+short jobs have a different name and a limit of ten minutes. Otherwise they have the name, the size and the limit of the
+long jobs, and either also their command (gamed) or a different command (changed). Nothing else differs. Each row is an
+order: by time limits, or by predictions under the three bounds of `OrderRule`. Columns: the mean wait of the long jobs,
+honest, gamed and changed; what each way of gaming gains, in minutes and as a share of the honest wait; what the long
+jobs gain over the order by time limits on the same jobs (all of them, and the first and the last of each seed); and
+what gaming costs a job of other users, each difference with a 90 % interval over seeds. The mean wait of all honest
 jobs shows the cost of the bounds themselves.
 """
 

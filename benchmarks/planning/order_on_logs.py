@@ -47,7 +47,8 @@ WEEK, MANY = 604_800.0, 10
 
 
 class Arm(NamedTuple):
-    """What orders the queue and what becomes the limit of a waiting job: words of `times_of`; empty: no change.
+    """The run times (words of `times_of`) that order the queue, and that become the limits of waiting jobs; empty: no
+    change.
 
     `slurm` has additional settings of Slurm.
     """
@@ -80,7 +81,7 @@ SHOWN = ("limits", "limits, planned lengths", "point", "quantile", "rule", "rule
 
 
 def times_of(log: Trace, machine: Machine) -> dict[str, np.ndarray]:
-    """Return run times (n,) of each job in seconds, by word; NaN: the job's limit."""
+    """Return run times (n,) in seconds by word; NaN stands for the job's own limit."""
     told = replay(log, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
     limit, length = log.number("req_time"), quantiles_of(told, LENGTH_QUANTILE)
     within = np.fmin(length, limit)

@@ -1,12 +1,13 @@
-"""Who pays for the order, and how many seem to pay by chance: the lab's workload on the simulated Slurm, many seeds.
+"""Users who wait longer under the queue order, and how many seem to by chance: the lab's workload on the simulated
+Slurm.
 
     python -m benchmarks.planning.order_payers order.jsonl --seeds 11:30 --load 2 --arms order,order/account
 
-The machine is that of the first run in the file that order_gain.py wrote. First table: each arm compared with arrival;
-a user with ten jobs or more is worse off if the mean wait is longer by more than a tenth, or a quarter. By chance:
-arrival again, with each job up to a minute later. By work: each job's wait is weighted by its processors times its run
-time. Second table: users by rank of their mean work among the twelve, with their share of all work, the ratio of their
-mean waits, and how many are worse off.
+The machine is the machine of the first run in the file that order_gain.py wrote. First table: each arm compared with
+arrival; a user with ten jobs or more is worse off if the mean wait is longer by more than a tenth, or a quarter. By
+chance: arrival again, with each job up to a minute later. By work: each job's wait is weighted by its processors times
+its run time. Second table: users by rank of their mean work among the twelve, with their share of all work, the ratio
+of their mean waits, and how many are worse off.
 """
 
 from __future__ import annotations

@@ -3,16 +3,17 @@
     python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2
     python -m benchmarks.planning.order_tried order.jsonl --seeds 11:30 --load 2 --rules pushed,tenth,band
 
-The columns are those of order_payers.py. A job's turn by arrival has come when as much work has been started from the
-queue as arrived before the job. `until even`: a user whose jobs waited longer than their turn by more than a share, in
-sum, goes by arrival from then on. `job`: the same rule for each job separately. `small first`: least work first only
-among the small jobs that have this share of the work of the last 400 jobs; the others by arrival. `half the age`:
-arrival decides after half the age that is found. `pushed`: a job is pushed back by the machine time of later jobs that
-started first; a user pushed back by more than a share of the age, in sum or in the mean over the waiting jobs, goes by
-arrival. `band`: this many times the weight of age. `+wide`: three times. `root`: jobs are ranked by run time times the
-square root of the processors, which is least slowdown first; `small .65`: among the small jobs with this share of the
-work. Second table: slowdown against longest wait. With --rules only rules with one of these words in their names are
-run, beside the order in use. Last line: a bound that no order can pass.
+The columns are the same as in order_payers.py. A job's turn by arrival is the instant at which the work started from
+the queue equals the work that arrived before the job. `until even`: if a user's jobs together waited longer than until
+their turns by more than a share, the user's jobs are ordered by arrival from then on. `job`: the same rule for each job
+separately. `small first`: least work first only among the small jobs that have this share of the work of the last 400
+jobs; other jobs are ordered by arrival. `half the age`: a job is ordered by arrival after half of the usual age limit.
+`pushed`: a job is pushed back by the machine time of later jobs that started first; if a user's waiting jobs are pushed
+back by more than a share of the age limit, in sum or in the mean, they are ordered by arrival. `band`: this many times
+the weight of age. `+wide`: three times. `root`: jobs are ranked by run time times the square root of the processors,
+which is least slowdown first; `small .65`: among the small jobs with this share of the work. Second table: slowdown and
+longest wait. With --rules only rules with one of these words in their names are run, beside the order in use. Last
+line: a lower bound of the mean wait under any order.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ LOOK_S = 60.0
 
 
 def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
-    """Least work first; users behind arrival by more than `share` go by arrival."""
+    """Least work first; users whose jobs waited longer than until their turns by arrival, by more than `share`, are
+    ordered by arrival."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
         ordered = sorted(requests, key=lambda r: r.submit)
@@ -75,7 +77,7 @@ def until_even(share: float, each_job: bool = False) -> Callable[..., Any]:
 
 
 def pushed_back(share: float, mean: bool = False) -> Callable[..., Any]:
-    """Least work first; users whose jobs were pushed back by later jobs by more than `share` of the age go by
+    """Least work first; users whose jobs later jobs pushed back by more than `share` of the age limit are ordered by
     arrival."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
@@ -114,8 +116,9 @@ def in_band(share: float) -> Callable[..., Any]:
 
 
 def least_work(small: float = 1.0, age_share: float = 1.0, size: float = 1.0) -> Callable[..., Any]:
-    """Least work first among the small jobs with a share of the work, the others by arrival; after a share of the age
-    that is found. `size` is the power of the processors by which jobs are ranked; one half is least slowdown first."""
+    """Least work first among the small jobs with the share `small` of the work, other jobs by arrival. The age limit is
+    the share `age_share` of the usual one. `size` is the power of the processors by which jobs are ranked; one half is
+    least slowdown first."""
 
     def made(rule: OrderRule, machine: Any, requests: Any, length: Any) -> Any:
         ordered = sorted(requests, key=lambda r: r.submit)
@@ -186,15 +189,16 @@ def frontier(columns: dict[str, list[np.ndarray]], length: np.ndarray) -> list[d
 
 
 def at_best(load: float, seeds: Sequence[int], none: Sequence[np.ndarray], most: float = 1.1) -> float:
-    """Return the smallest mean wait (share of arrival's) of any order in which no user waits longer than `most` times
-    as long, if the waiting work weighted by job stays constant (Kleinrock 1976): the users with the least work per job
-    do not wait at all."""
+    """Return the smallest mean wait, as a share of the mean wait by arrival, under any order in which no user waits
+    longer than `most` times the wait by arrival, if the waiting work weighted by job stays constant (Kleinrock 1976):
+    the users with the least work per job do not wait at all."""
     before = after = 0.0
     for seed, wait in zip(seeds, none):
         wishes = workload(seed, 300, load)[1]
         who, work = np.array([w.who for w in wishes]), np.array([w.procs * w.runs for w in wishes])
         jobs, owed = np.bincount(who, wait), np.bincount(who, wait * work)
-        given = (most - 1) * owed.sum()  # if all users waited as long as allowed, this much could be taken from some
+        # if all users waited as long as allowed, the waits of some could be shorter by this sum
+        given = (most - 1) * owed.sum()
         for k in sorted(np.flatnonzero(owed).tolist(), key=lambda k: owed[k] / jobs[k]):
             share = min(given / (most * owed[k]), 1.0)
             given -= share * most * owed[k]

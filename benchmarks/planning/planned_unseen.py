@@ -2,9 +2,9 @@
 
     python benchmarks/planning/planned_unseen.py LOG ... [--jobs 10000]
 
-Every job of the log's second half that waited for a cycle, by `kernel`'s prediction at its submission: planned with the
-0.9 quantile if that is below its limit, cycles of 30 s, unlimited OverTimeLimit. A job that ends before the next cycle
-keeps its planned limit in accounting.
+Each job of the log's second half that waited for a cycle or longer is planned with the 0.9 quantile of `kernel`'s
+prediction at submission, if that is below its limit. Cycles take 30 s, and OverTimeLimit is unlimited. A job that ends
+before the next cycle keeps its planned limit in accounting.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ CONF = {
 
 
 class Cost(NamedTuple):
-    """For some cycles: their number, limits changed, CPU of slurmctld (s), calls by kind, wall-clock seconds."""
+    """The cost of some cycles: number of cycles, limits changed, CPU of slurmctld (s), calls by kind, wall-clock
+    seconds."""
 
     looks: int
     changed: int

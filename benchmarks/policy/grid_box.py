@@ -1,5 +1,5 @@
-"""How near a search comes to the bound in processor time: `python benchmarks/policy/grid_box.py search 2
-1024x32:c_lolo`.
+"""How close a search comes to the lower bound within a limit of processor time: `python benchmarks/policy/grid_box.py
+search 2 1024x32:c_lolo`.
 
 Matrices are drawn by Braun's recipe with seed 7, as `batchcast grid draw` draws them. The command's own limit is
 wall-clock time, so that it does less on a busy machine; and `exact` computes its bound here between the search and the
@@ -35,7 +35,7 @@ def boxed(name: str, seconds: float, batch: Batch) -> tuple[float, float]:
 
 
 def main() -> None:
-    """A line a matrix."""
+    """Print one line per matrix."""
     name, seconds = sys.argv[1], float(sys.argv[2])
     Search(kicks=5).solve(Batch.of_times(np.random.default_rng(1).uniform(1, 9, (40, 4))))  # compiles
     for drawn in sys.argv[3:] or HARDEST:

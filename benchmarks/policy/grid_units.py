@@ -1,12 +1,13 @@
-"""The sweeps that chose what Hao et al. 2014 do not print: units, T, late jobs, the load unit of asjs.
+"""The sweeps that chose the parameters which Hao et al. 2014 do not print: units, T, late jobs, the load unit of asjs.
 
     python benchmarks/policy/grid_units.py
 
-Ten minutes of CPU, on seeds that `batchcast reproduce grid` does not report.
+Ten minutes of CPU, on seeds that `batchcast reproduce grid` does not report. `--jobs` and `--runs` make it shorter.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Literal
@@ -33,7 +34,7 @@ Each = Callable[..., Iterable[Any]]
 CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
 
 
-def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
+def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
     """Return the printed relations to min_min under other units, T, remapping and late jobs, the closest first.
 
     `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed values;
@@ -46,7 +47,7 @@ def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[st
             for remap, late in REMAPPING:
                 shape = Shape(every, remap, late)
                 units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
-                study = Study(cells, names, shape, units, 3000, 50, 1, seed + SWEEP_SEEDS)
+                study = Study(cells, names, shape, units, jobs, 50, 1, seed + SWEEP_SEEDS)
                 results = run_study(study, watch=watch, each=each)
                 row: dict[str, Any] = {
                     "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
@@ -61,15 +62,17 @@ def unit_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[st
     return sorted(rows, key=lambda row: float(row["distance"]))
 
 
-def asjs_sweep(watch: Watch, *, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
+def asjs_sweep(
+    watch: Watch, *, jobs: int = 10_000, runs: int = 10, seed: int = 1, each: Each = map
+) -> list[dict[str, Any]]:
     """Return emin_min's three printed relations to `asjs` by its load unit, under the default units, the best first.
 
     The best has the fewest relations on the wrong side of 1, then the least `distance`, the largest absolute gap in
-    points; at three rates and the four corners of p and q. O(10 runs x 12 settings) simulations each.
+    points; at three rates and the four corners of p and q. O(`runs` x 12 settings) simulations each.
     """
     specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
     cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]
-    study = Study(cells, ("emin_min", *specs), jobs=10_000, runs=10, seed=seed + SWEEP_SEEDS)
+    study = Study(cells, ("emin_min", *specs), jobs=jobs, runs=runs, seed=seed + SWEEP_SEEDS)
     results = run_study(study, watch=watch, each=each)
     rows = []
     for spec in specs:
@@ -105,10 +108,16 @@ def sweep_tables(units: Rows, asjs: Rows) -> list[Table]:
     ]
 
 
-def main(seed: int = 2) -> None:
+def main() -> None:
     """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, help="jobs of a simulation (default: 3,000 for units, 10,000 for asjs)")
+    parser.add_argument("--runs", type=int, default=10, help="simulations of each setting of asjs (default: 10)")
+    parser.add_argument("--seed", type=int, default=2)
+    options = parser.parse_args()
     with workers(None) as each:
-        units, asjs = unit_sweep(perf_counter, seed=seed, each=each), asjs_sweep(perf_counter, seed=seed, each=each)
+        units = unit_sweep(perf_counter, jobs=options.jobs or 3000, seed=options.seed, each=each)
+        asjs = asjs_sweep(perf_counter, jobs=options.jobs or 10_000, runs=options.runs, seed=options.seed, each=each)
     show(console(), sweep_tables(units, asjs))
 
 

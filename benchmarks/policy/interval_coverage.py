@@ -82,7 +82,7 @@ def coverage(
     logs: int = 1000,
     seed: int = 0,
 ) -> Iterator[Coverage]:
-    """Return one `Coverage` per setting; a log of fewer than `LEAST_GROUPS` groups is drawn again. A log takes about 10
+    """Yield one `Coverage` per setting; a log of fewer than `LEAST_GROUPS` groups is drawn again. A log takes about 10
     ms."""
     for bursts in settings:
         rng = np.random.default_rng([seed, bursts.users, bursts.weeks, int(10 * bursts.tail), bursts.lopsided])

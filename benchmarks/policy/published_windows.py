@@ -178,7 +178,8 @@ def unicep(now: float, submit: float, procs: float, planned: float, wait: float)
 
 
 def policies() -> dict[str, tuple[Policy, str]]:
-    """Return our policies by name, with what each plans; jobs may run past their limits, as in RLScheduler."""
+    """Return our policies by name, each with the source of its planned run times; jobs may run past their limits, as in
+    RLScheduler."""
     by_order = {"SJF": "sjf", "F1": f1, "WFP3": "wfp", "UNICEP": unicep}
     plain = {f"EASY, {name}": (Policy(order, kill=False), "limits") for name, order in by_order.items()}
     forecast = Policy(
@@ -242,9 +243,8 @@ def ours(trace: Trace, begins: Sequence[int]) -> dict[str, dict[str, Any]]:
 
 
 def repeat(windows: Sequence[Sequence[Job]], total: float, order: str) -> dict[str, dict[str, float]]:
-    """Return what RLScheduler's simulator gives for an order, by whether it backfills.
-
-    The mean over the windows, the share of the largest window, and the share of jobs that never ran.
+    """Return the results of RLScheduler's simulator for an order, without and with backfilling. They are the mean
+    bounded slowdown over the windows, and the shares of it from the largest window and from jobs that never ran.
     """
     key, found = published_rule(order), {}
     for backfill in (False, True):

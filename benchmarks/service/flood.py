@@ -57,7 +57,7 @@ def bob(place: str) -> None:
     for what, count in (("report", REPORTS), ("slow", SLOW), ("idle", IDLE)):
         for _ in range(count):
             threading.Thread(target=again, args=(what,), daemon=True).start()
-        time.sleep(1.0)  # the reports take their places before the idle connections take the rest
+        time.sleep(1.0)  # so that the reports get their connections before the idle connections take all others
     while True:
         time.sleep(1.0)
         counts = {one.decode("latin-1"): came.count(one) for one in set(came)}

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MEMORY_MAX_MB = 512
-"""What batchcast-serve.service allows."""
+"""The memory limit in batchcast-serve.service."""
 QUESTIONS = (
     "/v1/report?user=user7&starttime=uts0",
     "/v1/report?partition=main&starttime=uts0",

@@ -76,7 +76,7 @@ def opened(parts: dict[str, Part]) -> Iterator[tuple[str, Trace]]:
 
 
 def speed(jobs: int = 10_000, times: int = 15, whole_times: int = 3) -> None:
-    """Return jobs per second of CPU, learning included: one pass over a log's first jobs, in closed loop; and one live
+    """Print jobs per second of CPU, learning included: one pass over a log's first jobs, in closed loop; and one live
     answer.
 
     Then over whole logs, whose users have a longer history. The best of several runs counts, because other work on the
@@ -126,8 +126,8 @@ def live(trace: Trace) -> tuple[list[float], list[float]]:
 
 
 def memory(counts: tuple[int, ...] = (300_000, 1_000_000), part: int = 50_000) -> None:
-    """Return the cost for jobs of a thousand users: more have ended than are remembered, so from there on nothing
-    grows."""
+    """Print the memory for jobs of a thousand users. More jobs have ended than `kernel` remembers, so memory does not
+    grow."""
     rng, method, state = np.random.default_rng(0), make("runtime", "kernel"), SystemState()
     before, done = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
     for count in counts:

@@ -61,8 +61,8 @@ def held(run: np.ndarray, bound: np.ndarray, level: float) -> str:
 
 
 def owned(trace: Trace, rows: np.ndarray, run: np.ndarray, bound: np.ndarray, level: float = 0.9) -> str:
-    """Return how many windows (one per 500 jobs) miss the level, and how much of each one's misses its first user
-    has."""
+    """Return how many windows (one per 500 jobs) miss the level, and which share of a window's misses belongs to the
+    user with the most misses."""
     users, failed, shares, total = trace.nominal("user_id").codes[rows], 0, [], 0
     missed = run > bound * (1 + 1e-9)
     for end in range(WINDOW, len(rows), 500):
@@ -90,7 +90,7 @@ def limit_line(row: dict[str, Any]) -> str:
 
 
 def lengths(logs: dict[str, Part] = LOGS) -> None:
-    """Return the sum of all bounds on the first jobs of each log in years, their coverage, and the score of both."""
+    """Print, for the first jobs of each log, the sum of all bounds in years, their coverage, and their pinball loss."""
     print(f"\nthe first {FIRST:,} jobs: share that held, sum of the bounds in years, mean pinball loss in s")
     print(f"{'':10}{'':30}" + "".join(f"{level:>24.0%}" for level in PROMISED[:3]))
     for name, trace in opened(logs):

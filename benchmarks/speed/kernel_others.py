@@ -18,7 +18,7 @@ from benchmarks.speed.kernel import PAPERS, SHARED, WHOLE, difference, interval,
 LAST = 6_000
 OTHERS = ("requested", "recent_mean", "last_2", "parzen", "user_clusters", "trip")
 TRAINED = ("knn_ga", "minh_wolters", "smith_templates", "plain_regression", "su")
-ON = "features=user_id+req_time+procs"  # their own features come from VASP's inputs, which no log has
+ON = "features=user_id+req_time+procs"  # these methods use features of VASP's input files, which no log has
 MODELS = tuple(f"{name}:{ON},window=3000" for name in ("forest", "svr", "bayesian_ridge", "boosted", "irpa", "brbf"))
 
 
@@ -73,7 +73,7 @@ def summary(name: str, own: str, found: list[Verdicts]) -> str:
 
 
 def beside(name: str, trace: Trace, specs: tuple[str, ...]) -> tuple[str, list[Verdicts]]:
-    """Print a line per method: `kernel`'s own MAE and accuracy, and its comparison with each."""
+    """Print a line per method: the MAE and accuracy of `kernel`, and its comparison with the method."""
     whole = make("runtime", "kernel").predict_trace(trace).points
     error, accuracy = measures(whole, trace)
     own = f"{np.nanmean(error):,.0f} {np.nanmean(accuracy):.3f}"

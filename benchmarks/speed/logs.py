@@ -55,7 +55,7 @@ def speed() -> None:
 
 
 def sites(count: int = 60) -> None:
-    """Print the mean over seeds of mean wait and mean bounded slowdown, EASY and EASY-SJBF, by what they plan with.
+    """Print mean wait and mean bounded slowdown, means over seeds, of EASY and EASY-SJBF planned with each predictor.
 
     Differences are paired by seed, from EASY planned with requests, with 90 % intervals over the seeds.
     """

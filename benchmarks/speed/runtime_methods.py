@@ -96,14 +96,14 @@ def whole_log(name: str, trace: Trace, spec: str, protocol: str) -> None:
 
 
 class Trained:
-    """A predictor with the CPU seconds of each refit that trained a model."""
+    """Wraps a predictor and records the CPU seconds of each refit that trained a model."""
 
     def __init__(self, inner: Any) -> None:
         self.inner, self.refits = inner, []
         self.predict, self.observe, self.refit_every_jobs = inner.predict, inner.observe, inner.refit_every_jobs
 
     def refit(self, now: float) -> None:
-        """As the predictor's, timed."""
+        """Call the predictor's `refit` and record its CPU time."""
         before, begun = len(self.inner.trained), time.process_time()
         self.inner.refit(now)
         if len(self.inner.trained) > before:

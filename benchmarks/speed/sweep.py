@@ -45,7 +45,7 @@ def ready(pattern: dict[str, Any], task: Task) -> dict[str, Any]:
 
 
 def run() -> None:
-    """Print the time during which workers were not at their tasks, and the CPU cost per task besides."""
+    """Print the time in which workers did not run tasks, and the additional CPU time per task."""
     tasks = tasks_of(read_study(STUDY))
     pattern = perform(tasks[1])
     print(f"{len(tasks):,} tasks of {TASK_S} s of CPU on {WORKERS} processes; load {os.getloadavg()[0]:.1f} before")

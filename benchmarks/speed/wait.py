@@ -45,7 +45,7 @@ def run() -> None:
 
 
 def logs() -> Iterator[tuple[str, Trace]]:
-    """Return a synthetic log, and the first jobs of HPC2N if the papers' logs are available."""
+    """Yield a synthetic log, and the first jobs of HPC2N if the papers' logs are available."""
     yield "a made-up log", busy_log(JOBS)
     try:
         yield "HPC2N", read_trace(shared_folder() / "traces" / REAL).take(np.arange(JOBS))
@@ -86,7 +86,7 @@ def live_milliseconds(spec: str, fresh: bool = False) -> str:
 
 
 def tell(method: Any, state: SystemState, event: Event) -> None:
-    """Return one event, as a clock passes it on."""
+    """Pass one event to the state and to the method, as a clock does."""
     state.apply(event)
     method.observe(event, state)
 

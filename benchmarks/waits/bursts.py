@@ -3,10 +3,10 @@
 
     python -m benchmarks.waits.bursts LOG --places 20001:60000
 
-For each: CRPS of log(1 + wait), coverage of 80 and 90 % intervals in all and in windows of 5,000 jobs, the errors of
-the likely time, CPU seconds, and how many submissions counted. Then the difference of the first from the second, with
-90 % intervals over one user's submissions of one week. The features are computed once and not counted in the CPU
-seconds.
+The program prints for both variants: CRPS of log(1 + wait), coverage of 80 and 90 % intervals in all and in windows of
+5,000 jobs, the errors of the likely time, CPU seconds, and the number of submissions that counted. Then it prints the
+difference between the variants, with 90 % intervals over groups of one user's submissions of one week. The features are
+computed once and not counted in the CPU seconds.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
 
 Each LOG is a log or a recorded run of ../shared/reference/slurm (its own machine is used then). `forecast` follows the
 log event by event. Whenever `--every` seconds of the log have passed, it renews the answers of all waiting jobs. For
-the answers of each log, by the time already waited: how many, of how many jobs, the coverage of the bounds at 25, 50,
-75 and 90 %, and the mean over jobs of the coverage of the 90 % bound, because all answers of a job share its start.
+each log, by the time already waited, the program prints the number of answers and of jobs, the coverage of the bounds
+at 25, 50, 75 and 90 %, and the mean over jobs of the coverage of the 90 % bound, because all answers for a job share
+its start.
 
 `--until` counts only answers of the first seconds of the log. The recorded runs end with a queue that drains, where
 bounds learned under load almost always hold.
@@ -48,7 +49,7 @@ class Told(NamedTuple):
 
 
 class Asking(Forecast):
-    """`forecast`, asked for all waiting jobs whenever `every` seconds have passed."""
+    """`forecast` that renews its predictions for all waiting jobs whenever `every` seconds have passed."""
 
     def __init__(self, every: float, machine: Any) -> None:
         super().__init__(machine=machine)
@@ -56,7 +57,7 @@ class Asking(Forecast):
         self.told: list[Told] = []
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Process the event, then ask if the interval has passed."""
+        """Process the event, then renew the predictions if the interval has passed."""
         super().observe(event, at)
         if at.now >= self.next and at.queued:
             self.next = at.now + self.between
@@ -82,7 +83,7 @@ def early(told: Told, rest: np.ndarray, until: float) -> tuple[Told, np.ndarray]
 
 
 def show(title: str, told: Told, rest: np.ndarray) -> None:
-    """A block of lines."""
+    """Print one log's block of lines."""
     levels = "".join(f"{level:>7}" for level in ("25 %", "50 %", "75 %", "90 %"))
     print(f"{title}\n{'waited':16}{'answers':>8}{'jobs':>6}{levels}{'90 % by job':>13}{'median error s':>16}")
     for name, (low, high) in AGES.items():

@@ -76,8 +76,8 @@ def judged(log: Any) -> dict[str, Any]:
 
 
 def differences(these: Iterable[Waited], others: Iterable[Waited], queue: str, advised: float) -> list[float]:
-    """Return, for each day that has both, how much less those jobs waited that requested between half of `advised` and
-    `advised`; as `beside`."""
+    """Return a difference of waits for each day: how much shorter the jobs waited that requested between half of
+    `advised` and `advised`. The jobs and days are chosen as in `beside`."""
     days: dict[float, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     kept = [job for job in these if job.queue == queue and job.asked[0] > advised]
     usual = median(job.asked[1] for job in kept)

@@ -5,7 +5,7 @@ import sys
 
 
 def entry() -> None:
-    """Run the command line; Ctrl-C during start-up ends it without a traceback, as it does later."""
+    """Run the command line; Ctrl-C ends the program without a traceback, also during start-up."""
     try:
         from .cli.main import entry as run
     except KeyboardInterrupt:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on the cost of reading a file: unpacked size, ratio, line length, number of records, and regular files only.
+"""Limits on the cost of reading a file: unpacked size, compression ratio, line length, number of records, file type.
 
 The environment sets them: BATCHCAST_MAX_UNPACKED and BATCHCAST_MAX_LINE (bytes, with K, M, G or T),
 BATCHCAST_MAX_RATIO and BATCHCAST_MAX_RECORDS.
@@ -19,7 +19,7 @@ from .errors import InputError, UsageError, input_error
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _UNCHECKED = 64 << 20
-"""Number of unpacked bytes below which the ratio is not checked, because a smaller file does no harm."""
+"""Number of unpacked bytes below which the ratio is not checked, because smaller files are harmless."""
 SMALL = 16 << 20
 """Maximum bytes of a file that is written by hand: TOML, a slurm.conf."""
 _MOST_DOTS = 100
@@ -62,7 +62,7 @@ class Ceilings(NamedTuple):
 
     def lines(self, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
         """Return the blocks of a text of lines; InputError for a line that is too long, or for too many lines."""
-        begun, records = 0, 0  # bytes of the line that continues in the next block
+        begun, records = 0, 0  # number of bytes so far of a line that continues in the next block
         for block in blocks:
             first, last = block.find(b"\n"), block.rfind(b"\n")
             longest = max(begun + (first if first >= 0 else len(block)), len(block) - last - 1)
@@ -93,17 +93,17 @@ def _of_environment(name: str, default: float) -> float:
     digits = word[:-1] if unit > 1 else word
     if not (digits.isdecimal() and digits.isascii() and int(digits)):
         raise UsageError(
-            f"{variable}: not a ceiling: {word!r} (accepted: a whole number above 0, then K, M, G, T or none)"
+            f"{variable}: not a limit: {word!r} (accepted: a whole number above 0, then K, M, G, T or none)"
         )
     return float(int(digits) * unit)
 
 
 def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
-    """Open a regular file for reading; InputError for a pipe, a device or a socket, OSError as from `open`.
+    """Open a regular file for reading; raises InputError for a pipe, a device or a socket, and OSError like `open`.
 
-    With `or_pipe`, a pipe is opened too, and the call waits until somebody writes to it: for a log that the user names,
-    such as `<(zcat log.gz)` of a shell. A pipe that a file names is never opened, because a pipe without a writer has
-    no end.
+    With `or_pipe`, a pipe is opened too, and the call waits until a process writes to the pipe. Use it only for a log
+    that the user names on the command line, such as a shell's `<(zcat log.gz)`. A pipe named in a file must not be
+    opened, because reading a pipe without a writer does not end.
 
     >>> open_regular("/dev/zero")
     Traceback (most recent call last):
@@ -134,19 +134,19 @@ def irregular(mode: int) -> str:
 def without_links(path: str, flags: int) -> int:
     """Open a file without following a link or waiting for a pipe; a new file is private. For `open(..., opener=...)`.
 
-    In a folder that other users can write to, somebody could place a link to another file of this user, which would be
-    overwritten, or a pipe without a writer, on which opening would hang. A new file is private (mode 0600), because a
-    user who can open a lock file, even for reading, can hold its lock.
+    In a folder that other users can write to, another user could create a link to a file of this user, which would be
+    overwritten, or a pipe without a writer, so that opening would not return. A new file is private (mode 0600),
+    because another user who can open a lock file, even for reading, can lock it.
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def small_text(path: str | Path, most: int = SMALL) -> str:
-    """Return the text of a regular file written by hand; InputError for one larger than `most`."""
+    """Return the text of a regular file written by hand; InputError if the file has more than `most` bytes."""
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise InputError(f"{path}: more than {most >> 20} MiB, too large for a file that a person writes")
+        raise InputError(f"{path}: larger than {most >> 20} MiB, the maximum for a file written by hand")
     return data.decode("utf-8")
 
 
@@ -157,19 +157,19 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
     {'a': {'b': 1}}
     """
     if len(text) > SMALL:
-        raise InputError(f"{path}: more than {SMALL >> 20} MiB, too large for a file that a person writes")
+        raise InputError(f"{path}: larger than {SMALL >> 20} MiB, the maximum for a file written by hand")
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > _MOST_DOTS and _dots_outside_texts(line) > _MOST_DOTS:
             raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # also a number of more than 4300 digits, which is no TOMLDecodeError
+    except ValueError as error:  # ValueError, because a number of more than 4300 digits raises no TOMLDecodeError
         raise InputError(f"{path}: not TOML: {error}", hint=hint) from None
     except RecursionError:
         raise InputError(f"{path}: not TOML: nested too deep", hint=hint) from None
 
 
 def _dots_outside_texts(line: str) -> int:
-    """Return the number of dots in a line outside quotes."""
+    """Return the number of dots in a line, except dots in quotes."""
     pieces = line.replace('\\"', "").split('"')
     return sum(piece.count(".") for piece in pieces[::2])

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a batchcast service from a program that submits jobs. This file needs only the standard library and can be
+"""Client of a batchcast service, for programs that submit jobs. This file needs only the standard library and can be
 copied.
 
-The client *fails open*: if no answer comes within 200 ms, the request stays unchanged, one line is written to the
-logger `batchcast`, and the service is not asked again for 30 s. The client never raises an exception into its caller.
+The client *fails open*: if the service does not answer within 200 ms, the job's request stays unchanged, one line is
+written to the logger `batchcast`, and no further query is sent for 30 s. The client never raises an exception into its
+caller.
 
     from batchcast.client import Client
     client = Client()                                   # $BATCHCAST_SERVICE, else the socket of this computer
     minutes = client.limit_s(7200, "align", procs=8) / 60
     mebibytes = client.memory_mib(16000, "align")
 
-From other languages, run it as a command that prints the number: `python3 client.py limit 7200 align --procs 8`.
+In other languages, run this file as a command that prints the number: `python3 client.py limit 7200 align --procs 8`.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 SOCKET = "/run/batchcast/api.sock"
-PATIENCE_S = 0.18  # leaves 20 ms for the code around the query, so that a call takes at most 200 ms
-REST_S = 30.0  # after a failure, the service is not asked for this many seconds
+PATIENCE_S = 0.18  # the code around the query has 20 ms, so that a call takes at most 200 ms
+REST_S = 30.0  # after a failure, no query is sent for this many seconds
 MOST_BYTES = 1 << 20  # longer answers are rejected
 LOG = logging.getLogger("batchcast")
 
 
 class Start(NamedTuple):
-    """The predicted start time of a job, in epoch seconds: the median, and the time by which it starts with 90 %
-    probability.
+    """The predicted start time of a job, in epoch seconds: the median, and the time by which the job starts with 90
+    % probability.
     """
 
     likely_s: float
@@ -61,7 +62,7 @@ class Start(NamedTuple):
 
 
 class Client:
-    """A client of one service. Each question is answered within `patience_s` or not at all.
+    """A client of one service. Each call returns within `patience_s`, with or without an answer.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ class Client:
     patience_s
         Longest wait for one answer, seconds.
     user_header
-        The header in which a trusted portal (`proxy_from`) names its user: the site's setting `proxy_header`.
+        Name of the HTTP header in which a trusted portal (`proxy_from`) sends its user's name: the site's setting
+        `proxy_header`.
 
     Examples
     --------
@@ -90,7 +92,7 @@ class Client:
         self.not_before = 0.0
 
     def limit_s(self, written_s: float, name: str, *, attempt: int = 1, procs: int = 1, partition: str = "") -> float:
-        """Return the time limit to request, in seconds: the suggested one, but never above the written one.
+        """Return the time limit to request, in seconds: the suggested limit, but at most `written_s`.
 
         Parameters
         ----------
@@ -99,8 +101,8 @@ class Client:
         name
             Name of the job.
         attempt
-            Number of the attempt. From the second on, the written limit is returned, because the suggested one may have
-            been too short.
+            Number of the attempt. From the second attempt on, `written_s` is returned, because the suggested limit may
+            have been too short.
         procs, partition
             Tasks and partition of the job.
 
@@ -120,7 +122,7 @@ class Client:
         self, written_mib: float, name: str, *, attempt: int = 1, held_mib: float | None = None, procs: int = 1,
         partition: str = "",
     ) -> float:  # fmt: skip
-        """Return the memory per node to request, in MiB: the suggested amount, but never above the written one.
+        """Return the memory per node to request, in MiB: the suggested amount, but at most `written_mib`.
 
         Parameters
         ----------
@@ -129,8 +131,8 @@ class Client:
         name
             Name of the job. For a new name, the suggestion comes from the user's jobs with other names.
         attempt
-            Number of the attempt. From the second on, the result is 1.5 times `held_mib` for each further attempt, or
-            the written amount if `held_mib` is unknown.
+            Number of the attempt. From the second attempt on, the result is `held_mib` times 1.5 for each further
+            attempt, at most `written_mib`, or `written_mib` if `held_mib` is unknown.
         held_mib
             Memory that the first attempt used, in MiB.
         procs, partition
@@ -156,13 +158,13 @@ class Client:
         choices
             At most 20 choices, each a number of tasks or a mapping of sbatch's long options.
         user
-            Ask for another user, if that is allowed: for root on the socket, for a proxy that the site trusts
-            (`user_header`), or for everybody if jobs are not private.
+            Predict for this user instead of the caller. This is allowed for root on the socket, for a proxy that the
+            site trusts (`user_header`), and for all callers if jobs are not private.
 
         Returns
         -------
         list of Start or None
-            In the order of the choices; None if there is no prediction.
+            Predictions in the order of the choices; None if there is no prediction.
         """
         found: list[Start | None] = []
         with self._failing_open():
@@ -182,7 +184,7 @@ class Client:
         """Return the cluster that is expected to finish a job first, as `batchcast start --test --where` predicts it.
 
         This method runs the program `batchcast` of this computer, whose settings list the clusters in `[[cluster]]`
-        tables. All other methods ask one service.
+        tables. All other methods query one service.
 
         Parameters
         ----------
@@ -193,7 +195,7 @@ class Client:
         inputs
             Files that the job reads, as for `--input`: `["20G@archive"]`.
         done_by
-            Choose by the probability to finish by this time, as for `--done-by`.
+            If given, choose the cluster with the largest probability to finish by this time, as for `--done-by`.
         patience_s
             Longest wait for the answer, seconds.
 
@@ -205,7 +207,7 @@ class Client:
             try:
                 lines = [f"#SBATCH --{name}={value}" for name, value in options.items()]
                 if any("\n" in line for line in lines):
-                    raise ValueError("an option has no line ends")
+                    raise ValueError("an option must not contain line breaks")
                 words = ["batchcast", "start", "--test", "-", "--where", "--json"]
                 words += [f"--input={one}" for one in inputs] + ([f"--done-by={done_by}"] if done_by else [])
                 text = "\n".join(["#!/bin/sh", *lines, ""])
@@ -213,7 +215,7 @@ class Client:
                 if done.returncode:
                     raise ValueError((done.stderr.strip().splitlines() or ["no message"])[0])
                 return str(json.loads(done.stdout)["results"][0]["cluster"])
-            except Exception as error:  # the workflow must go on
+            except Exception as error:  # an error must not stop the caller's workflow
                 _tell("batchcast start --where does not answer (%s); the job goes to %s", error, otherwise)
         return otherwise
 
@@ -226,25 +228,25 @@ class Client:
             _tell("batchcast client: wrong arguments (%s: %s); requests stay as written", type(error).__name__, error)
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
-        """Return the first result of /v1/QUESTION; None if the service has no answer or does not answer in time."""
+        """Return the first result of the query /v1/QUESTION; None if there is no result or no answer in time."""
         rows = self._rows(question, parameters)
         return rows[0] if rows else None
 
     def _rows(self, question: str, parameters: Mapping[str, object], user: str = "") -> list[dict[str, Any]] | None:
-        """Returns all results of a question; None if there is no answer in time."""
+        """Returns all results of the query /v1/QUESTION; None if there is no answer in time."""
         begun = time.monotonic()
         if begun < self.not_before:
             return None
         try:
             if not user.isprintable():
-                raise ValueError("a user's name has no line ends")
+                raise ValueError("a user name must not contain line breaks")
             header = f"{self.user_header}: {user}\r\n" if self.user_header and user else ""
             given = {**parameters, "user": "" if header else user}
             given = {name: value for name, value in given.items() if value not in ("", None)}
             target = f"/v1/{question}?{urlencode(given, doseq=True)}"
             status, body = self.get(target, header, begun + self.patience_s)
             if status == 401:
-                raise ValueError("the token is missing, or the service does not know it")
+                raise ValueError("the token is missing or not valid")
             document = json.loads(body)
             return [dict(row) for row in document["results"]] if status == 200 else None
         except Exception as error:  # after any failure, the caller's request must stay unchanged
@@ -253,9 +255,9 @@ class Client:
             return None
 
     def get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
-        """Return status and body of one GET request over a connection of its own; fails at the monotonic time `until`.
+        """Return status and body of one GET request over a new connection; fails at the monotonic time `until`.
 
-        Unlike every other call, this one raises OSError or ValueError if no answer comes.
+        Unlike all other methods, this method raises OSError or ValueError if there is no answer.
         """
         place = urlsplit(self.address)
         if place.scheme in ("http", ""):
@@ -346,8 +348,9 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 
 
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
-    """Returns a number of an answer if it is a plausible amount, else None, so that nothing else becomes a
-    request."""
+    """Returns a field of an answer if its value is a plausible amount, else None. So other values cannot become a
+    request.
+    """
     value = None if answer is None else answer.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declaration of all columns of a job log: unit, the moment each is known, and its names in SWF, Slurm and PBS.
+"""The declaration of all columns of a job log: unit, when the value becomes known, and names in SWF, Slurm and PBS.
 
 There are three kinds of columns. A `number` is float64 with NaN for unknown. A `nominal` is dictionary-coded: int32
 codes into a tuple of categories, with the code -1 for null, as in Arrow. An `id` identifies the job. `known` is the
-moment in a job's life from which the value exists. Predictors see only columns that are known at submission
-(predict/gate.py).
+event of a job from which on the value is known, such as its submission or its end. Predictors see only columns that are
+known at submission (predict/gate.py).
 
 Memory amounts are for the whole job in all logs except SWF, in which fields 7 and 10 are per processor.
 `LogInfo.memory_per` records the unit, and `table.memory` converts both columns to the same unit: per node if the log
@@ -40,7 +40,7 @@ class Column:
     unit
         The unit of a number; empty if it has none.
     known
-        The moment from which the value is known.
+        The event of a job from which on the value is known.
     meaning
         A short description for people.
     swf
@@ -48,7 +48,7 @@ class Column:
     sacct
         Field of sacct.
     squeue
-        Field of `squeue -O`. The store keeps these values in an SQL column with the name of this column.
+        Field of `squeue -O`. The store saves these values in an SQL column with the name of this column.
     pbs
         Attribute of `qstat -f`.
     """
@@ -166,14 +166,15 @@ COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 INPUT_COLUMNS: dict[str, Column] = {column.name: column for column in _FROM_INPUTS}
 DECLARED: dict[str, Column] = {**COLUMNS, **INPUT_COLUMNS}
 KNOWN_AT_SUBMISSION = frozenset(column.name for column in DECLARED.values() if column.known == "submission")
-# Names for sums of columns. A log's column with one of these names is known only from the given moment.
+# Names of common sums of columns, and the event from which on a log's column with such a name is known.
 SUMS: dict[str, Moment] = {"start_time": "start", "end_time": "end", "response_time": "end"}
 SWF_FIELDS: tuple[str, ...] = tuple(c.name for c in sorted((c for c in _ALL if c.swf), key=lambda c: c.swf or 0))
 
 _LIVE = tuple(column for column in _ALL if column.squeue)
 ASKED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known == "submission")
-"""Columns of a request that squeue shows. The store writes them once, when the collector first sees the job, because
-the first prediction used these values."""
+"""Columns of a request that squeue shows. The store saves them only once, when the collector first sees the job,
+because the first prediction used these values.
+"""
 HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "submission")
 """Columns that squeue shows only after a job has started."""
 MEASURED: tuple[Column, ...] = (COLUMNS["used_mem_kib"],)
@@ -187,14 +188,14 @@ this many jobs (20). Two amounts are equal if they differ by at most this share 
 
 
 def is_copied(equal: float, known: float) -> bool:
-    """Whether a measured column is only a copy of the requested amounts.
+    """Return whether a measured column is only a copy of the requested amounts.
 
     Parameters
     ----------
     equal
         Number of jobs whose measured amount equals the requested amount.
     known
-        Number of jobs for which both amounts are known. With fewer than 20 jobs the answer is False.
+        Number of jobs for which both amounts are known. With fewer than 20 jobs, the result is False.
 
     Returns
     -------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one JSON document of every verb, every report and the HTTP API."""
+"""The JSON document that all commands, all reports and the HTTP API return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def document(
     warnings: Sequence[str],
     results: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the JSON document: schema, log, settings with defaults, warnings, and results with one object a row."""
+    """Return the JSON document: schema, log, settings with defaults, warnings, and results with one object per row."""
     return {
         "schema": f"batchcast/{verb}/1",
         "log": dict(log),
@@ -53,7 +53,7 @@ def in_number(text: str) -> str:
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:
-    """Return JSON text; NaN and infinities become null, numpy scalars plain numbers.
+    """Return JSON text; NaN and infinities become null, and NumPy scalars become plain numbers.
 
     >>> dumps({"a": float("nan"), "b": (1, 2.5)}, indent=None)
     '{"a": null, "b": [1, 2.5]}'
@@ -62,7 +62,7 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value in JSON's own types; a dataclass is an object."""
+    """Return the value converted to JSON's types; a dataclass becomes an object."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (str, int, bool)) or value is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that are written for users, each with an exit code.
+"""The exceptions whose messages are written for users, each with an exit code.
 
 A message names the place (file and line), the rejected value, the accepted forms and what to do next. Any other
 exception that reaches the user is a defect of batchcast and not of the user's input.
@@ -23,7 +23,7 @@ _ARGUMENTS = {"policy": "policies", "from": "since", "to": "until"}
 
 @contextmanager
 def flags_in_messages() -> Iterator[None]:
-    """Within this context, messages name command-line flags (`--procs-total`), not Python arguments (`procs_total`)."""
+    """A context in which messages name command-line flags (`--procs-total`), not Python arguments (`procs_total`)."""
     global _says_flags
     before, _says_flags = _says_flags, True
     try:
@@ -58,7 +58,7 @@ def as_arguments(text: str) -> str:
 
 
 def worded(text: str) -> str:
-    """Word a message for its reader: with flags within the command line, with Python's arguments elsewhere.
+    """Return a message for its reader: with flags for users of the command line, else with names of Python arguments.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class UsageError(BatchcastError):
 
 
 class WrongCluster(UsageError):
-    """The cluster that answers is not the cluster whose jobs are to be stored. Exit code 2."""
+    """The batch system that answers belongs to another cluster than the jobs in the store. Exit code 2."""
 
 
 class Refused(InputError):
@@ -129,7 +129,7 @@ class NoAnswer(BatchcastError):
 
 
 class NoStore(NoAnswer):
-    """There is no store at the given place, because no collector has written one. Exit code 3."""
+    """There is no store at the given path, because no collector has written one. Exit code 3."""
 
 
 class Unreachable(BatchcastError):
@@ -139,7 +139,7 @@ class Unreachable(BatchcastError):
 
 
 def how_to_install(extra: str, only: str = "") -> str:
-    """Find the command that installs an optional part of batchcast into the running Python environment.
+    """Return the command that installs an optional part of batchcast into the running Python environment.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     error
         The exception.
     what
-        What was called, such as `Mine.predict`.
+        The called function, such as `Mine.predict`.
     hint
         What the user can try next.
 
@@ -325,7 +325,7 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     ours = __file__.rpartition("/")[0]
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     user_lines = [(file, line) for file, line in lines if not file.startswith(ours) and "importlib" not in file]
-    # The last line within the user's first file: below it, user code may call libraries such as NumPy.
+    # The last line in the first file of user code; deeper calls may be in libraries such as NumPy.
     last = [(file, line) for file, line in user_lines if file == user_lines[0][0]][-1:]
     location = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
     return BatchcastError(f"{what} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)
@@ -376,7 +376,7 @@ def input_error(
 
 
 def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
-    """Raise UsageError if the value of an option is not an accepted word.
+    """Raise UsageError if the value of an option is not among the accepted words.
 
     Parameters
     ----------

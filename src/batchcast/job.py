@@ -16,7 +16,7 @@ from .columns import DECLARED, KNOWN_AT_SUBMISSION
 
 Name = int | str | None
 TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
-"""Bits of a live job's `told`: the events that the live clock has already sent. A store keeps them."""
+"""Bits of a live job's `told`: the events that the live clock has already delivered. The store saves these bits."""
 NO_EXTRA: Mapping[str, Any] = {}
 _DIGITS = re.compile(r"\d+")
 
@@ -39,13 +39,13 @@ class JobRequest(NamedTuple):
     ----------
     row
         Position of the job in log order (submit time, then job id, then row), or a running number on a live cluster.
-        It identifies the job and carries no information about later events.
+        The row identifies the job and contains no information about later events.
     job_id
         The batch system's id of the job.
     submit_time
         Submission, in seconds on the log's clock.
     procs
-        Number of processors by the log's reading rule: requested, or allocated if the request is unknown.
+        Number of processors: requested, or allocated if the request is unknown.
     req_time
         The time limit, in seconds.
     req_mem_kib
@@ -98,7 +98,7 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     values
         Column name to value. An absent column or None means unknown.
     procs
-        Number of processors by the reading rule in force. NaN means unknown.
+        Number of processors, by the rule that the caller applies (`Trace.procs`). NaN means unknown.
 
     Returns
     -------
@@ -110,7 +110,8 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     2.0
     """
     attributes = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
-    # Taking the names from BEYOND and not from `values` lets all requests share the strings, which keeps pickles small.
+    # The names are taken from BEYOND and not from `values`, so that all requests share the strings and pickles are
+    # small.
     extra = {name: values[name] for name in BEYOND if values.get(name) is not None}
     return JobRequest(row=row, procs=procs, **attributes, extra=extra or NO_EXTRA)
 
@@ -125,13 +126,14 @@ class JobRecord(NamedTuple):
     Attributes
     ----------
     request
-        What was known at submission. Its attributes and extra columns can also be read from the record itself.
+        The job's request: all data known at submission. Its attributes and extra columns can also be read from the
+        record itself.
     wait_time
         Queue wait, in seconds. NaN means unknown.
     run_time
         Run time, in seconds. NaN means that the job never ran, or that the run time is unknown.
     status
-        How the job ended, as one of batchcast's status words. None means unknown.
+        The final status of the job, as one of batchcast's status words. None means unknown.
     """
 
     request: JobRequest
@@ -313,7 +315,7 @@ def status_words(text: str) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        The one word that was given, or every word that the SWF number stands for.
+        The given word, or all words that the SWF number stands for.
 
     Examples
     --------

@@ -28,10 +28,11 @@ TWO_WEEKS = 14 * 86400.0
 
 @dataclass(slots=True)
 class Pbs:
-    """A PBS server behind a transport; `as_text` is for relatives without -x and JSON (Torque, Slurm's wrappers).
+    """A PBS server, queried through a transport. Set `as_text` for qstat without -x and JSON (Torque, Slurm's
+    wrappers).
 
     `json_fails` is set when qstat has printed invalid JSON; from then on the text form is used. OpenPBS 22 and older
-    print invalid JSON for a variable such as `N=005`, as long as that job is in the history.
+    print invalid JSON for an environment variable such as `N=005`, until the job leaves the history.
     """
 
     transport: Any
@@ -47,47 +48,53 @@ class Pbs:
         return float(self.transport.ticks())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """Return these jobs if the server still knows how they ended."""
+        """Return those of the jobs `ids` that are still in the server's history."""
         whole = self.history(since, math.inf)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids))
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Return an empty list, because PBS gives no such reason."""
+        """Return an empty list, because reservations are not read from PBS."""
         return []
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
-        """Return an empty tuple: PBS is not asked about nodes."""
+        """Return an empty tuple, because nodes are not read from PBS."""
         return ()
 
     def hides_jobs(self) -> bool:
-        """Return whether the server now hides jobs from other users."""
+        """Return whether the server hides users' jobs from other users at present."""
         return not self.as_text and self.site().private
 
     def snapshot(self) -> Snapshot:
-        """Return every job of the server: subjobs one by one, ended jobs as long as it keeps them."""
+        """Return every job of the server: each subjob of an array, and ended jobs while they are in the server's
+        history.
+        """
         return self._ask()
 
     def job(self, job_id: str) -> Snapshot:
-        """Return one job, for an answer without a store."""
+        """Return one job; used if there is no store."""
         return self._ask(*job_id.split(","))
 
     def jobs_of(self, user: str) -> Snapshot:
-        """Return a user's jobs, for an answer without a store."""
+        """Return a user's jobs; used if there is no store."""
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
-        """Return the jobs of one user in the span; their memory use is always included."""
+        """Return the jobs of one user that ended in the time span; their memory use is always included."""
         whole = self.history(since, until)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history(self, since: float, until: float) -> Snapshot:
-        """Return the server's history of the span; `read_trace` reads its accounting logs instead."""
+        """Return the jobs in the server's history that ended in the time span. For older jobs, `read_trace` reads
+        accounting logs.
+        """
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if since <= s.end_time < until))
 
     def site(self) -> Site:
-        """Return server, version, how long ended jobs stay visible, and queues with their limits."""
+        """Return facts about the server: name, version, how long ended jobs stay visible, and queues with their
+        limits.
+        """
         if self.as_text:
             return Site("pbs", "", 300.0, False, math.nan, False, {})
         server = _blocks(self.transport.ask(SERVER).text, "Server")
@@ -115,14 +122,16 @@ class Pbs:
         )
 
     def _ask(self, *ids: str) -> Snapshot:
-        """Return these jobs, or all; jobs that cannot be read, or whose id occurs twice, are counted as broken."""
+        """Return the jobs `ids`, or all jobs; jobs that cannot be read, or whose id occurs twice, are counted as
+        broken.
+        """
         asked_at, records = self._records(ids)
         times = Counter(job_id for job_id, _ in records)
         jobs: list[Sighting] = []
         broken = 0
         for job_id, attributes in records:
             try:
-                if times[job_id] > 1:  # in text, a line break in a variable can imitate another user's job
+                if times[job_id] > 1:  # in the text form, a line break in a variable can imitate another user's job
                     raise InputError(f"{job_id}: printed twice")
                 job = sighting(job_id, attributes)
             except (BatchcastError, ValueError):
@@ -133,7 +142,7 @@ class Pbs:
         return Snapshot(asked_at, tuple(jobs), broken)
 
     def _records(self, ids: tuple[str, ...]) -> tuple[float, list[tuple[str, dict[str, str]]]]:
-        """Return when qstat was asked, and what it printed: as JSON, or as text if the JSON is invalid."""
+        """Return the time of the qstat call and the parsed jobs, from JSON, or from text if the JSON is invalid."""
         if not self.as_text and not self.json_fails:
             answer = self.transport.ask((*JOBS, *ids))
             try:

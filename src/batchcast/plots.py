@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures that a paper needs, with matplotlib: errors, coverage, waits, a Gantt chart, a frontier, differences.
+"""Pictures for papers, with matplotlib: errors, coverage, waits, a Gantt chart, a frontier, differences.
 
-Each takes `ax`, an Axes to draw on (by default a new one), and returns it: titles and files are matplotlib's own.
-matplotlib is no dependency: it comes with the extra `notebook`. Every result's `.plot()` ends here.
+Each function takes `ax`, an Axes to draw on (by default a new one), and returns it, so that callers can set titles and
+save files with matplotlib. matplotlib is optional; the extra `notebook` installs it. The method `.plot()` of every
+result calls these functions.
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ from .errors import UsageError, how_to_install
 
 MOST_BARS = 5000
 UNITS = {"_s": (60.0, "min"), "_core_h": (1.0, "core-hours"), "_gib_h": (1.0, "GiB-hours"), "_mib": (1.0, "MiB")}
-"""For each ending of a figure's name, the divisor of the drawn value and the label of its unit."""
+"""For each ending of a measure's name, the divisor of the drawn value and the label of the unit."""
 
 NAMES = {"mae_s": "mean absolute error", "mae_mib": "mean absolute error", "mean_abs_error_s": "mean absolute error"}
 
 
 def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw the errors of each method's run times: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
+    """Draw the run-time errors of each method: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
 
-    `log` is a log, or the actual values (n,) in seconds; `forecasts` have `points` (n,).
+    `log` is a log, or the actual values (n,) in seconds; `forecasts` are objects with `points` (n,), by method.
     """
     truth = getattr(log, "run_time", log)
     return shares({name: np.abs(said.points - truth) for name, said in forecasts.items()}, "absolute error (s)", ax)
 
 
 def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw the share of outcomes (n,) within each method's quantiles against the levels; the diagonal is exact
-    coverage."""
+    """Draw, for each method, the share of outcomes (n,) below its quantiles against their levels; the diagonal is
+    exact coverage.
+    """
     held = {}
     for name, said in forecasts.items():
         known = ~np.isnan(said.quantiles) & ~np.isnan(outcome)[:, None]
@@ -42,18 +44,19 @@ def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) 
 
 
 def waits(schedules: Mapping[str, Any], log: Any = None, ax: Any = None) -> Any:
-    """Draw the share of jobs (0 to 1) by their wait in seconds under each schedule, and as recorded if a log is
-    given."""
+    """Draw the share of jobs (0 to 1) by wait in seconds under each schedule, and the recorded waits if a log is
+    given.
+    """
     each = {name: schedule.wait_time for name, schedule in schedules.items()}
     each |= {} if log is None else {"recorded": log.wait_time[log.wait_time >= 0]}
     return shares(each, "wait (s)", ax)
 
 
 def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = None) -> Any:
-    """Draw which processors each job used from `begin` to `end`, seconds on the log's clock; the axis is in hours.
+    """Draw which processors each job used from `begin` to `end` (seconds on the log's clock); the axis is in hours.
 
-    Backfilled jobs have a separate color. UsageError for more than 5,000 jobs: choose a shorter stretch. Processors are
-    numbered by `schedule.placed()`.
+    Backfilled jobs have a separate color. Raises UsageError for more than 5,000 jobs; choose a shorter time span.
+    Processors are numbered by `schedule.placed()`.
     """
     ax = axes(ax)
     rows = np.flatnonzero((schedule.start_time < end) & (schedule.end_time > begin))
@@ -82,8 +85,9 @@ def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = 
 
 
 def frontier(schedules: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw each schedule by its mean and longest wait in hours; a line joins the schedules that no other beats in
-    both."""
+    """Draw each schedule by its mean and longest wait in hours. A line joins the schedules for which no other
+    schedule is better in both.
+    """
     points = {name: (s.wait_time.mean() / 3600.0, s.wait_time.max() / 3600.0) for name, s in schedules.items()}
     return tradeoff(points, "mean wait (h)", "longest wait (h)", ax)
 
@@ -94,8 +98,8 @@ def differences(
 ) -> Any:  # fmt: skip
     """Draw each row's difference from the reference row in one measure, with its 90 % interval.
 
-    `rows` are those of a result or of its JSON; `by` are the keys that name a row, `of` is the key of its differences.
-    Values left of the line are smaller than the reference's.
+    `rows` are the rows of a result or of its JSON; `by` are the keys that name a row, `of` is the key of the row's
+    differences. Values left of the line are smaller than the value of the reference.
 
     >>> stated = {"value": -60.0, "low": -90.0, "high": -30.0}
     >>> rows = [{"policy": "sjf", "against": "fcfs", "differences": {"mean_wait_s": stated}}]
@@ -140,7 +144,7 @@ def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
     """Draw the observed coverage of each level for every method; the diagonal is exact coverage."""
     ax = axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
-    drawn = {name: each for name, each in held.items() if each}  # a method that predicts only a point has no level
+    drawn = {name: each for name, each in held.items() if each}  # methods that predict only points have no levels
     for name, each in drawn.items():
         ax.plot(list(each), list(each.values()), marker="o", label=name, clip_on=False)
     ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))
@@ -148,10 +152,10 @@ def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
 
 
 def tradeoff(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str, ax: Any = None) -> Any:
-    """Draw named points with two coordinates of which less is better; a line joins the points that no other beats in
-    both.
+    """Draw named points with two coordinates, where smaller is better. A line joins the points for which no other point
+    is better in both coordinates.
 
-    Each point has a color and a shape in the legend, because labels beside close points would overlap.
+    Each point has its own color and shape in the legend, because labels beside close points would overlap.
     """
     ax = axes(ax)
     for k, (name, (x, y)) in enumerate(points.items()):
@@ -165,7 +169,7 @@ def tradeoff(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str
 
 
 def intervals(each: Mapping[str, tuple[float, ...]], xlabel: str, ax: Any = None) -> Any:
-    """Draw named values with their intervals, one below the other; the line is zero."""
+    """Draw named values with their intervals, one below the other, and a line at zero."""
     ax = axes(ax)
     ax.axvline(0.0, color="0.7", linestyle="--")
     for place, (middle, low, high) in enumerate(each.values()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs work on several processors in forked processes, so that inputs need not be sent to them.
+"""Runs tasks on several processors in forked processes, which inherit their inputs without pickling.
 
-Results equal those of the same calls in this process; the number of processes changes no result.
+The results equal those of the same calls in this process, for any number of processes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T")
 def in_processes(
     tasks: Sequence[Callable[[], T]], workers: int = 1, finished: Callable[[int], None] | None = None
 ) -> list[T]:
-    """Return what each task returns, in order; with one worker, tasks run one after the other here, else in that many
-    processes.
+    """Return the results of all tasks, in order. With one worker, tasks run in sequence in this process, else in
+    `workers` processes.
 
-    Answers come back pickled. If tasks raise exceptions, the exception of the first such task is raised here;
-    `finished` receives the number of finished tasks. Ctrl-C ends the processes.
+    Results are pickled to return them to this process. If tasks raise exceptions, the exception of the first such task
+    is raised here. `finished` is called with the number of finished tasks. Ctrl-C ends the processes.
 
     >>> in_processes([lambda: 1 + 1, lambda: 2 * 3, lambda: 9], workers=2)
     [2, 6, 9]
@@ -53,7 +53,7 @@ def in_processes(
                 place = running.pop(here)
                 answers[place] = _received(here)
                 if isinstance(answers[place], _Raised):
-                    # all earlier tasks have begun, so no later task can change which error is the first
+                    # all earlier tasks have begun, so later tasks cannot change which error is the first
                     waiting.clear()
                 if finished is not None:
                     finished(len(answers))
@@ -72,7 +72,7 @@ def in_processes(
 
 
 class Task(NamedTuple, Generic[T]):
-    """Work with its progress: the name in the progress bar, the number of steps, and the call that does the work."""
+    """A task with a progress bar: its name, the number of steps, and the function that does the work."""
 
     label: str
     steps: int | None
@@ -94,11 +94,11 @@ def under_bars(
 
 
 def _unheard(done: int) -> None:
-    """A progress function that shows nothing, for a process without a terminal."""
+    """A progress function that does not show anything, for processes without a terminal."""
 
 
 class _Raised:
-    """What a task raised."""
+    """An exception that a task raised."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -112,12 +112,13 @@ def _here(tasks: Sequence[Callable[[], T]], finished: Callable[[int], None] | No
 
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
-    """A process that works on the tasks whose numbers it receives, and the end of the pipe where its results arrive."""
+    """Start a process that runs the tasks whose numbers it receives; return this end of the pipe, and the process."""
     import multiprocessing
 
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_work, args=(tasks, here, there), daemon=True)
-    with warnings.catch_warnings():  # Python 3.12: a thread draws the progress bar; the child never touches its locks
+    # Python 3.12 warns because a thread draws the progress bar. The child does not use the thread's locks.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     there.close()
@@ -125,8 +126,8 @@ def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
 
 
 def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connection) -> None:
-    parents.close()  # else it would not hear that the parent is gone
-    signal.set_wakeup_fd(-1)  # signals of the parent are the parent's to mind
+    parents.close()  # otherwise this process would not notice the end of its parent
+    signal.set_wakeup_fd(-1)  # the parent handles its own signals
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
@@ -137,7 +138,7 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
         try:
             there.send(_answer(task))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            there.send(_Raised(RuntimeError(f"an answer cannot be sent from a separate process: {error}")))
+            there.send(_Raised(RuntimeError(f"a result cannot be sent from a separate process: {error}")))
         except BrokenPipeError:  # the parent was killed
             return
 
@@ -156,5 +157,5 @@ def _received(here: Connection) -> Any:
     try:
         return here.recv()
     except EOFError:
-        why = "a process ended before its answer (killed, or out of memory)"
+        why = "a process ended before it returned a result (killed, or out of memory)"
         return _Raised(BatchcastError(why, hint="fewer workers"))

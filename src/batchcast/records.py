@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that hold arrays: one structured entry with the address and length of each array, so that a kernel takes a
-single argument."""
+"""Records of arrays: one structured entry contains the address and length of each array, so that a kernel needs only
+one argument.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def point_to(records: np.ndarray, **arrays: np.ndarray) -> None:
 
 
 def enlarged(array: np.ndarray, size: int) -> np.ndarray:
-    """Return the same entries with room for `size`; new entries are zero.
+    """Return a copy of the array with `size` entries; new entries are zero.
 
     >>> enlarged(np.array([1, 2]), 4).tolist()
     [1, 2, 0, 0]

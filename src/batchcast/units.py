@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse and print durations, dates, memory sizes and shares.
 
-All code that reads or prints Slurm's time and memory formats uses this module.
+All code that reads or prints times and memory sizes in Slurm's formats uses this module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MEMORY_FORMS = "a number with K, M, G, T or P (Slurm's default unit is M), optio
 _UNLIMITED = {"unlimited", "infinite", "-1"}
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid", "partition_limit", "not_set"}
 _DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})(?P<fraction>\.\d+)?")
-_LONGEST = 60  # characters of a time in one of Slurm's forms; a longer one is not a plausible time
+_LONGEST = 60  # largest number of characters of a plausible time in one of Slurm's forms
 _PART = r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w|sec(?:ond)?s?|min(?:ute)?s?|hrs?|hours?|days?|weeks?)"
 _EVERYDAY = re.compile(rf"{_PART}(?:\s*{_PART})*", re.IGNORECASE)
 _EVERYDAY_PART = re.compile(_PART + r"(?![a-z])", re.IGNORECASE)
@@ -42,9 +42,9 @@ def parse_duration(text: str) -> float:
     ----------
     text
         One of Slurm's six forms (see --time in sbatch(1)): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S. A fraction of a second
-        may follow, because sacct prints CPU times with one. A bare number is in minutes, as in Slurm. Everyday notation
-        is a sequence of numbers with the units s, m, h, d or w, or these units written out, largest unit first (1h30m,
-        2 days).
+        may follow, because sacct prints CPU times with fractions. A bare number is in minutes, as in Slurm. Everyday
+        notation is a sequence of numbers with the units s, m, h, d or w, or these units written out, largest unit first
+        (1h30m, 2 days).
 
     Returns
     -------
@@ -90,7 +90,7 @@ def parse_duration(text: str) -> float:
 
 
 def _everyday(word: str, text: str) -> float:
-    """Seconds from numbers with units, each unit smaller than the one before."""
+    """Return the seconds of a sequence of numbers with units, each unit smaller than the unit before."""
     parts = [(float(n), _EVERYDAY_UNITS[unit[0].lower()]) for n, unit in _EVERYDAY_PART.findall(word)]
     sizes = [size for _, size in parts]
     if not _EVERYDAY.fullmatch(word) or sizes != sorted(set(sizes), reverse=True):
@@ -194,7 +194,7 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
             return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
         stamp = datetime.fromisoformat(word)
         return (stamp if stamp.tzinfo else stamp.replace(tzinfo=where)).timestamp()
-    except (ValueError, OverflowError):  # no accepted form, or outside the years 1 to 9999 that datetime supports
+    except (ValueError, OverflowError):  # not an accepted form, or outside the years 1 to 9999 that datetime supports
         raise UsageError(f"not a time: {text[:40]!r} (accepted: {TIME_FORMS})") from None
 
 
@@ -265,7 +265,7 @@ def format_duration(seconds: float) -> str:
 def span(seconds: float | None, unknown: str = "unknown") -> str:
     """Format a duration for people to read, with at most two units.
 
-    `format_duration` is the form for texts that go back to Slurm, such as a `--time=` option.
+    Use `format_duration` for texts that Slurm reads, such as a `--time=` option.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def counted(count: int, noun: str = "job") -> str:
     Parameters
     ----------
     count
-        How many things there are.
+        Number of things.
     noun
         The noun in the singular.
 

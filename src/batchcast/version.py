@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which batchcast this is, for rooms that write it down: they lie below the package, which offers it as well."""
+"""The version of batchcast, for modules that must not import the whole package; also `batchcast.__version__`."""
 
 __version__ = "0.1.0"

@@ -105,7 +105,7 @@ class Tab:
         return found
 
     def picture(self, path: Path, most: int = 20_000) -> None:
-        """Return a PNG of the whole page, or of its first `most` pixel rows."""
+        """Save a PNG of the whole page, or of its first `most` pixel rows."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], most), "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)

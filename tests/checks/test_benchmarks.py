@@ -32,7 +32,7 @@ SMALL = {
     "planning/order_on_logs.py": [LOG, "--first", "300"],
     "planning/planned_unseen.py": [LOG, "--jobs", "300"],
     "policy/grid_box.py": ["search", "1", "64x4:c_lolo"],
-    "policy/grid_units.py": [],
+    "policy/grid_units.py": ["--jobs", "40", "--runs", "1"],
     "policy/interval_coverage.py": ["--logs", "2"],
     "policy/published_windows.py": [LOG, "--disjoint", "1"],
     "policy/study.py": [LOG, "--replicates", "1"],

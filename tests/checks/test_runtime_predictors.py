@@ -25,7 +25,7 @@ MORE = (
     "plain_regression:model=linear,every=40",
     "minh_wolters:h=40,t1=20,t2=20,population=4,generations=2,sample=10,apart=yes",
     "parzen:keys=app_id+queue_id,statistic=mean,window=none",
-    "irpa",  # no VASP features in these logs: history answers
+    "irpa",  # these logs have no VASP features, so `irpa` predicts from job history
     "irpa:features=core_num+app_id+user_id,refit_every_jobs=40,min_jobs=20,warm_start=yes,mean=seconds,sub_models=all",
     "brbf:features=core_num+app_id+user_id,refit_every_jobs=40,min_jobs=20,warm_start=yes,key_min=10",
 )

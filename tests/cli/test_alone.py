@@ -162,7 +162,7 @@ def test_doctor_says_what_answers_and_which_part_is_missing(tmp_path: Path) -> N
     assert said["batch system"]["state"] == "failed"
     assert said["queue"]["found"] == "2 jobs shown"
     assert said["accounting"]["state"] == "ok"
-    assert "report, walltime and start ask once without" in said["parts"]["found"]
+    assert "report, walltime and start work without it" in said["parts"]["found"]
     assert "pip install" in said["parts"]["do"]
 
 
@@ -184,7 +184,7 @@ def test_start_says_why_there_is_no_start(tmp_path: Path, words: list[str], says
 def test_start_shows_every_waiting_job_of_which_slurm_estimates_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding C17: if a table omits a job, the job seems not to have waited."""
+    """Regression: the table omitted a waiting job without a start time, as if the job did not wait."""
     both_wait = SQUEUE.replace('"RUNNING"', '"PENDING"').replace('"" if number == "7" else "n1"', '""')
     monkeypatch.setitem(globals(), "SQUEUE", both_wait)
     done = asked(tmp_path, "start", "-u", "ada", squeue=True)

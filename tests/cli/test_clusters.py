@@ -15,11 +15,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
+from batchcast.clusters.configured import Cluster, Configured
 from batchcast.formats.sighting import Site
+from batchcast.papers.grid.on_clusters import OfClusters
+from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load
 from batchcast.store.database import Store
 from batchcast.store.ledger import SUBMITTED, Entry, Ledger, ledger_path
+from batchcast.store.reader import Reader
 
 from .test_live import Past
 
@@ -152,11 +156,29 @@ def test_who_was_told_too_early_is_told_later_and_why(stores: dict[str, str], sc
             ledger.note_outcome(f"t{k}", at if k else None, at + (600.0 if k else 60.0))
     after = where(tmp_path, tables, script)["results"][0]
     assert (before["by_90_end_s_factor"], after["by_90_end_s_factor"], after["likely_end_s_factor"]) == (1.0, 3.0, 6.0)
-    # both calls may take a few seconds, so the second call's times may be later by that much
+    # each call may take a few seconds, so the times of the second call may be a few seconds later
     spans = [row["by_90_end_s"] - now for row in (before, after)]
     assert 2.5 * spans[0] < spans[1] < 3 * spans[0] + 60.0
     text = run(tmp_path, tables, "start", "--test", script, "--where").stdout
     assert "DONE 90% is 3.0 times the forecast's time, because your past jobs ended later than predicted" in text
+
+
+def test_the_broker_reads_when_earlier_jobs_ended(stores: dict[str, str], script: str, tmp_path: Path) -> None:
+    """Each job took three times its predicted time. Unread, a job counts as if it still ran."""
+    known = Configured([Cluster(name="alpha", store=stores["alpha"])], [])
+    with Reader(stores["alpha"]) as reader:
+        ended = reader.rows("SELECT job_id, submit_time, end_time FROM jobs WHERE end_time IS NOT NULL")[:10]
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        for row in ended:
+            at, taken = row["submit_time"], row["end_time"] - row["submit_time"]
+            offer = {"cluster": "alpha", "likely_end_s": at + taken / 3, "by_90_end_s": at + taken / 3, "procs": 1}
+            ledger.add(Entry(row["job_id"], None, at, "d", script, "alpha", ["sbatch"], [offer]))
+            ledger.note(row["job_id"], SUBMITTED, job_id=row["job_id"])
+        broker = OfClusters(known, load(), Viewer("ada"), ledger)
+        job, now = broker.read({"id": "1", "script": script}, time.time()), time.time()
+        (offer,) = broker.compare(job, broker.ask(job, {}, now)[0], {}, now)
+    assert len(ended) == 10
+    assert offer["by_90_end_s_factor"] == pytest.approx(3.0)
 
 
 def test_accuracy_tells_of_the_submissions_of_somebody_who_has_no_store(script: str, tmp_path: Path) -> None:

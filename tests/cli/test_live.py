@@ -228,7 +228,7 @@ def test_a_script_that_was_not_submitted(stores: dict[bool, str], tmp_path: Path
     ("words", "counts_from", "at"),
     [
         (("-H",), "its release", None),
-        (("-d", "afterok:600"), "the end of what it depends on", None),
+        (("-d", "afterok:600"), "the end of the jobs that it depends on", None),
         (("-b", "now+1hour"), "its begin time", 3600),
         (("-b", "yesterday"), "submission", 0),
     ],
@@ -254,8 +254,8 @@ def test_what_became_of_a_job_that_does_not_wait_is_said(stores: dict[bool, str]
 def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
     line, why = run("walltime", "--name", "rel*", "--risk", "5%", store=stores[False]).stdout.splitlines()
     assert line == "#SBATCH --time=00:10:00"
-    assert why.startswith("# calibrated: 95% of jobs like this end within ")
-    assert "similar jobs alone say --time=00:10:00, the rule of thumb" in why
+    assert why.startswith("# calibrated: 95% of similar jobs end within ")
+    assert "Similar jobs alone suggest --time=00:10:00; the rule of thumb" in why
     (answer,) = results("walltime", "101", store=stores[False])
     assert answer["similar_by"] == "the same name and 4 processors"
     assert run("walltime", "--name", "none*", store=stores[False], code=3).stderr
@@ -296,8 +296,8 @@ def test_both_numbers_come_from_one_command(measured: str, tmp_path: Path) -> No
     limit, why, memory, why_memory = run("walltime", "--name", "rel*", store=measured).stdout.splitlines()
     assert run("walltime", "--name", "rel*", "--memory", store=measured).stdout.splitlines() == [memory, why_memory]
     assert (limit, memory) == ("#SBATCH --time=00:10:00", "#SBATCH --mem=400M")
-    assert "95% of jobs like this end within" in why
-    assert "; a tenth more, since use is sampled. Beside it similar jobs alone say 400M." in why_memory
+    assert "95% of similar jobs end within" in why
+    assert "; a tenth is added, because memory use is sampled. Similar jobs alone suggest 400M." in why_memory
     (answer,) = results("walltime", "101", store=measured)
     assert (answer["limit_by"], answer["memory_by"]) == ("calibrated", "kernel")
     assert (answer["memory_kib"], answer["asked_memory_kib"]) == (400 * 1024.0, 2.0 * 1024**2)
@@ -489,7 +489,7 @@ def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: d
 
 
 def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
-    """Two equal jobs, one asked about by id and one not submitted and asked about by --test, get the same answer."""
+    """A waiting job that is named by its id and an equal job that is described with --test get the same answer."""
     now = time.time() - 60
     answers = []
     for submitted in (True, False):

@@ -92,10 +92,10 @@ def test_every_way_to_submit_is_shown_the_safest_start_first_at_the_size_asked_f
     *_, rule, best = text.stdout.splitlines()
     assert best == f"best: sbatch {results[0]['flags']} {script}"
     assert "earliest BY 90%" in rule
-    assert "half the nodes or GPUs run twice as long" in text.stderr, "what was assumed is said"
+    assert "on half the nodes or GPUs a job runs twice as long" in text.stderr, "what was assumed is said"
 
 
-WAYS = {  # likely start, 90 % start, likely run time and core-hours, as in item 9 of the newcomer's notes
+WAYS = {  # has the requested size, likely start, 90 % start, likely run time, core-hours, chance
     "as requested": (True, 10.0, 20.0, 3000.0, 4.0, 0.5),
     "twice the size": (False, 5.0, 18000.0, 1500.0, 4.0, 0.9),
     "another queue": (True, 0.0, 9000.0, 3000.0, 4.0, 0.7),
@@ -220,7 +220,7 @@ SCRIPTS = {  # lines of a script that request processors and GPUs
 
 @pytest.mark.parametrize("lines", SCRIPTS)
 def test_a_script_asks_for_what_sbatch_takes_it_to_ask_for(store: str, lines: str, tmp_path: Path) -> None:
-    """Findings C13 and C21: job sizes that follow from GPUs, `#` inside a word, and indented lines."""
+    """Regression: job sizes that follow from GPUs, `#` inside a word, and indented lines."""
     path = tmp_path / "job.sh"
     path.write_text(f"#!/bin/bash\n{lines}\nsrun x\n")
     procs, gpus_asked = SCRIPTS[lines]
@@ -418,7 +418,7 @@ def test_a_script_is_simulated_on_a_described_machine_too(store: str, script: st
     assert "larger than its partition" in answer["simulated_why"]
     (tmp_path / "machine.toml").write_text(MACHINE.replace("cpus = 4", 'cpus = 4\ndown = "n2"'))
     (answer,) = json.loads(run(*words, "--json", store=store).stdout)["results"]
-    assert "no node, limit or reservation lets it start" in answer["simulated_why"]
+    assert "nodes, limits or reservations prevent its start" in answer["simulated_why"]
     assert "--test" in str(run("start", "--machine", "x.toml", store=store, code=2).exception)
 
 
@@ -438,7 +438,8 @@ def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, scri
 
 
 def test_the_page_does_not_call_a_record_too_small_that_is_still_being_read(store: str) -> None:
-    """Regression: a minute after its start the service had 855 answers to judge, and said that there were too few."""
+    """Regression: a minute after its start, the service had 855 answers with an outcome, and reported that there were
+    too few."""
     from types import SimpleNamespace
 
     from batchcast.service.answers.disclosure import Viewer

@@ -132,7 +132,7 @@ def test_an_outage_of_the_live_machine_holds_waiting_jobs_of_named_users(store: 
     assert asked["held_waiting"] >= 3
     assert asked["mean_delay_s"] > 0
     assert {one["user"] for one in document["settings"]["held"]} >= {"bob"}
-    assert any("jobs that come later are not known" in note for note in document["warnings"])
+    assert any("later submissions are unknown" in note for note in document["warnings"])
     assert not any("show no uncertainty" in note for note in document["warnings"])
     assert "Users whose jobs the requested start delays" in run(*words, store=store).stdout
 

@@ -180,7 +180,7 @@ def test_who_waited_longer_than_first_after_goes_before_shorter_jobs():
 
 
 def test_who_waits_longer_than_easy_would_let_him_goes_before_shorter_jobs():
-    agrees(  # EASY with requests lets the second job start at 2, so from then on it is due and goes before the fourth
+    agrees(  # EASY with requests starts the second job at 2, so from 2 on that job is due and goes before the fourth
         """
         0 2 2 2 |##
         0 2 5 5 |....#####
@@ -213,8 +213,8 @@ def test_a_shadow_that_ends_jobs_at_their_forecasts_has_the_next_one_due_earlier
         1 2 3 3 | ###
         2 2 3 3 |  ......{}
         """
-    # the second job is due in the same way; while it waits, the shadow run plans it to 10 by its limit and to 5 by its
-    # prediction, so the third job is due at 11 or at 6; at 8 it becomes known that the second job ended
+    # the second job is due as in the example above; while it waits, the shadow run expects its end at 10 by its limit
+    # and at 5 by its prediction, so the third job is due at 11 or at 6; at 8 the second job has ended
     for ends, bars in {"requested": ("...#####", "###"), "planned": ("#####", ".....###")}.items():
         policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", due_after=10.0, due_ends=ends)
         agrees(jobs.format(*bars), 2, policy, "actual")

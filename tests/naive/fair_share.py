@@ -1,4 +1,5 @@
-"""A slow reference version of when fair share lets a job pass: usage second by second, ranks by a walk of the tree."""
+"""A slow reference version of the times at which fair share lets a job pass earlier jobs: usage second by second, ranks
+by a walk of the tree."""
 
 from __future__ import annotations
 

@@ -47,14 +47,15 @@ def share_by(job, elapsed):
 
 
 def left(job, now):
-    """Return the remaining seconds by the median of the run times that are longer."""
+    """Return the remaining seconds of a job: the median of its run times above the elapsed time, minus the elapsed
+    time."""
     elapsed = max(now - job["start"], 0.0) if "start" in job else 0.0
     gone = share_by(job, elapsed)
     return 31.0 if gone >= 1 else max(run_at(job, gone + 0.5 * (1 - gone)) - elapsed, 1.0)
 
 
 def classes(job):
-    """Return the job's class of every kind; None if a name is unknown."""
+    """Return the job's class for each kind of class (by size, user, queue, ...); None if a name is unknown."""
     size, limit = size_class(job["procs"]), size_class(job["limit"] / 60.0)
     user, queue, group = job["user"], job["queue"], job["group"]
     gpu_type = job["gpu_type"] if job["gpus"] else None

@@ -45,14 +45,15 @@ def has_room_beside_others(queue: Queue, codes: np.ndarray, j: int, when: float)
 
 
 def is_outage(queue: Queue, when: float) -> bool:
-    """Return whether nothing started for four hours around an instant, or nothing had started yet."""
+    """Return whether an instant lies between two starts that are four hours or more apart, or before the first
+    start."""
     before = [t for t in queue.start if t <= when]
     return not before or min(t for t in queue.start if t > when) - max(before) >= OUTAGE_S
 
 
 def refusal(queue: Queue, codes: np.ndarray, j: int) -> float:
-    """Return the first instant with room beside all other jobs, else the first start that passed the job; NaN if there
-    is none."""
+    """Return the first instant at which there was room for the job beside all other jobs, else the first start of a job
+    that passed it; NaN if there is neither."""
     wait = queue.start[j] - queue.submit[j]
     if codes[j] < 0 or not wait > 2 * PATIENCE_S:
         return float("nan")
@@ -119,7 +120,7 @@ def caps_of(queue: Queue, codes: np.ndarray, what: str, refused: np.ndarray) -> 
 
 
 def seconds(queue: Queue, place: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """Return the same as `by_cause`, for times in whole seconds."""
+    """Return waiting time by cause, as `by_cause` does, computed second by second; all times must be whole seconds."""
     found = np.zeros((len(place), len(KINDS)))
     jobs = range(len(place))
 

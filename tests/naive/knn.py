@@ -33,7 +33,8 @@ def scale_of(history):
 
 
 def predict(finished, nominals, numbers, limit, fallback, scale, chosen, oldest):
-    """`finished` is in order of completion; `chosen` = (template bits, N, K, alpha, beta)."""
+    """Return the predicted run time. `finished` is in order of completion; `chosen` = (template bits, N, K, alpha,
+    beta)."""
     bits, n, k, alpha, beta = chosen
     last = [job for job in finished if job.number >= oldest][-n:]
     newest_first = list(reversed(last))
@@ -56,7 +57,7 @@ def predict(finished, nominals, numbers, limit, fallback, scale, chosen, oldest)
 
 
 def fitness(pairs, weight=1.0):
-    """`pairs` of (predicted, actual)."""
+    """Return the paper's fitness (smaller is better) of `pairs` of (predicted, actual) run times."""
     error = sum(abs(p - r) for p, r in pairs)
     truth = sum(r for _, r in pairs)
     pu = sum(p < r for p, r in pairs) / len(pairs)

@@ -34,8 +34,8 @@ def spent(request: float, peak: float, again: float) -> float:
 
 
 def expected(request: float, levels: Sequence[float], bounds: Sequence[float], again: float) -> float:
-    """Return the expected memory of all attempts, if the peak equals each bound with the probability between its level
-    and the level before, and twice the last bound above the last level."""
+    """Return the expected memory that all attempts request. The peak equals each bound with the probability between the
+    previous level and the bound's level, and twice the last bound with the remaining probability."""
     peaks, edges = [*bounds, 2.0 * bounds[-1]], [0.0, *levels, 1.0]
     return math.fsum((edges[k + 1] - edges[k]) * spent(request, peak, again) for k, peak in enumerate(peaks))
 
@@ -63,8 +63,8 @@ def cheapest(peaks: Sequence[float], lengths: Sequence[float], asked: float, ris
 
 
 def share_for_new(shares: Sequence[float], risk: float) -> float:
-    """Return the cheapest share that another kind of job, drawn from these kinds and itself, exceeds at most with
-    probability `risk`."""
+    """Return the cheapest share of the request that a new kind of job exceeds with probability `risk` at most. The new
+    kind counts as one more kind besides the kinds in `shares`."""
     found = []
     for share in set(shares):
         outgrown = (1 + sum(one > share for one in shares)) / (1 + len(shares))
@@ -116,8 +116,8 @@ def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
     `risk`, or if their run times differ too much.
 
     A job that reached its limit counts as needing twice the limit. A running job that has run longer than half of the
-    ended jobs counts as needing twice its time so far, at most the request of `row`. At most the share `risk` of all
-    these jobs, with the next job added, may need more; a quarter is added, up to the request of `row`.
+    ended jobs counts as needing twice its time so far, at most the request of `row`. The limit is chosen so that at
+    most the share `risk` of these jobs and the next job needs more; a quarter is added, up to the request of `row`.
     """
     name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
     now, asked = log.submit_time[row], float(log.req_time[row])
@@ -136,8 +136,9 @@ def limit_by_namesakes(log: Trace, row: int, risk: float) -> float:
 
 
 def keeps_its_limit(log: Trace, row: int, risk: float, bound: np.ndarray) -> bool:
-    """Return whether fewer than three jobs of the kind of `row` had ended, and whether more than twice `risk` of the
-    last hundred ended jobs with few predecessors (with one added) exceeded their `bound` within their own limits."""
+    """Return whether a job keeps its limit: fewer than three jobs of its kind had ended, and of the last hundred ended
+    jobs that were new in this way (plus one), more than the share 2 `risk` exceeded their `bound` within their own
+    limits."""
     name, user, size = log.nominal("job_name").decode(), log.nominal("user_id").decode(), log.procs("req")
     end = log.submit_time + log.wait_time + log.run_time
 

@@ -94,8 +94,9 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
 
 
 def ages(looks: list[tuple[float, dict[int, tuple[float, float]]]], processors: float) -> list[float]:
-    """Return the age threshold at each instant; an instant has the arrival and work of each waiting job by key."""
-    first: dict[int, tuple[float, float, float]] = {}  # arrival, work and stored level, when first seen
+    """Return the age threshold at each instant of `looks`, which has the arrival and work of every waiting job by
+    key."""
+    first: dict[int, tuple[float, float, float]] = {}  # arrival, work, stored level at the first look
     left: list[list[float]] = []  # weight, time waited, stored level
     answer = []
     for now, jobs in looks:

@@ -62,14 +62,14 @@ class NaiveMachine:
     running: list[Job] = field(default_factory=list)  # in order of start
     promises: list[tuple[int, float]] = field(default_factory=list)
     corrections: int = 0
-    reserved: dict[int, float] = field(default_factory=dict)  # conservative: row to start
+    reserved: dict[int, float] = field(default_factory=dict)  # conservative: row -> reserved start
     rebuild: bool = False
     ended: bool = False
     arrived: list[Job] = field(default_factory=list)
-    # the job's row, to its start and end in a run of EASY with requests
+    # row of a job -> its start and end in a run of EASY with requests
     shadow: dict[int, list[float]] = field(default_factory=dict)
     shadow_gone: set[int] = field(default_factory=set)
-    # a class, to the ends and run times of its jobs
+    # class of jobs -> ends and run times of its jobs
     results: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
 
     def go(self) -> list[Job]:
@@ -147,8 +147,8 @@ class NaiveMachine:
                 self.plan_anew(job)
 
     def plan_anew(self, ended: Job) -> None:
-        """Return the new prediction of queued jobs of a class: the geometric mean of their first plan and the class's
-        run times since submission."""
+        """Set new predictions for the queued jobs of a class: the geometric mean of their first prediction and the run
+        times of the class's jobs that ended since their submission."""
         results = self.results.setdefault(ended.like, [])
         results.append((self.now, max(ended.run, 1.0)))
         last = list(enumerate(results))[-8:]
@@ -162,8 +162,8 @@ class NaiveMachine:
                 job.planned = max(min(math.exp(total / len(logs)), job.request), 1.0)
 
     def follow_shadow(self) -> None:
-        """The shadow run of EASY with requests over the jobs that have arrived; it learns a run time when the job has
-        ended here."""
+        """Continue the shadow run: EASY with requests over the jobs that have arrived. It uses a job's run time only
+        after the job has ended in this simulation."""
         while ends := [end for row, (_, end) in self.shadow.items() if row not in self.shadow_gone and end < self.now]:
             self.shadow_pass(min(ends))
         while True:
@@ -202,15 +202,16 @@ class NaiveMachine:
         job.due = now + self.due_after
 
     def shadow_length(self, job: Job) -> float:
-        """Return what is known of the job's length now: its prediction holds until the job has run longer."""
+        """Return the length with which the shadow run plans a job: its run time if it has ended, else its prediction
+        until it has run longer, else its request."""
         if job.done:
             return job.run
         outlived = job.start + job.first <= self.now
         return job.request if outlived or self.due_ends == "requested" else job.first
 
     def must_end(self, job: Job, head: Job | None) -> float:
-        """Return the planned end by the job's request, or the planned start of the head that it passed at a risk, if
-        that is later than now."""
+        """Return the job's planned end by its request. If the job passed the head at a risk, the planned start of the
+        head counts instead if it is earlier and still to come."""
         end = job.start + job.request
         if head is not None and job.passed is not None and job.passed[0] == head.row and job.passed[1] > self.now:
             end = min(end, job.passed[1])

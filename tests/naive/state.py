@@ -10,7 +10,8 @@ DAY = 86400.0
 
 
 class NaiveState:
-    """Queue and running jobs by row, in order of arrival and start, and what each wait taught the predictors."""
+    """Waiting jobs in order of arrival, running jobs in order of start, and the waits from which predictors learn; all
+    by row."""
 
     def __init__(self, total):
         self.total, self.now = total, -math.inf

@@ -63,8 +63,8 @@ def forward_start(total, running, queued, policy, of=-1):
 
 
 def counts_blindly(story, each=20):
-    """Return which submissions count as evidence, by reading all earlier events again at each: (`submit`, sender,
-    name), (`known`, name) or (`gone`, name), the last two when a wait becomes known or never will.
+    """Return which submissions count as evidence; all earlier events are read again for each submission. Events are
+    (`submit`, sender, name), (`known`, name) when a wait becomes known, and (`gone`, name) when it never will.
 
     A sender's predictions are numbered since the sender last had no open prediction; blind predictions are the open
     ones later than the latest prediction with a known outcome. Up to twice `each` all predictions count, then every
@@ -75,7 +75,7 @@ def counts_blindly(story, each=20):
         if kind != "submit":
             continue
         sender, name = told
-        mine = {}  # name: its number, and whether it is open or known
+        mine = {}  # name -> number of its prediction, and whether the prediction is open or known
         latest, number = 0, 0
         for what, *other in (*story[:at], ("submit", sender, name)):
             if what == "submit" and other[0] == sender:
@@ -100,10 +100,10 @@ def levels_by_age(story, ages, levels, steps, repaid, borrowed=0.0, remembered=5
 
     Events are (now, `look`, number, job, waited, bounds) and (now, `start`, job).
 
-    An outcome moves the level of each bound that was open: up by the level if the wait passed the bound, else down by
-    the rest, and the step becomes smaller with time. A missing correction is added in full later. The k-th open
-    prediction of one age of a job counts 1 / k. With `borrowed`, the levels are a weighted mean of the age's own levels
-    and of the levels of all ages together, weighted by the outcomes of that age and by `borrowed`.
+    An outcome moves the level of each bound that was open: up by the level if the wait passed the bound, else down by 1
+    minus the level, both times a step that becomes smaller with time. A missing correction is added in full later. The
+    k-th open prediction of one age of a job counts 1 / k. With `borrowed`, the levels are a weighted mean of the age's
+    own levels and of the levels of all ages together, weighted by the outcomes of that age and by `borrowed`.
     """
     moved = {age: list(levels) for age in range(len(ages) + 1)}
     owed, known = {age: [0.0] * len(levels) for age in moved}, dict.fromkeys(moved, 0.0)

@@ -1,4 +1,5 @@
-"""Tests that a printed gain is stated only if its own log could show it, and has the sign and unit of its words."""
+"""Tests that a paper's printed gain is confirmed only if it exceeds the noise of its log, and has the right sign and
+unit."""
 
 from __future__ import annotations
 

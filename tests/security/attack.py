@@ -165,7 +165,7 @@ class Asked(NamedTuple):
         return 0
 
     def digits(self) -> int:
-        """Low: how many forms with numbers of 5,000 digits are answered with a failure."""
+        """Low severity: return how many forms with numbers of 5,000 digits are answered with a failure."""
         form = {"partition": "main", "ntasks": "4", "time": "60"}
         forms = (urlencode({**form, field: "9" * 5000}) for field in ("time", "mem", "ntasks", "nodes"))
         return sum(self.ask(self.tcp, "/script", each)[0] >= 500 for each in forms)

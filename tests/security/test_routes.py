@@ -144,8 +144,8 @@ def found_in(text: str, asked: str, words: tuple[str, ...], figures: tuple[str, 
     found -= {"88100"} if JOB in said else set()
     text = re.sub(
         r'\b(?:[cr]?[xy][12]?|width|height|d|points|style|transform|viewBox)="[^"]*"', "", text
-    )  # of drawings
-    text = re.sub(r"\d+[\xa0 ](?:d|h|min|s)\b", "", text)  # of waits, which may have these digits
+    )  # coordinates in drawings
+    text = re.sub(r"\d+[\xa0 ](?:d|h|min|s)\b", "", text)  # waits may contain these digits
     of_question = set(re.findall(r"\d+", said))
     hits = (re.search(rf".{{0,40}}(?<![\w.:-]){each}(?![\w.:]|-\d).{{0,20}}", text) for each in figures)
     return found | {hit[0] for each, hit in zip(figures, hits) if hit and each not in of_question}
@@ -157,7 +157,7 @@ def test_no_answer_of_a_private_site_tells_of_others(private_site: Site, viewer:
     for question in QUESTIONS[route]:
         text = answer_of(private_site, viewer, route, question)
         if viewer in SEES_ALL or route in ("/assets", "/assets/vendor", "/v1/openapi.json"):
-            break  # an answer is enough here
+            break  # this viewer may see everything: it is enough that there is an answer
         if viewer == OWNER:
             hidden = found_in(text, question, (OTHER, ">mine<", '"mine"', '"77990"'))
         else:
@@ -266,9 +266,10 @@ def test_the_process_that_listens_loads_no_compiler(tmp_path: Path) -> None:
                 head = (
                     f"{'POST' if form else 'GET'} {route}{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                 )
-                if route != "/jobs/stream":  # it has no end
+                if route != "/jobs/stream":  # this answer has no end
                     heard = told(server.address, (head + (body if form else "\r\n")).encode())
                     statuses[route + question] = heard.split(b" ", 2)[1]
-        assert not {q: status for q, status in statuses.items() if status == b"500"}  # 503: the kept child still loads
+        # 503 is allowed while the child process loads
+        assert not {q: status for q, status in statuses.items() if status == b"500"}
         assert statuses["/v1/health"] == statuses[f"/v1/test?{ASKED}"] == statuses["/operators"] == b"200", statuses
         assert "llvm" not in Path(f"/proc/{server.process.pid}/maps").read_text()

@@ -1,4 +1,4 @@
-"""An operator's day on a real Slurm, as a program: which start times users are told, the real starts, and the cost of
+"""An operator's day on a real Slurm, as a program: the predicted start times, the real starts, and the cost of
 planning.
 
     flock /tmp/batchcast-lab.lock python tests/slurm/operator_day.py --hours 5 --speed 40 -o day.json
@@ -9,12 +9,12 @@ time-outs, failures and jobs that are cancelled. Before each plain submission it
 submits exactly that job; in between the program asks for all waiting jobs, and for `squeue --start`. In the middle
 fifth of the day planning is on (`plan = "both"`), and then it is switched off by `plan --off`.
 
-An answer has an outcome if its job started or its 90 % time has passed, as `batchcast accuracy` counts. In a short day
-this share is too high: of 90 % times after the end of the day, only those that held are known. So the share is also
-given of the 90 % times that lie within the day, whether the job has started or not. Each answer is also compared with
-the latest start that limits imply: all jobs that run or wait before it run to their limits, one after the other on the
-partition's processors. If Slurm's own estimate is later than that (it knows nodes, drained nodes and reservations), it
-counts instead.
+An answer has an outcome if its job started or its 90 % time has passed, as `batchcast accuracy` counts. In a short day,
+the share of jobs that started by their 90 % time is too high: for 90 % times after the end of the day, only jobs that
+started count. Therefore the table also has the share over all 90 % times within the day, whether the job has started or
+not. Each answer is also compared with the latest start that limits imply: all jobs that run or wait before it run to
+their limits, one after the other on the partition's processors. If Slurm's own estimate, which knows nodes, drained
+nodes and reservations, is later, Slurm's estimate is used instead.
 
 Clients and daemons share this machine, so at more than 40 times the speed Slurm's clients begin to fail.
 """
@@ -103,7 +103,7 @@ class Queue:
         if procs > size:
             return math.nan
         held = []
-        for end, of in sorted(self.running, reverse=True):  # those that end last have the partition's processors
+        for end, of in sorted(self.running, reverse=True):  # the jobs that end last occupy the partition's processors
             held.append((end, min(of, free)))
             free -= held[-1][1]
         ahead = [(limit, min(of, size)) for _, limit, of in before]
@@ -298,7 +298,7 @@ class Day:
         return [job for job, factor in rows if int(factor)]
 
     def _priorities(self) -> None:
-        """Return the lowest priority, and the lowest factor that planning set, of all waiting jobs."""
+        """Record the lowest priority of all waiting jobs so far, and the lowest factor that planning set."""
         with contextlib.suppress(RuntimeError, ValueError):
             for row in self.lab.run("sprio", "-h", "-o", "%i %Y %S").splitlines():
                 _, priority, factor = row.split()
@@ -351,7 +351,7 @@ class Day:
                 if job in queue.waiting:
                     latest = queue.latest(row["partition"], queue.waiting[job][2], job)
                 slurm = row["slurm_start_s"] or math.nan
-                latest = max(latest, slurm)  # a NaN here stays: there is nothing to compare with
+                latest = max(latest, slurm)  # NaN stays NaN, and then the answer is not compared
                 self.told.append(Told("renewed", job, queue.at, row["likely_start_s"], row["by_90_start_s"], latest))
                 if math.isfinite(slurm):
                     self.told.append(Told("squeue --start", job, queue.at, row["slurm_start_s"], math.nan))
@@ -388,7 +388,7 @@ def accounted(lab: Lab) -> dict[str, Job]:
 
 
 def at_submission(store: str) -> Iterator[tuple[str, Told]]:
-    """Return the predictions for each job at its submission, by method."""
+    """Yield the predictions for each job at its submission, with the method's name."""
     sql = (
         "SELECT f.method AS method, j.job_id AS job_id, j.submit_time AS at, f.point_s AS point, f.levels AS levels, "
         "f.quantiles_s AS bounds FROM forecasts f JOIN jobs j ON f.row = j.row "
@@ -409,8 +409,11 @@ def _has_predicted(store: str) -> bool:
 
 
 def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float) -> dict[str, Any]:
-    """Return a row of the table: 90 % times with an outcome, those before `now` (`due`), how many held, errors in
-    minutes.
+    """Return a row of the table: the number of 90 % times with an outcome and of 90 % times before `now` (`due`), the
+    share of jobs that started by them, and errors in minutes.
+
+    `due_low` and `due_high` are the 90 % interval of the second share, over jobs: all answers for a job share its
+    start, and the tasks of an array start one after the other, so an array counts as one job.
 
     `beyond` counts 90 % times later than limits imply, `beyond_margin` those later by more than the product's margin;
     `furthest_min` is the largest excess in minutes (negative: all are earlier). `started_later` counts jobs that
@@ -419,7 +422,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
     """
     errors, worst = [], (0.0, "")
     held: list[bool] = []
-    due: list[bool] = []
+    due: dict[str, list[bool]] = defaultdict(list)
     beyond: list[float] = []
     too_far, later = 0, [0, 0]
     for one in told:
@@ -431,7 +434,7 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
             continue
         start = job["start"] if job["start"] is None or job["start"] >= one.at - 60 else math.nan
         if one.latest == one.latest and start == start:
-            begun = now if start is None else start  # a job that waits has not started until now
+            begun = now if start is None else start  # a waiting job starts at `now` at the earliest
             for k, by in enumerate((one.latest, with_margin(one.latest, one.at))):
                 later[k] += begun > by + 60
         if start != start or one.likely != one.likely:
@@ -444,15 +447,28 @@ def judged(kind: str, told: Sequence[Told], jobs: Mapping[str, Job], now: float)
             if start is not None or one.by_90 < now:
                 held.append(in_time)
             if one.by_90 < now:
-                due.append(in_time)
+                due[one.job_id.partition("_")[0]].append(in_time)
+    low, high = share_interval(list(due.values()))
     return {
         "answers": kind, "judged": len(held) or len(errors), "kept_90": statistics.mean(held) if held else None,
-        "due": len(due), "due_kept_90": statistics.mean(due) if due else None,
+        "due": sum(map(len, due.values())), "due_low": low, "due_high": high,
+        "due_kept_90": statistics.mean(held for group in due.values() for held in group) if due else None,
         "median_error_min": statistics.median(errors) / 60 if errors else None,
         "worst_error_min": worst[0] / 60, "worst_job": worst[1],
         "compared": len(beyond), "beyond": sum(by > 0 for by in beyond), "beyond_margin": too_far,
         "furthest_min": max(beyond, default=None), "started_later": later[0], "started_later_margin": later[1],
     }  # fmt: skip
+
+
+def share_interval(groups: Sequence[Sequence[bool]], seed: int = 1) -> tuple[float | None, float | None]:
+    """Return the 90 % interval of the share of true values, by 2,000 resamples of whole groups; None without groups."""
+    if not groups:
+        return None, None
+    draws = random.Random(seed)
+    shares = sorted(
+        statistics.fmean(held for group in draws.choices(groups, k=len(groups)) for held in group) for _ in range(2000)
+    )
+    return shares[100], shares[1899]
 
 
 def measure(hours: float, speed: float, rate: float, seed: int) -> dict[str, Any]:
@@ -515,7 +531,10 @@ def show(day: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in day["answers"]:
-        kept, due = ("-" if row[key] is None else f"{row[key]:.0%}" for key in ("kept_90", "due_kept_90"))
+        kept, due, low, high = (
+            "-" if row[key] is None else f"{row[key]:.0%}" for key in ("kept_90", "due_kept_90", "due_low", "due_high")
+        )
+        due = due if due == "-" else f"{due} ({low} to {high})"
         middle = "-" if row["median_error_min"] is None else f"{row['median_error_min']:.1f}"
         numbers = row["answers"], row["judged"], kept, row["due"], due
         cells = *numbers, middle, f"{row['worst_error_min']:.0f}"

@@ -72,7 +72,7 @@ def test_a_job_goes_once_to_the_cluster_that_can_start_it(
         env={**labs["alpha"].outside, "BATCHCAST_CONFIG": os.devnull}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert wrong.returncode == 2
-    assert "the settings name cluster beta, but its clients ask alpha" in wrong.stderr
+    assert "the settings name cluster beta, but Slurm's clients query alpha" in wrong.stderr
     with Reader(str(tmp_path / "wrong.db")) as reader:
         assert reader.rows("SELECT * FROM jobs") == []
 

@@ -19,7 +19,7 @@ CONF = {
     "PriorityCalcPeriod": "1",
     "AccountingStorageEnforce": "associations",
 }
-FEW_PERIODS_S = 5 * MINUTE  # five seconds of this machine, which may be busy
+FEW_PERIODS_S = 5 * MINUTE  # five real seconds, because this machine may be busy
 
 
 def projected(lab: Lab, follower: Follower, job: str, since: float) -> list[float | None]:

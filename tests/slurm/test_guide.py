@@ -43,7 +43,7 @@ def test_the_guide_from_nothing_to_an_answer() -> None:
 
 
 def without_a_store(lab: Lab, follower: Follower) -> None:
-    """One query to Slurm, which is reported; if Slurm has no estimate, there is no answer."""
+    """Without a store, `start` makes one query to Slurm and says so; if Slurm has no estimate, there is no answer."""
     lab.submit("-N2", "--exclusive", "-t", "10", seconds=3, name="first")
     second = lab.submit("-N2", "--exclusive", "-t", "10", seconds=0.5, name="second")
     lab.wait(lambda: "N/A" not in lab.run("squeue", "-h", "-j", second, "-o", "%S"), "Slurm's estimate")
@@ -55,7 +55,7 @@ def without_a_store(lab: Lab, follower: Follower) -> None:
 
 
 def asks_accounting_once(lab: Lab) -> None:
-    """Limits and use from one query to sacct, if no collector runs."""
+    """Without a collector, one query to sacct gives limits and use."""
     alone = Follower(lab, str(lab.root / "nowhere.db"))
     for words, said in (
         (("walltime", "--name", "*", "-u", "daemon"), "#SBATCH --time="),

@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Lab, Follower, Shell]]:
         follower.env["BATCHCAST_CONFIG"] = str(config)
         done = [lab.submit("-n1", "-t", "10", seconds=0.5, name="relax1", user="root") for _ in range(4)]
         lab.wait(lambda: len(lab.run("squeue", "-h", "-t", "CD", "-o", "%i").split()) >= len(done), "ended jobs")
-        # this method gives no answer for a job that waits before its history is known
+        # this method makes no prediction for a job that is submitted before there is a job history
         lab.wait(lambda: lab.run("sacct", "-naPX", "-o", "State").count("COMPLETED") >= len(done), "accounting")
         lab.submit("-N2", "--exclusive", "-t", "600", seconds=60 * MINUTE, name="blocker", user="root")
         waiting = lab.submit("-n1", "-t", "120", seconds=1, name="relax1", user="root")

@@ -125,7 +125,7 @@ def test_what_the_guide_of_installation_enables_the_guide_of_uninstalling_remove
     assert "no job has a planned limit or priority now" in shell.run(off)
     paths = [word for line in rest for word in shell.here(line).split() if word.startswith("/")]
     assert all(path.startswith(str(root)) for path in paths), "nothing of this machine"
-    follower.kill(signal.SIGTERM)  # which `systemctl disable --now` does
+    follower.kill(signal.SIGTERM)  # as `systemctl disable --now` stops it
     shell.follow(rest)
     assert not [str(path.relative_to(root)) for path in root.rglob("*batchcast*")]
     assert "batchcast" not in (root / "etc/passwd").read_text()

@@ -1,4 +1,4 @@
-"""Whole-node jobs behind a maintenance on a real Slurm: what each of them is told, and when it starts."""
+"""Tests whole-node jobs that wait for the end of a maintenance on a real Slurm: predicted and real start times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SPEED, MINUTE = 30.0, 60.0
 
 
 def test_the_jobs_behind_a_maintenance_are_told_of_those_in_front_and_start_by_then() -> None:
-    """Seven jobs on four nodes were all told the second at which it ends; none had started an hour and a half later."""
+    """Regression: for each of seven jobs on four nodes, the end of the maintenance was predicted as the start, but none
+    had started an hour and a half later."""
     with Lab(nodes=4, cpus=4, speed=SPEED) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), WAIT="recent_wait:need=1", RUNTIME="recent_mean")
         follower.start()
@@ -38,7 +39,7 @@ def test_the_jobs_behind_a_maintenance_are_told_of_those_in_front_and_start_by_t
 
 
 def answers(follower: Follower, jobs: list[str]) -> list[dict[str, Any]]:
-    """The answer to each job that has a likely start and waits for the maintenance; else nothing."""
+    """Return the answer for each job that has a likely start and waits for the maintenance; empty for other jobs."""
     said = follower.run("start", *jobs, "--json", check=False)
     found = {one["job_id"]: one for one in json.loads(said)["results"]} if said else {}
     told = {job: one for job, one in found.items() if one["likely_start_s"] and one["counts_from"] != "submission"}
@@ -46,7 +47,7 @@ def answers(follower: Follower, jobs: list[str]) -> list[dict[str, Any]]:
 
 
 def started(lab: Lab) -> dict[str, float]:
-    """The start of each job that has one, in epoch seconds."""
+    """Return the start time, in epoch seconds, of each job that has started."""
     text = lab.run("sacct", "-naPX", "-o", "JobID,Start", env={**lab.env, "SLURM_TIME_FORMAT": "%s"})
     rows = (line.split("|") for line in text.splitlines())
     return {job: float(start) for job, start in rows if start.isdigit()}

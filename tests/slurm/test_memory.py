@@ -87,8 +87,8 @@ def said_to_users(follower: Follower) -> None:
     limit, _, memory, why = follower.run("walltime", "--name", "grows", "-u", "daemon").splitlines()
     assert limit.startswith("#SBATCH --time=")
     assert memory == "#SBATCH --mem=200M"  # 150 MiB, the overhead and a tenth, rounded up to the step
-    assert "kernel: 95% of jobs like this hold 1" in why
-    assert "similar jobs alone say" in why
+    assert "kernel: 95% of similar jobs use 1" in why
+    assert "Similar jobs alone suggest" in why
     (answer,) = json.loads(follower.run("walltime", "--name", "grows", "-u", "daemon", "--json"))["results"]
     assert answer["node_memory_kib"] == 4000 * MIB
     said = json.loads(follower.run("report", "--each", "-u", "daemon", "-S", "now-1hour", "--json"))["results"]

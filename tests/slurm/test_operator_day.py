@@ -29,13 +29,22 @@ def job(start: float | None) -> dict[str, Any]:
 
 
 def test_90_percent_times_within_the_day_are_counted_apart() -> None:
-    """Of later 90 % times, only those of started jobs count, and they count as held, so the share of held times is too
-    high."""
+    """For 90 % times after the end of the day, only started jobs count, and all of them as started in time, so the
+    share over all answers is too high."""
     told = [Told("renewed", str(k), 0.0, 100.0, by_90) for k, by_90 in enumerate((500.0, 500.0, 500.0, 2e4, 2e4))]
     jobs = {str(k): job(start) for k, start in enumerate((400.0, 600.0, None, 400.0, None))}
     row = judged("renewed", told, jobs, NOW)
     assert (row["judged"], row["kept_90"]) == (4, 0.5)
     assert (row["due"], row["due_kept_90"]) == (3, pytest.approx(1 / 3))
+    assert (row["due_low"], row["due_high"]) == (0.0, pytest.approx(2 / 3))
+
+
+def test_the_interval_of_a_share_is_over_jobs_and_arrays() -> None:
+    """A thousand answers for one job prove no more than one answer."""
+    told = [Told("renewed", f"{k % 2}_{k}", 0.0, 100.0, 500.0) for k in range(1000)]
+    jobs = {f"{k % 2}_{k}": job(400.0 + 200.0 * (k % 2)) for k in range(1000)}
+    row = judged("renewed", told, jobs, NOW)
+    assert (row["due_kept_90"], row["due_low"], row["due_high"]) == (0.5, 0.0, 1.0)
 
 
 def test_an_answer_is_compared_with_the_limits_of_what_runs_and_waits_before_it() -> None:

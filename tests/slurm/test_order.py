@@ -69,7 +69,7 @@ def test_the_order_is_set_survives_and_goes_back(lab: Lab) -> None:
         follower.run("plan", "--on")
         lab.wait(lambda: mine <= factors(lab).keys(), "factors again", PATIENCE)
         follower.kill(signal.SIGKILL)
-        assert mine <= factors(lab).keys()  # when batchcast is dead, the last levels stay
+        assert mine <= factors(lab).keys()  # after a kill of batchcast, Slurm keeps the last factors
         follower.run("plan", "--off")
         assert factors(lab) == {theirs: 7}
 

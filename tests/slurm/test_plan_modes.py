@@ -63,11 +63,12 @@ def test_by_time_min_slurm_starts_a_job_earlier_and_it_has_its_own_limit_back(la
         blocker = submitted(lab, "-N4", "--exclusive", "-p", "exact", limit=100, seconds=600 * MINUTE)
         first = submitted(lab, "-N3", "--exclusive", "-p", "exact", limit=38, seconds=36 * MINUTE)
         head = submitted(lab, "-N4", "--exclusive", "-p", "exact", limit=60, seconds=3 * MINUTE)
-        fits = submitted(lab, "-N1", "--exclusive", "--comment=own words", seconds=32 * MINUTE)  # 25 of 40 fit below 38
+        # 25 min fit beside `first`, 40 min do not
+        fits = submitted(lab, "-N1", "--exclusive", "--comment=own words", seconds=32 * MINUTE)
         lab.wait(lambda: shown(lab, fits)["TimeMin"] == "00:25:00", "a --time-min", 120)
         assert shown(lab, fits)["TimeLimit"] == "00:40:00"
         assert shown(lab, fits)["AdminComment"] == "batchcast:limit=00:40:00,time-min=00:25:00;"
-        assert {shown(lab, job)["TimeMin"] for job in (first, head)} == {"N/A"}  # no OverTimeLimit would cover it there
+        assert {shown(lab, job)["TimeMin"] for job in (first, head)} == {"N/A"}  # no OverTimeLimit in `exact`
         lab.run("scancel", blocker)
         lab.wait(lambda: shown(lab, fits)["JobState"] == "RUNNING", "a job started by backfill")
         assert shown(lab, head)["JobState"] == "PENDING"

@@ -66,14 +66,14 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
     )
     saved(lab, next(iter(asked)))
     kill(lab, "slurmctld")
-    last_end = lab.now() + 12.0 * MINUTE  # no job was planned for longer, and all have started
+    last_end = lab.now() + 12.0 * MINUTE  # all jobs have started, and no planned limit is longer than 12 min from now
     lab.wait(lambda: lab.now() > last_end, "every planned end to be over")
     lab.start_slurmctld()
     empty(lab, 300)
     ran = accounted(lab)
     assert early(asked, ran) == []
     assert {ran[i].state for i in asked} == {"COMPLETED", "TIMEOUT"}
-    # these limits were not restored; where accounting has the planned limit, it also has the user's limit
+    # if accounting has the planned limit of a job, the job's comment in accounting has the user's limit
     words = told(lab)
     assert all(ran[i].limit == one.limit or f"limit=00:{one.limit}:00," in words[i] for i, one in asked.items())
 
@@ -201,7 +201,7 @@ def test_a_maintenance_announced_after_jobs_started_and_were_submitted_ends_noth
     lab.wait(lambda: "State=ACTIVE" in lab.run("scontrol", "show", "reservation", name), "the maintenance", PATIENCE)
     assert states(lab, jobs) == {"R"}  # the job runs into the maintenance, as it would with its own limit
     lab.wait(lambda: not states(lab, jobs), "the end of the job", PATIENCE)
-    with contextlib.suppress(RuntimeError):  # it may be over
+    with contextlib.suppress(RuntimeError):  # the reservation may have ended already
         lab.run("scontrol", "delete", f"reservation={name}")
     empty(lab, 300)
     planner.kill(signal.SIGTERM)
@@ -222,7 +222,7 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     ours = {*waiting, *(f"{tasks}_{k}" for k in range(1, 5))}
     lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in ours), "planned limits", PATIENCE)
     assert limits_now(lab)[marked] == limits_now(lab)[scripted] == 40
-    assert lab.run("squeue", "-h", "-j", tasks, "-o", "%i").split() == [f"{tasks}_[1-4%2]"]  # not split into tasks
+    assert lab.run("squeue", "-h", "-j", tasks, "-o", "%i").split() == [f"{tasks}_[1-4%2]"]  # the array is not split
     lab.run("scontrol", "update", f"jobid={waiting[0]}", "timelimit=33", user="daemon")
     doctor = planner.run("doctor", check=False)
     assert f"job {waiting[1]}" in doctor
@@ -256,7 +256,7 @@ def test_a_second_collector_with_a_store_of_its_own_leaves_the_jobs_of_the_first
     jobs = submitted(lab, [Asked(40, 5.0), Asked(40, 39.0), Asked(40, 60.0)], "-n1")
     lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in jobs), "planned limits", PATIENCE)
     second.start()
-    lab.wait(lambda: "are left alone: planned by another batchcast" in second.tail(), "a word of the second", PATIENCE)
+    lab.wait(lambda: "are not planned: planned by another batchcast" in second.tail(), "a word of the second", PATIENCE)
     assert "another batchcast" in second.run("doctor", check=False)
     lab.run("scancel", blocker)
     lab.wait(lambda: all(limits_now(lab)[i] == 40 for i in jobs), "their own limits, of the first", PATIENCE)

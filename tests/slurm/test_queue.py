@@ -17,7 +17,7 @@ METHODS = 8  # run time: kernel, last_2, recent_mean and calibrated; wait: four 
 
 
 class Cost(NamedTuple):
-    """What one cycle cost."""
+    """The cost of one cycle of the collector."""
 
     jobs: int
     forecasts: int

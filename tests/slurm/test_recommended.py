@@ -50,7 +50,7 @@ def test_a_recommendation_does_on_a_slurm_what_it_says(
     config = tmp_path / "batchcast.toml"
     config.write_text(f"{settings_toml(settings)}\n")
     follower = agent(lab, f"{policy}-{predictor}", HISTORY_DAYS="1")
-    for name in settings:  # only the lines of the report decide
+    for name in settings:  # so that only the report's settings apply
         follower.env.pop(f"BATCHCAST_{name.upper()}", None)
     if "runtime" not in settings:
         follower.env["BATCHCAST_RUNTIME"] = load({}, {})["runtime"]

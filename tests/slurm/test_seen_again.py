@@ -39,7 +39,7 @@ def the(store: str, job_id: str) -> list[dict[str, Any]]:
 
 
 def over(follower: Follower, job_id: str) -> bool:
-    """After one more cycle."""
+    """Run one more cycle, and return whether the job has ended in the store."""
     follower.run("collect", "--once", "--quiet")
     return not the(follower.store, job_id)[0]["open"]
 
@@ -50,7 +50,8 @@ def running(lab: Lab, job_id: str) -> bool:
 
 @pytest.mark.slow
 def test_a_running_job_that_was_given_up_for_lost_and_is_seen_again_is_open_again(lab: Lab) -> None:
-    """While a collector may not see other users' jobs, these jobs are lost; when it may see them again, they run."""
+    """Jobs that a collector is not permitted to see count as lost; when it may see the jobs again, they count as
+    running."""
     place = lab.root / "of-nobody"
     place.mkdir()
     place.chmod(0o777)
@@ -72,7 +73,7 @@ def test_a_running_job_that_was_given_up_for_lost_and_is_seen_again_is_open_agai
 
 
 def hide_jobs(lab: Lab, word: str) -> None:
-    """Put `PrivateData=WORD` in force."""
+    """Set `PrivateData=WORD`, and wait until slurmctld uses it."""
     lab.conf["PrivateData"] = word
     lab._write_configuration()
     lab.run("scontrol", "reconfigure")
@@ -95,7 +96,7 @@ def look(lab: Lab, follower: Follower, place: Path) -> None:
 
 @pytest.mark.parametrize("ahead", ["+1d", pytest.param("+10m", marks=pytest.mark.slow)])
 def test_a_clock_that_was_ahead_for_one_reading_leaves_nothing_ahead(lab: Lab, follower: Follower, ahead: str) -> None:
-    """One cycle ends although the collector's clock is ahead; the next cycle reads what ends afterwards."""
+    """One cycle ends although the collector's clock is ahead; the next cycle reads the jobs that end afterwards."""
     early = lab.submit("-n1", "-t5", seconds=600)
     lab.wait(lambda: running(lab, early), "a running job")
     words = ["faketime", "-m", "-f", ahead, *BATCHCAST, "collect", "--once"]

@@ -54,7 +54,7 @@ def test_a_submission_is_told_a_limit_or_nothing_and_never_waits_for_a_service_t
         lab.conf["JobSubmitPlugins"] = "lua"
         lab._write_configuration()
         lab.start_slurmctld()
-        submit(lab, 20)  # refused: nobody listens there
+        submit(lab, 20)  # refused, because no process listens on this socket
         *_, last = said(lab)
         assert (len(said(lab)), last[0], last[1]) == (20, 1, "nil")
         assert "No such file" in last[3]
@@ -122,7 +122,7 @@ def test_sbatch_says_in_one_line_what_would_be_enough_and_goes_on_without_a_serv
             told = subprocess.run(words, env=lab.env, capture_output=True, text=True, check=True, cwd="/tmp")
             thread.join(30)
         assert told.stdout.strip().isdigit()
-        assert "batchcast: jobs like this one are done within 30 min (--time=30)" in told.stderr
+        assert "batchcast: similar jobs end within 30 min (--time=30)" in told.stderr
         assert "time=60" in got[0]
         assert "ntasks=2" in got[0]
         assert "name=a%20b" in got[0]

@@ -30,8 +30,8 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
 
 @pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside: bool) -> None:
-    """Also tested beside a reservation of other nodes: 22.05 names these nodes, 24.11 says that they may be
-    reserved."""
+    """Tested without and with a reservation of other nodes. In the reason, Slurm 22.05 names the unavailable nodes,
+    while 24.11 only states that nodes may be reserved."""
     with Lab(nodes=2, cpus=2) as lab:
         if beside:
             lab.run("scontrol", "create", "reservation", "reservationname=course", "starttime=now+2hours",
@@ -47,8 +47,8 @@ def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside
 
 @pytest.mark.slow
 def test_jobs_that_take_the_advised_limit_start_before_the_maintenance() -> None:
-    """The test follows the advice to a user literally, as that user: half of the jobs get the limit with the command
-    that is printed below it, half are canceled and submitted again. Other jobs use a part of the machine meanwhile."""
+    """The test follows the advice to a user literally, as that user: half of the jobs get the advised limit by the
+    printed command, the other half are canceled and submitted again. Other jobs use a part of the machine meanwhile."""
     with Lab(nodes=2, cpus=4) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
         lab.run("scontrol", "create", "reservation", "reservationname=power", "starttime=now+3hours", "duration=60",
@@ -227,7 +227,7 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     held = lab.submit("-n1", "-t5", "-H", seconds=1)
     follower.run("collect", "--once", "--quiet")
     lab.run("scancel", array, held)
-    lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # it hears seconds later
+    lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # some seconds later
     lab.run("scontrol", "update", "nodename=n3", "state=resume")
     lab.stop("slurmctld")
     for path in (lab.root / "state").glob("job*"):  # slurmctld has purged the job, as it does after MinJobAge
@@ -253,7 +253,7 @@ def test_a_site_that_hides_jobs_is_noticed_and_doctor_fails_without_the_right_to
     with Lab(nodes=2, cpus=2) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02")
         follower.run("collect", "--once")
-        assert "no: everybody sees everything" in follower.run("doctor", check=False)
+        assert "no: every user sees all jobs" in follower.run("doctor", check=False)
         lab.conf["PrivateData"] = "jobs"
         lab._write_configuration()
         lab.run("scontrol", "reconfigure")

@@ -52,7 +52,8 @@ def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sample(studies: Sequence[Study], count: int, seed: int) -> list[Study]:
-    """Draw studies, by the seed, that run here in minutes and print equal values again."""
+    """Draw studies at random, from the seed, among those that take minutes on this machine and print the same values
+    each time."""
     able = [one for one in studies if one.rerun == "minutes" and one.exact and not missing_logs(one)]
     return random.Random(seed).sample(able, min(count, len(able)))
 

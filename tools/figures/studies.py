@@ -249,7 +249,7 @@ def read_pools(documents: list[Any], _: Path) -> Figures:
 
 
 def read_answers(printed: list[Any], _: Path) -> Figures:
-    """Read how a simulated Slurm ranks settings compared with slurmctld's own code."""
+    """Read how well a simulated Slurm and slurmctld's own code agree in ranking settings."""
     text = " ".join(printed[0].split())
     settings = re.search(r"runs of (\d+) settings", text)
     ranks = re.findall(r"Spearman of the settings' means (\d\.\d+)", text)
@@ -395,7 +395,7 @@ def read_lab_control(printed: list[Any], _: Path) -> Figures:
                     named = zip(("change", "low", "high"), map(float, ends.groups()), strict=True)
                     found.values |= {f"{arm}.{what}_from_{control}.{name}": value for name, value in named}
     first = next(iter(against.values()))
-    shown = list(against)[:2]  # the page names the differences from the third control in a sentence
+    shown = list(against)[:2]  # the page gives the differences from the third control in a sentence, not in the table
     for arm, row in first.items():
         found.values |= {f"{arm}.jobs": int(row["jobs"]), f"{arm}.mean_wait_min": float(row["mean wait"])}
         found.values |= {f"{arm}.slowdown": float(row["slowdown"]), f"{arm}.longest_min": float(row["longest"])}
@@ -531,7 +531,8 @@ def read_order_gamed(printed: list[Any], _: Path) -> Figures:
                 named = f"{row['order, bounds']}.{way}.{name}".replace(" ", "_")
                 found.values |= {f"{named}.{k}": float(v) for k, v in zip(("gain", "low", "high"), match.groups())}
                 cells.append(cell)
-        if row["order, bounds"] in ("no bound", "without own history", "all"):  # each bound alone is in the values
+        # the figures of each single bound are only in the values
+        if row["order, bounds"] in ("no bound", "without own history", "all"):
             rows.append((row["order, bounds"], *cells[:2], *cells[3:5], row["others, honest"]))
     head = "bounds | same command | its first job | changed command | its first job | wait of honest jobs, min"
     found.blocks["table"] = table(head, rows)
@@ -702,7 +703,7 @@ def read_first_bounds(documents: list[Any], _: Path) -> Figures:
 def read_operator_day(printed: list[Any], _: Path) -> Figures:
     """Read the tables of tests/slurm/operator_day.py."""
     lines = printed[0].splitlines()
-    # the page shows neither a method that is no default nor a second row of the same jobs
+    # the page omits a method that is not a default, and a second row of the same jobs
     tables = [
         line for line in lines if line.startswith("|") and "log_uniform" not in line and "jobs of start" not in line
     ]
@@ -711,11 +712,13 @@ def read_operator_day(printed: list[Any], _: Path) -> Figures:
     found.blocks["planning"] = [line for line in tables if line.count("|") == 3]
     for line in found.blocks["answers"][2:]:
         kind, judged, kept, due, due_kept, middle, worst = (cell.strip() for cell in line.strip("|").split("|"))
+        kind = kind.replace(" --", "_").replace(", ", "_")  # a mark in a page has no spaces
         found.values |= {f"{kind}.judged": int(judged), f"{kind}.kept_90": kept, f"{kind}.median_min": middle}
         found.values |= {f"{kind}.due": int(due), f"{kind}.due_kept_90": due_kept}
         found.values[f"{kind}.worst_min"] = worst
     for line in found.blocks["limits"][2:]:
         kind, compared, _, beyond, furthest, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        kind = kind.replace(" --", "_")
         found.values |= {f"{kind}.compared": int(compared), f"{kind}.beyond_margin": int(beyond)}
         found.values[f"{kind}.furthest_min"] = int(furthest)
     for line in found.blocks["planning"][2:]:
@@ -827,12 +830,12 @@ STUDIES = (
     ),
     Study(
         "lab-operator-day",
-        ("python tests/slurm/operator_day.py --hours 3.2 --speed 22 --rate 48 -o day.json",), read_operator_day,
+        ("python tests/slurm/operator_day.py --hours 9 --speed 30 --seed 13 -o day.json",), read_operator_day,
         rerun="lab",
     ),
     Study(
         "lab-operator-day-newer",
-        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 2.4 --speed 22 --rate 40 -o day.json",),
+        ("BATCHCAST_LAB=newer python tests/slurm/operator_day.py --hours 9 --speed 30 --seed 11 -o day.json",),
         read_operator_day, rerun="lab",
     ),
     Study(

@@ -99,7 +99,7 @@ def _last_of_list(incomplete: str) -> tuple[str, str]:
 
 
 def _parameters(kind: str, name: str) -> list[str]:
-    """Return a method's settings; none if it cannot be imported, because completion must not fail."""
+    """Return a method's settings; empty if the method cannot be imported, because completion must not fail."""
     import inspect
 
     from ..predict.registry import load

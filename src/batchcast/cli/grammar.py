@@ -124,7 +124,7 @@ def full_help(command: click.Command, ctx: click.Context) -> str:
 
 
 def set_option(help: str, name: str | None = None) -> click.Option:
-    """`--set KEY=VALUE`; with a name, the verb receives the settings that are not rare options."""
+    """The option `--set KEY=VALUE`. If `name` is given, the verb receives the settings that are not rare options."""
     return click.Option(
         ["--set", *([name] if name else [])], multiple=True, metavar="KEY=VALUE", help=help, expose_value=bool(name)
     )
@@ -137,7 +137,7 @@ class Verbs(click.Group):
 
 
 def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
-    """`click.command` for a verb of batchcast."""
+    """Like `click.command`, for a verb of batchcast."""
     return click.command(name, cls=Verb, **named)
 
 
@@ -195,7 +195,8 @@ def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
 
 
 def risk_option(jobs: str) -> Callable[..., Any]:
-    """The option `--risk` of verbs that suggest limits or requests for these jobs."""
+    """The option `--risk` of verbs that suggest time limits or memory requests; `jobs` names the jobs in its help
+    text."""
     return click.option(
         "--risk",
         default="5%",

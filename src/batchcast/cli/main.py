@@ -145,7 +145,7 @@ def _place(verb: str) -> tuple[str, str]:
 
 
 def _room(verb: str) -> str:
-    """Return the folder (room) of a verb; for a plug-in, by the place of its module."""
+    """Return the folder (room) of a verb's module; empty if the module belongs to another package."""
     if verb == "site":
         return verb
     module = commands()[verb].module if verb not in VERBS and verb in commands() else _place(verb)[0]
@@ -194,7 +194,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return our verbs in the order of `VERBS`, most needed first, then the verbs of other packages."""
+        """Return batchcast's own verbs in the order of `VERBS`, most needed first, then the verbs of other packages."""
         return [*VERBS, *commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -326,7 +326,7 @@ def entry() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        helps = isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ()))  # of click from 8.2
+        helps = isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ()))  # exists from click 8.2 on
         echo(error.format_message() if helps else f"batchcast: {in_our_words(error)}", err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):

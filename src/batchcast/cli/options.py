@@ -154,8 +154,8 @@ workers_option = click.option(
 
 
 def workers_for(wanted: int | None, jobs: int) -> int:
-    """Return the number of worker processes for a log of this many jobs: as requested, else as `workers_option`
-    says.
+    """Return the number of worker processes for a log of this many jobs: the requested number, else the default that
+    `workers_option` describes.
     """
     if wanted is not None or jobs < WORTH_SEVERAL or not hasattr(os, "sched_getaffinity"):
         return wanted or 1

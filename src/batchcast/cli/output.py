@@ -127,7 +127,7 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for what tables on a terminal leave out; `show_tables` uses its value."""
+    """Add the option `--details`, which prints what tables on a terminal leave out; `show_tables` uses its value."""
     text = "Print all columns, and what decides each difference."
     return click.option("--details", is_flag=True, help=text)(command)
 
@@ -158,7 +158,7 @@ LONGEST_NAME = 30
 
 
 def log_as_typed() -> str:
-    """Return the log's name as it stands on the command line, quoted for a shell.
+    """Return the log's name as typed on the command line, quoted for a shell.
 
     The result is LOG if the name is too long for one line with a command, or if there are several logs or none.
     """
@@ -265,7 +265,8 @@ def progress(label: str, total: int | None) -> Iterator[Any]:
 
 
 def show_new_job(title: str, predicted: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the predictions for one new job (`runtime --new`, `wait --new`); `predicted` is a key and its heading."""
+    """Print the predictions for one new job (`runtime --new`, `wait --new`); `predicted` has the rows' key and the
+    column's heading."""
     from ..predict.protocol import named
     from ..report.blocks import Table, TableColumn
 

@@ -141,7 +141,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                         out.add((name, spec), part.columns())
                         tick(done := done + len(part))
                 if totals is None:
-                    raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
+                    raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log has")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
     said = left_out_words(left_out)
     _print(

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """The chosen predictors by spec (none: each policy's own), policies by name, and options of the two clocks."""
+    """The chosen predictors (if empty, each policy uses its own), the policies by name, and options of the
+    simulation."""
 
     predictors: list[str]
     policies: dict[str, Policy | OwnPolicy]
@@ -55,7 +56,7 @@ class Plan(NamedTuple):
 
 
 class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on, and we allow 8.1
-    """A choice whose error message lists the accepted words, like all other messages."""
+    """A click choice whose error message lists the accepted words, as all messages of batchcast do."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the word, or raise a usage error."""
@@ -67,9 +68,9 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
 _ORDER = (
     click.option("--order", metavar="WORD", help="Order Slurm's queue by forecast[:NAME] or limit."),
     click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
-                 show_default=True, help="With --order: jobs change places only within this group."),
+                 show_default=True, help="With --order: reorder jobs only within this group."),
     click.option("--age", metavar="TIME", callback=parsed(parse_duration),
-                 help="With --order: jobs that have waited this long start by arrival."),
+                 help="With --order: jobs that wait this long start in order of arrival."),
 )  # fmt: skip
 
 
@@ -160,7 +161,7 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
 @contextmanager
 def _said_of_policy() -> Iterator[None]:
-    """Let errors name a wrong setting of `--policy` as a part of that option, not as an option of its own."""
+    """Let errors name a wrong setting of `--policy` as a part of that option, not as a separate option."""
     try:
         yield
     except UsageError as error:
@@ -197,7 +198,7 @@ node_options = adds(
         "--scheduler",
         type=click.Choice(["policy", "slurm"]),
         metavar="WORD",
-        help="policy (pool of processors) or slurm (two loops).",
+        help="policy (pool of processors) or slurm (its main and backfill loops).",
     ),
     click.option(
         "--machine",
@@ -210,7 +211,8 @@ node_options = adds(
 
 
 def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
-    """Return `policy` or `slurm`, and the described machine or `learned` if given; removes its keys from `given`.
+    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes both keys from
+    `given`.
 
     UsageError if an option of the pool of processors is combined with nodes.
     """
@@ -222,7 +224,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
     for name, option in OF_A_POOL.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option} only applies to a pool of processors; Slurm's two loops use the machine's own settings",
+                f"{option} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
                 hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
             )
     if described is None or described == LEARNED:
@@ -233,9 +235,11 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
 
 
 def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> tuple[Any, Log, Any]:
-    """Return machine, log and jobs to score; a machine to be learned is learned from the first part of the log.
+    """Return machine, log and jobs to score. If `machine` is `learned`, the machine is learned from the first part of
+    the log.
 
-    Then the rest of the log is scored, unless other jobs were chosen, and the log's warnings describe the machine.
+    If the machine is learned, the rest of the log is scored, unless the user chose other jobs, and the log's warnings
+    describe the machine.
     """
     if not isinstance(machine, str):
         return machine, log, mask

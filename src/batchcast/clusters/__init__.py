@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several clusters: compare where a job finishes first, submit it there, and judge the choices afterwards."""
+"""Several clusters: compares where a job ends first, submits it there, and evaluates the choices afterwards."""

@@ -33,7 +33,7 @@ def check_clusters(
     ask
         Whether to run `scontrol` to find out which cluster a submit command reaches.
     environment
-        Environment variables that choose the settings file. Default: those of this process.
+        Environment variables that choose the settings file. Default: the variables of this process.
     """
     known = configured(environment)
     for problem in known.problems:
@@ -56,7 +56,7 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
         return finding(name, "failed", what, "batchcast collect keeps its store; batchcast serve answers from it")
     late = [str(each) for each in (*said[0].answer.warnings, *said[0].notes) if "assumed" not in str(each)]
     ways = len({row["partition"] for row in said[0].answer.results})
-    fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions take a job of one task"
+    fact = f"{cluster.store or cluster.service} answers in {took:.1f} s, {ways} partitions accept a job of one task"
     return finding(name, "ok", fact + (f"; it says: {late[0]}" if late else ""), "")
 
 

@@ -41,19 +41,19 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     place
         Name of the file system that the cluster uses. Default: the cluster's name.
     bandwidth
-        For each other place, the amount per second at which files arrive from there (`"100M"` is 100 MiB/s).
+        For each other place, the rate at which files can be copied from there (`"100M"` is 100 MiB/s).
     translate
         For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the
         word on this cluster.
     cores_per_node
-        Cores of a node, to change the node count of scripts that fill whole nodes. 0: unknown.
+        Cores per node, to translate the number of nodes of scripts that fill whole nodes. 0: unknown.
     speed
         Speed of this cluster relative to the `speed` of the other clusters. 0: unknown; the ratio of run times is then
         learned from the user's jobs.
     patience_s
         Longest time to wait for an answer of the service, in seconds.
     home
-        Whether jobs run on this cluster if batchcast does not choose one. Default: the first cluster.
+        Whether jobs run on this cluster if batchcast does not choose a cluster. Default: the first cluster.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def files_at(self) -> str:
-        """The name of the place where the cluster's files are."""
+        """Return the name of the file system that the cluster uses."""
         return self.place or self.name
 
     def words(self, program: str) -> list[str]:
@@ -115,8 +115,14 @@ class Configured(NamedTuple):
 
     @property
     def home(self) -> Cluster:
-        """The home cluster, on which jobs run if batchcast does not choose one."""
+        """Return the home cluster, on which jobs run if batchcast does not choose a cluster."""
         return self.clusters[0]
+
+    def require(self) -> None:
+        """Raise UsageError, with an example, if no cluster is usable."""
+        if not self.clusters:
+            example = EXAMPLE.replace("\n", "; ")
+            raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
 
 
 def configured(environment: Mapping[str, str] | None = None) -> Configured:
@@ -128,7 +134,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
     Parameters
     ----------
     environment
-        Environment variables that choose the settings file. Default: those of this process.
+        Environment variables that choose the settings file. Default: the variables of this process.
     """
     place, tables = cluster_tables(environment)
     clusters: list[Cluster] = []
@@ -149,7 +155,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
 
 
 def _read(table: Any) -> Cluster:
-    """Return one table as a cluster, after the checks that its types cannot express."""
+    """Convert one table to a cluster, and check what its types cannot express."""
     one = msgspec.convert(table, Cluster)
     if bool(one.store) == bool(one.service):
         raise UsageError("the source of predictions is missing or set twice: give store = PATH or service = ADDRESS")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The distribution of the time until a job ends: file transfer, queue wait and run time.
 
-Queue wait and run time are assumed to be independent, because the wait mostly depends on other people's jobs. Under the
-opposite assumption, the longest wait comes with the longest run time (comonotone), and the 90 % time is later.
-`combined` computes both.
+Queue wait and run time are assumed to be independent, because the wait mostly depends on other users' jobs. Under the
+opposite assumption (comonotone), the longest wait comes with the longest run time, and the 90 % bound of the end is
+later. `combined` computes both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 INDEPENDENT, COMONOTONE = "independent", "comonotone"
 FEWEST_ENDED, LAST_ENDED = 5, 30
-"""Number of ended submissions that a correction needs, and number of the latest ones that it uses."""
+"""Least number of ended submissions for a correction, and number of the latest submissions that it uses."""
 
 
 class Finish(NamedTuple):
@@ -24,7 +24,7 @@ class Finish(NamedTuple):
     spans: Sequence[float]
 
     def at(self, level: float) -> float:
-        """Return the quantile at a level; the k-th of n values is the quantile at (k + 1/2) / n."""
+        """Return the quantile at a level. The k-th of n values (from k = 0) is the quantile at (k + 1/2) / n."""
         n = len(self.spans)
         if not n:
             return math.nan
@@ -39,23 +39,27 @@ class Finish(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """The mean of the middle 90 % of the values, in seconds; the tails are left out, as they are extrapolated."""
+        """Return the mean of the middle 90 % of the values, in seconds. The tails are left out, because they are
+        extrapolated.
+        """
         n = len(self.spans)
         middle = self.spans[n // 20 : n - n // 20]
         return sum(middle) / len(middle) if middle else math.nan
 
 
 def correction(lateness: Sequence[float], level: float) -> float:
-    """Return the factor by which the quantiles of the time until the end must grow, at least 1, from past submissions.
+    """Return the factor, at least 1, that corrects a predicted quantile of the time until the end, from past
+    submissions.
 
-    The best of several offers is too early more often than one offer: it was chosen because it looked early.
+    The end predicted by the best of several offers is too early more often than the end predicted by a single offer,
+    because the best offer is chosen for its early end.
 
     Parameters
     ----------
     lateness
-        Time until the end over its predicted quantile, of past submissions, the latest last.
+        Actual time until the end, divided by its predicted quantile, for past submissions; the latest comes last.
     level
-        The quantile's level: 0.9 for the time by which 90 % of the jobs shall have ended.
+        Level of the quantile: 0.9 for the time by which 90 % of the jobs should have ended.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def combined(
     waits, runs
         Equally likely queue waits and run times in seconds.
     factors
-        Equally likely ratios of the run time on this cluster to `runs`; several if the clusters' speeds are uncertain.
+        Equally likely ratios of the run time on this cluster to `runs`. There are several if the ratio is uncertain.
     dependence
         `INDEPENDENT`: every wait is combined with every run time. `COMONOTONE`: the k-th shortest wait is combined with
         the k-th shortest run time.

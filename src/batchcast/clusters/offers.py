@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask every configured cluster when a job would end there, and rank the answers.
+"""Asks every configured cluster when a job would end there, and ranks the answers.
 
-A cluster that does not answer is reported in one sentence; the other clusters are compared without it.
+If a cluster does not answer, one sentence reports this, and the other clusters are compared without it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ from .translate import translated
 
 CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
-"""Number of the user's completed jobs of a name from which on a cluster's own run-time prediction is used."""
+"""If the user has completed at least this many jobs of a name on a cluster, the cluster's own run-time prediction is
+used.
+"""
 TIES_WITHIN = 0.02
-"""Probabilities to meet the deadline count as equal if they differ by at most this; then the earlier end decides."""
+"""Probabilities to meet the deadline that differ by at most this count as equal. Then the earlier end decides."""
 NO_ANSWER = "no answer"
-"""A text in the sentence about a cluster that may answer later; a cluster that cannot run the job gets no such text."""
+"""This text appears in the sentence about a cluster that may answer later, but not about a cluster that cannot run the
+job.
+"""
 LEVELS = {"likely_end_s": 0.5, "by_90_end_s": 0.9}
 
 
@@ -56,7 +60,8 @@ class Question(NamedTuple):
         For each cluster, the jobs that the user sent there shortly before: submit time (epoch seconds) and options of
         each. A store may not have seen these jobs yet.
     lateness
-        For each name of `LEVELS`, how long the user's past submissions took, divided by the predicted time.
+        For each name in `LEVELS`, the actual times until the end of the user's past submissions, divided by the
+        predicted times.
     """
 
     options: Mapping[str, str]
@@ -68,7 +73,7 @@ class Question(NamedTuple):
 
 
 class Said(NamedTuple):
-    """One cluster's answer, with the options as they were translated for this cluster."""
+    """The answer of one cluster, and the options that were translated for this cluster."""
 
     cluster: Cluster
     options: Mapping[str, str]
@@ -77,7 +82,7 @@ class Said(NamedTuple):
 
     @property
     def own_runs(self) -> Runs:
-        """The user's run times on this cluster, by job name."""
+        """Return the statistics of the user's run times on this cluster, by job name."""
         known: Runs = self.answer.log.get("own_runs") or {}
         return known
 
@@ -115,7 +120,7 @@ def offers(
     rows, notes = compared(said, question, now)
     notes = [*known.problems, *problems, *notes]
     if not rows:
-        raise NoAnswer("no cluster can tell when this job would be done", hint="; ".join(notes) or "batchcast doctor")
+        raise NoAnswer("no cluster can predict when this job would end", hint="; ".join(notes) or "batchcast doctor")
     return rows, notes
 
 
@@ -151,10 +156,11 @@ def compared(said: Sequence[Said], question: Question, now: float) -> tuple[list
 def ask_all(
     known: Configured, settings: Settings, question: Question, viewer: Viewer, now: float, only: str = ""
 ) -> tuple[list[Said], list[str]]:
-    """Return the answers of all clusters (or of the one named `only`), and a sentence for each that gives none.
+    """Return the answers of all clusters (or of the cluster `only`), and one sentence for each cluster without an
+    answer.
 
-    Services are asked at the same time, stores one after the other. Only answers from stores take `question.sent` into
-    account, because a service receives no other jobs with its request.
+    Services are queried in parallel, stores one after the other. Only answers from stores take `question.sent` into
+    account, because a request to a service cannot contain other jobs.
     """
     said: list[Said] = []
     problems: list[str] = []
@@ -217,7 +223,9 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
 
 
 def _checked(cluster: Cluster, reply: Answer) -> Answer:
-    """Return the reply; UsageError if it is about another cluster, for example because the socket is the wrong one."""
+    """Return the answer; UsageError if it is about another cluster, for example because a wrong socket is
+    configured.
+    """
     about = str(reply.log.get("cluster", ""))
     if about.lower() != cluster.name.lower():
         raise UsageError(f"its store or service answers for {about}: correct [[cluster]] {cluster.name}")
@@ -225,7 +233,9 @@ def _checked(cluster: Cluster, reply: Answer) -> Answer:
 
 
 def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
-    """Return a sentence if the cluster's clock differs. Waits are durations, so no prediction depends on the clock."""
+    """Return a warning if the cluster's clock differs. Predictions do not depend on the clock, because waits are
+    durations.
+    """
     there = float(reply.settings.get("now_s") or now)
     if abs(apart := there - now) <= CLOCKS_APART_S + cluster.patience_s:
         return []
@@ -269,7 +279,7 @@ def _row(
     limit = _or_inf(way["limit_s"])
     scaled = [min(run * draw, limit) for run in runs for draw in factor.draws()]
     waits = [_or_inf(wait) for wait in way["waits_s"]]
-    # The service's clock may differ from ours, so `begin` is only used relative to the service's own present time.
+    # The service's clock may differ from this computer's clock, so `begin` is used relative to the service's time.
     later = max(float(way["begin_s"]) - float(one.answer.settings.get("now_s") or now), 0.0)
     ready = now + max(transfer_s, later)
     done, worst = (combined(waits, scaled, dependence=how) for how in (INDEPENDENT, COMONOTONE))
@@ -321,8 +331,8 @@ def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> s
 def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
     """Sort offers by expected end; with a deadline, by the probability to meet it, then by expected end.
 
-    Core-hours decide only between equal ends: a job that meets its deadline everywhere should not end hours later to
-    save a minute of run time.
+    Core-hours decide only between offers with equal ends. Otherwise a job that meets its deadline everywhere could end
+    hours later to save a minute of run time.
     """
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 
@@ -343,5 +353,5 @@ def _count(one: Said, name: str) -> float:
 
 
 def _or_inf(value: float | None) -> float:
-    """Return a number of a JSON document; null, which stands for unknown, becomes infinity."""
+    """Convert a number in a JSON document. The value null, which means unknown, becomes infinity."""
     return math.inf if value is None or value != value else float(value)

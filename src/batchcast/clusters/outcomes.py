@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate past submissions: how often the chosen cluster was the best, and the time gained over the home cluster."""
+"""Evaluates past submissions: how often the chosen cluster was the best, and how much time the choice saved."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
+from .offers import LEVELS
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -36,6 +37,15 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
             if one.job_id in times:
                 ledger.note_outcome(one.token, *times[one.job_id])
     return problems
+
+
+def learned_lateness(ledger: Ledger, clusters: Sequence[Cluster], now: float) -> dict[str, Sequence[float]]:
+    """Read the outcomes of the user's submissions, then return `Ledger.lateness` for each name in `LEVELS`.
+
+    Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the others.
+    """
+    learn_outcomes(ledger, {one.name: one for one in clusters if one.store})
+    return {name: ledger.lateness(name, now) for name in LEVELS}
 
 
 def _of_store(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tuple[float | None, float | None]]:
@@ -74,10 +84,10 @@ def _number(text: str) -> float | None:
 
 
 def judge(entries: Sequence[Entry], home: str) -> list[dict[str, Any]]:
-    """Return one row about all submissions that have ended; an empty list if none has.
+    """Return one row about all submissions that have ended; an empty list if no submission has ended.
 
     A choice counts as right if the job ended no later than the median predicted end on every other cluster. The gain is
-    the predicted mean end on the home cluster minus the actual end. The end on the home cluster has to be a prediction,
+    the predicted mean end on the home cluster minus the actual end. The end on the home cluster is only a prediction,
     because the job did not run there. The interval of the mean gain is a bootstrap over submissions.
 
     >>> offers = [{"cluster": "b", "likely_end_s": 90.0, "by_90_end_s": 120.0, "expected_end_s": 95.0},
@@ -127,5 +137,5 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _known(value: float | None) -> float:
-    """Return a predicted time; infinity if there is none."""
+    """Return a predicted time; infinity if it is missing."""
     return math.inf if value is None else float(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ratio of run times between two clusters, estimated from a user's jobs of the same name on both."""
+"""Estimates the ratio of run times between two clusters from a user's jobs of the same name on both clusters."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ Runs = Mapping[str, Sequence[float]]
 """For each job name: number of completed jobs, and mean and variance of the logarithm of their run times (s)."""
 
 LEAST_RUNS = 2
-"""Smallest number of jobs of a name on each cluster; the spread of a single run time is unknown."""
+"""Least number of jobs of a name on each cluster, because a single run time does not show its spread."""
 UNKNOWN_SD = math.log(2.0) / 1.645
 """Standard deviation of the log ratio without any evidence: with 90 % probability the ratio is between 0.5 and 2."""
 BENCHMARK_SD = math.log(1.25) / 1.645
 """Standard deviation of the log ratio from the setting `speed`: a program may differ by 25 % from a benchmark."""
 INPUTS_SD = 0.1
-"""Standard deviation of the log ratio of a name with very many jobs, because its inputs may differ between clusters."""
+"""Standard deviation of the log ratio of a name even with very many jobs, because inputs may differ between clusters.
+"""
 
 
 class Ratio(NamedTuple):
-    """Run time on another cluster divided by run time here: a log-normal distribution, and its basis in words."""
+    """Run time on another cluster divided by the run time here, as a log-normal distribution, with its basis
+    in words.
+    """
 
     log_mean: float
     log_sd: float
@@ -29,12 +32,12 @@ class Ratio(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The median of the ratio."""
+        """Return the median of the ratio."""
         return math.exp(self.log_mean)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 90 % interval of the ratio."""
+        """Return the 90 % interval of the ratio."""
         return math.exp(self.log_mean - 1.645 * self.log_sd), math.exp(self.log_mean + 1.645 * self.log_sd)
 
     def draws(self, count: int = 5) -> list[float]:
@@ -56,7 +59,7 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
     Parameters
     ----------
     here, there
-        The user's run times on this and on the other cluster.
+        Statistics of the user's run times on this cluster and on the other cluster.
     speed_here, speed_there
         The setting `speed` of both clusters; 0 if it is not set.
 
@@ -68,7 +71,7 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
     -----
     Each job name that ran on both clusters gives one estimate, the difference of its mean logarithms. The estimates are
     combined by a random-effects model: the weight of a name is the inverse of its variance plus the variance between
-    names. So one name with many jobs does not decide alone.
+    names. So a single name with many jobs does not determine the result.
 
     References
     ----------
@@ -98,7 +101,9 @@ def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float =
 
 
 def _variance_between(differences: Sequence[float], own: Sequence[float]) -> float:
-    """Return the variance between job names, without their own variances `own`, by the method of moments."""
+    """Return the variance between job names, by the method of moments. The variances `own` within the names are
+    subtracted.
+    """
     weights = [1.0 / variance for variance in own]
     total = sum(weights)
     mean = sum(w * d for w, d in zip(weights, differences)) / total

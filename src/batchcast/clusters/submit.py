@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submit a script to the cluster with the best offer exactly once, even if a process is killed in between."""
+"""Submits a script to the cluster with the best offer exactly once, even if the process is killed in between."""
 
 from __future__ import annotations
 
@@ -19,18 +19,23 @@ from ..units import span
 from .configured import Cluster
 
 SURE_AFTER_S = 60.0
-"""Seconds after an attempt in which slurmctld may still accept the job, although sbatch has ended with an error."""
+"""For this many seconds after an attempt, slurmctld may still accept the job, although sbatch has ended with an error.
+"""
 STILL_SHOWN_S = 250.0
-"""Seconds in which squeue still shows an ended job (Slurm's default MinJobAge is 300 s). Later, only sacct has it."""
+"""For this many seconds, squeue still shows an ended job (Slurm's default MinJobAge is 300 s). Later, only sacct shows
+it.
+"""
 PATIENCE_S = 120.0
 _MAYBE = re.compile(r"timed? ?out|unable to contact|connection|zero bytes|transport|temporarily|interrupt", re.I)
-"""Error messages of sbatch after which the job may be in the queue nevertheless."""
+"""Error messages of sbatch after which the job may be in the queue all the same."""
 _SURELY_NOT = re.compile(r"connect failure|can't be reached now|Only local cluster|No cluster '", re.I)
 """Error messages of sbatch that show that it reached no slurmctld, so that there is no job."""
 
 
 class Sent(NamedTuple):
-    """The result of a submission: the ledger's entry, whether an earlier call had submitted the job, and problems."""
+    """The result of a submission: its entry in the ledger, whether an earlier call had already submitted it, and
+    problems.
+    """
 
     entry: Entry
     again: bool = False
@@ -71,7 +76,7 @@ def submit(
     Raises
     ------
     Unreachable
-        If an earlier attempt may have become a job and its cluster cannot tell.
+        If an earlier attempt may have become a job, and its cluster cannot be asked.
     NoAnswer
         If every cluster rejects the job.
     """
@@ -100,11 +105,11 @@ def submit(
                 )
             ledger.note(token, REJECTED, said=said)
             notes.append(f"{entry.cluster} rejected the job: {said}")
-    raise NoAnswer("no cluster took the job: " + "; ".join(notes), hint="sbatch --test-only names the reason")
+    raise NoAnswer("no cluster accepted the job: " + "; ".join(notes), hint="sbatch --test-only shows the reason")
 
 
 def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: str | None, now: float) -> Entry | None:
-    """Return the entry of an earlier attempt that became a job; close the entries of attempts that did not."""
+    """Return the entry of an earlier attempt that became a job. The entries of attempts without a job are closed."""
     if key and (known := ledger.of_key(key)) is not None and known.state == SUBMITTED:
         return known
     for entry in ledger.unanswered(digest):
@@ -202,7 +207,9 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without SLURM_CLUSTERS and SBATCH_CLUSTERS, by which clients reach other clusters."""
+    """Return the environment without SLURM_CLUSTERS and SBATCH_CLUSTERS, which would direct clients to other
+    clusters.
+    """
     return {name: value for name, value in os.environ.items() if name not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
 
 

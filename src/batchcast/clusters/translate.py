@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translate a script's sbatch options for another cluster, with the tables `translate` of its `[[cluster]]`."""
+"""Translates a script's sbatch options for another cluster, with the `translate` tables of its `[[cluster]]`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres", "tres-per-task
 def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tuple[dict[str, str], list[str]]:
     """Return a script's options for the cluster `there`, and one sentence for each option that no table translates.
 
-    If the partition has no translation, every partition is compared. An account or a QOS without a translation raises
-    UsageError, because sbatch would read the word from the script and reject the job. Node features and GPU types
-    without a translation are passed on unchanged: clusters often use the same names, and Slurm rejects unknown ones.
+    If the partition has no translation, every partition of the cluster is compared. An account or a QOS without a
+    translation raises UsageError, because sbatch would read the name from the script and reject the job. Node features
+    and GPU types without a translation are passed on unchanged: clusters often use the same names, and Slurm rejects
+    unknown ones.
 
     >>> home, beta = Cluster(name="a"), Cluster(name="b", translate={"qos": {"long": "week"}})
     >>> translated({"partition": "main", "qos": "long"}, home, beta)
@@ -38,7 +39,7 @@ def translated(options: Mapping[str, str], home: Cluster, there: Cluster) -> tup
             del new[kind]
             notes.append(f"{there.name}: no translation of partition {options[kind]!r}: every partition is compared")
         elif kind == "constraint":
-            notes.append(f"{there.name}: no translation of constraint {options[kind]!r}: requested as it is")
+            notes.append(f"{there.name}: no translation of constraint {options[kind]!r}: requested without a change")
         else:
             raise UsageError(
                 f"no translation of {kind} {options[kind]!r}: add {options[kind]} = ... to [cluster.translate.{kind}]"
@@ -57,15 +58,16 @@ def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
             if word in table:
                 parts[k] = table[word]
             elif word and re.fullmatch(r"[A-Za-z]\w*", word) and word not in ("gpu", "gres"):
-                notes.append(f"{there.name}: no translation of GPU type {word!r}: requested as it is")
+                notes.append(f"{there.name}: no translation of GPU type {word!r}: requested without a change")
         if name in options:
-            text = re.sub(r":+", ":", "".join(parts)).strip(":")  # without a type, the colon is dropped too
+            text = re.sub(r":+", ":", "".join(parts)).strip(":")  # if a type is removed, its colon is removed too
             options[name] = text
     return notes
 
 
 def _nodes(options: dict[str, str], here: int, there: int) -> None:
-    """Change nodes and tasks per node in place, if the script fills whole nodes here or its tasks do not fit there.
+    """Change nodes and tasks per node in place, if the script fills whole nodes here or its tasks do not fit on a node
+    there.
 
     `here` and `there` are the cores per node of both clusters; 0 means unknown.
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decorators for all compiled code: exact floating point, cached on disk, compiled once for each state of the code.
+"""Decorators for all compiled code (kernels): exact floating point, cached on disk until the code changes.
 
-numba notices changes in the file of a kernel, but not in the kernels that it calls. Therefore the cache folder is named
-by the state of all code (`place`). If no folder can be written, kernels are compiled at every start. The first
-compilation is shown on a terminal (`once`).
+numba notices a change in the file of a kernel, but no change in kernels that the kernel calls. Therefore the name of
+the cache folder depends on all code with kernels (`place`). If no folder can be written, kernels are compiled at every
+start. The first compilation is shown on a terminal (`once`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if OWN_PASSES:
         **PUBLIC,
         "_nrt": False,
         "no_cfunc_wrapper": True,
-        "forceinline": False,  # without this, the option is inherited from the first kernel that calls it
+        "forceinline": False,  # otherwise a kernel inherits this option from its first caller
         "pipeline_class": Pipeline,
     }
     BRANCHING = {**OPTIONS, "pipeline_class": BranchingPipeline}
@@ -64,12 +64,14 @@ def branching(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile a kernel that only kernels call. Without an entry point for Python it compiles in half the time."""
+    """Compile a kernel that only other kernels call. Without an entry point for Python, compilation takes half the
+    time.
+    """
     return _compiled(function, INNER)
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small, often called `inner` kernel, whose code is inlined where it is called."""
+    """Compile a small `inner` kernel and inline it into the kernels that call it."""
     return _compiled(function, {**INNER, "forceinline": True})
 
 
@@ -110,7 +112,8 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
-    """Returns numba's dispatcher with a cache in a subfolder `room`, because one function can be compiled in two ways.
+    """Returns numba's dispatcher for a function. Its cache is in a subfolder `room`, because a function can be compiled
+    in two ways.
 
     The cache is set up at the first compilation, because numba writes a test file to the folder, and most kernels of a
     command are never called.
@@ -149,7 +152,7 @@ def _part(function: Function, options: dict[str, Any]) -> Any:
         )
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise TypeError(f"only kernels call {function.__name__}; from Python: {function.__name__}.py_func")
+        raise TypeError(f"only kernels can call {function.__name__}; from Python, call {function.__name__}.py_func")
 
     compiled.get_call_template = for_types
     compiled._insert = lambda *_: None
@@ -158,9 +161,9 @@ def _part(function: Function, options: dict[str, Any]) -> Any:
 
 
 def compile_key(function: Callable[..., float]) -> Any:
-    """Compile a Python function of five float64 to machine code with an `address`; raises numba's errors if it cannot.
+    """Compile a Python function of five float64 to an object with an `address`; raises numba's errors on failure.
 
-    Keep the result as long as its address is used.
+    The caller must keep the result as long as the address is used.
     """
     return numba.cfunc(types.float64(*KEY), error_model="numpy")(function)
 
@@ -168,7 +171,7 @@ def compile_key(function: Callable[..., float]) -> Any:
 def reads(function: Callable[..., float], places: tuple[int, ...]) -> bool:
     """Whether a function of five float64 uses the arguments at the given positions.
 
-    The function is compiled with a type without operations at these positions, which fails if they are used.
+    The function is compiled with a type that has no operations at these positions. Compilation fails if they are used.
     """
     nothing = types.Opaque("nothing")
     kinds = tuple(nothing if place in places else kind for place, kind in enumerate(KEY))
@@ -181,7 +184,7 @@ def reads(function: Callable[..., float], places: tuple[int, ...]) -> bool:
 
 @intrinsic
 def call_address(context: Any, address: Any, *numbers: Any) -> Any:
-    """Call the machine code of `compile_key` at an address, as an indirect call without any look-up."""
+    """Call machine code made by `compile_key` at an address: an indirect call without any look-up."""
     from llvmlite import ir
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Array helpers that several kernels use.
 
-They return the arrays of a record inside a kernel, handle sets as bits of int64 words, sort short arrays, and call a
-compiled kernel by address instead of compiling it again.
+The helpers read the arrays of a record inside a kernel, handle sets as bits of int64 words, sort short arrays, and call
+a compiled kernel by its address instead of compiling the kernel again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
     dtype
         Type of its elements.
     columns
-        0 for shape (n,), else the second dimension of shape (n, columns).
+        Number of columns of an array of shape (n, columns); 0 for an array of shape (n,).
     """
     if not OWN_PASSES:
         return _carray_in(name, np.dtype(dtype), columns)
@@ -61,7 +61,7 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
             def load(field: str, kind: Any) -> Any:
                 at = _BUILD.gep_inbounds(builder, base, ir.Constant(word, record.offset(field)))
                 loaded = builder.load(builder.bitcast(at, kind.as_pointer()))
-                loaded.set_metadata("invariant.load", builder.module.add_metadata([]))  # no kernel moves an array
+                loaded.set_metadata("invariant.load", builder.module.add_metadata([]))  # kernels do not move arrays
                 return loaded
 
             view = numba_arrays.make_array(array)(context, builder)
@@ -91,7 +91,7 @@ _pointer: Any = COMPILED(_address_to_pointer)
 
 
 def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Record], Any]:
-    """Returns the same function as `array_in`, with numba's public `carray`."""
+    """Returns a function equal to that of `array_in`, built on numba's public function `carray`."""
     size = f"{name}_size"
 
     @inlined
@@ -106,7 +106,7 @@ def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Recor
 
 
 def _of_a_word(build: Callable[[Any, Any], Any]) -> Callable[[int], int]:
-    """Returns a function for kernels with the instructions that `build` generates for a word."""
+    """Returns a function that kernels can call; `build` generates its instructions on one int64 word."""
 
     def instruction(_context: Any, word: Any) -> Any:
         return WORD(WORD), lambda _context, builder, _signature, arguments: build(builder, arguments[0])
@@ -124,7 +124,7 @@ def _lowest(builder: Any, word: Any) -> Any:
     return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
 
 
-bits = _of_a_word(_bits)  # how many bits are set
+bits = _of_a_word(_bits)  # number of bits that are set
 lowest = _of_a_word(_lowest)  # position of the lowest set bit; undefined for 0
 
 
@@ -175,8 +175,9 @@ _at_address: Any = intrinsic(_call_there)
 
 
 def called_there(whole: Any) -> Any:
-    """Return the function (address, record, rules) with which kernels call `whole`: by address, or by name without
-    own passes.
+    """Return the function (address, record, rules) by which kernels call the kernel `whole`.
+
+    It calls `whole` by its address, or by name if batchcast's own passes are not used.
     """
     if OWN_PASSES:
         return _at_address

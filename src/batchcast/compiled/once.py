@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lock between processes, so that only one process compiles a kernel and the others wait and load it.
+"""A lock between processes, so that only one process compiles a kernel, and other processes wait and load the result.
 
 A line on the terminal shows what is being compiled.
 """
@@ -26,7 +26,7 @@ LEFT = "\r\x1b[2K"  # terminal codes: go to the begin of the line and erase it
 
 
 class CompilerLine(compiler.Listener):
-    """Shows one line on stderr while batchcast's kernels are compiled, nested compilations included."""
+    """Shows one line on stderr while batchcast's kernels are compiled. Kernels that a kernel calls are counted."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -34,9 +34,7 @@ class CompilerLine(compiler.Listener):
 
     @contextmanager
     def waiting(self, name: str) -> Iterator[None]:
-        """A context that shows that another process is compiling a kernel. Loading its result creates no event of
-        its own.
-        """
+        """A context that shows that another process compiles a kernel. numba sends no event for loading the result."""
         shown = sys.stderr.isatty()
         if shown:
             line = f"batchcast: another process compiles {name}: waiting for it"
@@ -86,12 +84,13 @@ _held: set[int] = set()
 
 
 def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
-    """Let only one process at a time compile or load a kernel with its cache in `folder`.
+    """Let only one process at a time compile or load a kernel whose cache is in `folder`.
 
-    Each kernel has one byte of a file, which is locked during compilation (a POSIX record lock, released when the
-    process ends). A kernel locks the kernels that it calls while it holds its own lock; calls have no cycles, so there
-    is no deadlock. numba's own lock is taken first, for threads of one process. If the file system has no locks, each
-    process compiles for itself. `keep` sets up the cache of the dispatcher, once.
+    Each kernel has one byte of a lock file. The byte is locked while the kernel is compiled (a POSIX record lock, which
+    the system releases when the process ends). During the compilation of a kernel, the kernels that it calls are locked
+    as well; calls have no cycles, so there is no deadlock. numba's own lock, which separates the threads of one
+    process, is taken first. If the file system has no locks, each process compiles for itself. `keep` sets up the
+    dispatcher's cache and is called once.
     """
     name = f"{compiled.py_func.__module__}.{compiled.py_func.__qualname__}".removeprefix("batchcast.")
     compile_here: Callable[[Any], Any] = compiled.compile
@@ -107,10 +106,10 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
 
 
 def read_alone(compiled: Any) -> None:
-    """Let a dispatcher load machine code without importing numba's declarations, which only compiling needs.
+    """Let a dispatcher load machine code without importing numba's declarations, which are needed only for compiling.
 
     numba imports them before it looks for the machine code, which takes a quarter of a second at every start. Code that
-    allocates needs numba's run-time, which is then initialised here.
+    allocates memory needs numba's run-time, so the run-time is initialised before such code is loaded.
     """
     kept = compiled._cache
     rebuild = kept._impl.rebuild
@@ -134,7 +133,7 @@ def read_alone(compiled: Any) -> None:
 
 @contextmanager
 def _alone(folder: str, name: str) -> Iterator[None]:
-    """Holds the lock of a kernel."""
+    """A context that locks a kernel."""
     place = crc32(name.encode())
     if place in _held:
         yield
@@ -154,7 +153,7 @@ def _take(file: int, place: int, name: str) -> None:
     """Takes the lock of a kernel, and shows a message while it waits."""
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-    except (BlockingIOError, PermissionError):  # another process holds it; POSIX allows either error
+    except (BlockingIOError, PermissionError):  # another process has the lock; POSIX allows either error
         with watch_compiler().waiting(name):
             fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batchcast's own compiler passes for numba. They remove the two steps that took most of a scheduling kernel's compile
-time.
+"""batchcast's own compiler passes for numba, which compile a scheduling kernel in a fraction of numba's time.
+
+They make two steps faster, which took most of the compile time.
 
 numba passes a named tuple to a kernel by its members, seven machine words for each array. A class registered here is
 passed as the address of its members instead. Kernels read the members as before (`state.free[k]`), but cannot replace
 an array or create such a tuple.
 
 For every addition of two numbers, numba tries some fifty declarations of `+`, each with and without literals. The
-result depends only on the operation, the types of its arguments and the options, so it is computed once and remembered.
+result depends only on the operation, the types of its arguments and the options, so it is computed once and cached.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from numba.core.untyped_passes import (
 from numba.np import arrayobj, numpy_support
 
 BARRIER = "=r,0,~{memory}"
-COUNT, DATA = 2, 4  # fields of numba's array struct: number of entries, and address; the first two are the owner
+COUNT, DATA = 2, 4  # indices in numba's array struct: number of entries, and address; indices 0 and 1 are the owner
 
 # numba has no annotations
 LLVM: Any = cgutils
@@ -49,7 +50,9 @@ TEMPLATES: Any = templates
 
 
 class ByAddress(types.Type):
-    """The type of an address of a named tuple's members; two types are equal if class and member types are."""
+    """The numba type of a named tuple that is passed by address. Types are equal if their class and member types are
+    equal.
+    """
 
     def __init__(self, bundle: Any, members: tuple[Any, ...]) -> None:
         self.bundle = bundle
@@ -95,7 +98,9 @@ EXTEND.typeof_impl.register(np.ndarray, kind_of_array)
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
-    """Return the type of a member by its name; None if there is no such member, which numba then reports."""
+    """Return the type of a member by its name; None if there is no such member, in which case numba reports an
+    error.
+    """
     return bundle.members[bundle.names.index(name)] if name in bundle.names else None
 
 
@@ -149,7 +154,7 @@ def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
 
 
 def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, name: str) -> Any:
-    """Read one member where it is used."""
+    """Generate the code that reads one member of a tuple."""
     place = bundle.names.index(name)
     kind = bundle.members[place]
     whole = builder.bitcast(address, _layout(context, bundle).as_pointer())
@@ -192,7 +197,7 @@ EXTEND.infer_getattr(
 
 
 FLAGS: Any = compiler.Flags
-KNOWN: dict[Any, Any] = {}  # numba's answer by operation, argument types and flags of the kernel
+KNOWN: dict[Any, Any] = {}  # signatures by operation, argument types and flags of the kernel
 
 
 class Settled(FLAGS):  # type: ignore[misc]
@@ -208,8 +213,9 @@ class Settled(FLAGS):  # type: ignore[misc]
 
 
 class Remembering:
-    """numba's typing context with a cache (`KNOWN`) for its answers; other attributes come from the context
-    itself."""
+    """numba's typing context with a cache (`KNOWN`) of resolved signatures; other attributes come from the context
+    itself.
+    """
 
     def __init__(self, context: Any, flags: Any) -> None:
         self._context = context
@@ -245,9 +251,7 @@ NEEDLESS = {  # passes for closures, `with`, unrolled tuples and array expressio
 
 
 def _places_alone(code: Any, entries: Any = ()) -> Any:
-    """Returns a module with only the variables in which numba stores environments, and empty functions named
-    `entries`.
-    """
+    """Returns an LLVM module with only numba's variables for environments, and empty functions named `entries`."""
     names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
     lines = [f'@"{name}" = common global ptr null' for name in names]
     lines += [f'define void @"{name}"() {{\n ret void\n}}' for name in entries]
@@ -255,7 +259,9 @@ def _places_alone(code: Any, entries: Any = ()) -> Any:
 
 
 class Part(Library):  # type: ignore[misc]
-    """The code of a kernel that other kernels link; its own module only has the variables for environments."""
+    """The code of a kernel that only other kernels link; its own LLVM module has only the variables for
+    environments.
+    """
 
     def _optimize_final_module(self) -> None:
         """Does nothing, because the kernel that links this code optimizes it."""
@@ -279,9 +285,7 @@ class Whole(Library):  # type: ignore[misc]
         self._optimize()
 
     def serialize_using_object_code(self) -> Any:
-        """Return machine code and names for the disk, without bitcode, which is slow to read and which no kernel
-        links.
-        """
+        """Return machine code and names to store on disk, without bitcode, which is slow to read and not needed."""
         self._ensure_finalized()
         code = self._final_module
         entries = [
@@ -296,7 +300,7 @@ class Whole(Library):  # type: ignore[misc]
 
 
 class Branching(Whole):
-    """A `Whole` without vector instructions, which cost more than they gain in short loops."""
+    """A `Whole` without vector instructions, which slow short loops down."""
 
     def _optimize(self) -> None:
         """Optimizes once. numba's additional first round removes reference counts, which kernels do not have."""
@@ -306,7 +310,9 @@ class Branching(Whole):
 
 @REGISTER(mutates_CFG=False, analysis_only=True)
 class IntoOthers(Pass):  # type: ignore[misc]
-    """A pass that puts a kernel without entry point for Python into a `Part`, and other kernels into a `Whole`."""
+    """A pass that stores the code of a kernel without entry point for Python as `Part`, and of other kernels as
+    `Whole`.
+    """
 
     _name = "batchcast_into_others"
 
@@ -314,7 +320,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
         Pass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Choose the library; the code does not change."""
+        """Choose the class that stores the code (`Part` or `Whole`); the code itself does not change."""
         library = Part if state.flags.no_cpython_wrapper else state.pipeline.whole
         state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
@@ -322,7 +328,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
 
 
 class Pipeline(Compiler):  # type: ignore[misc]
-    """numba's passes that kernels need, with `IntoOthers` before code generation."""
+    """A pipeline of the numba passes that kernels need, with `IntoOthers` before code generation."""
 
     whole = Whole
 
@@ -330,7 +336,7 @@ class Pipeline(Compiler):  # type: ignore[misc]
         super().__init__(Remembering(context, flags), target, library, arguments, result, Settled(flags), names)
 
     def define_pipelines(self) -> list[Any]:
-        """Return one pipeline, because there is no other mode to fall back to."""
+        """Return a single pipeline; there is no fallback."""
         passes = PASSES.define_nopython_pipeline(self.state)
         if not self.state.flags.nrt:
             passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache folder of compiled kernels: writable, safe from other users, and valid for exactly this code."""
+"""The cache folder of compiled kernels. It is writable, safe from other users, and used only for exactly this code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-KERNELS = (  # files with kernels and with code that they call; tests/unit/compiled/test_place.py checks the list
+KERNELS = (  # all files with kernels or with code that kernels call; tests/unit/compiled/test_place.py checks the list
     *("compiled", "schedule", "events", "predict/calibration"),
     *("predict/hazard", "predict/similarity", "predict/wait"),
     *("formats/scan.py", "metrics/paired.py", "simulation/periods.py", "simulation/kernel_clock.py"),
@@ -43,10 +43,10 @@ def kernel_folder() -> str:
 
     Notes
     -----
-    Files in this folder are executed. So only the environment chooses it (NUMBA_CACHE_DIR, else
-    XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), never a file in the working directory, and it is used only if no
-    other user can write to it or replace it. Otherwise a private folder in the temporary directory is used. It takes
-    about two milliseconds, once per process.
+    Files in the folder are executed. So its location depends only on the environment (NUMBA_CACHE_DIR, else
+    XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), not on a file in the working directory. The folder is used only if
+    no other user can write to it or replace it; otherwise a private folder in the temporary directory is used. The
+    function takes about two milliseconds, once per process.
     """
     name = f"kernels-{fingerprint():08x}"
     named = os.environ.get("NUMBA_CACHE_DIR")
@@ -54,18 +54,20 @@ def kernel_folder() -> str:
     for home in [lambda: Path(str(named)), *homes] if named else homes:
         try:
             folder = Path(os.path.realpath(home() / name))
-            if _leads_through_another_user(folder):  # e.g. sudo with a user's HOME: create no files of root there
+            if _leads_through_another_user(folder):  # for example sudo with a user's HOME
                 continue
             _make_closed(folder)
             if os.access(folder, os.W_OK) and _is_closed(folder) and _is_reached_safely(folder):
                 return str(folder)
-        except (OSError, RuntimeError):  # no home directory, no temporary folder
+        except (OSError, RuntimeError):  # no home directory or no temporary folder
             continue
     return ""
 
 
 def _make_closed(folder: Path) -> None:
-    """Creates the folder for this user only, whatever the umask; new parent folders are not writable for others."""
+    """Creates the folder with access for this user only, under any umask; new parent folders are not writable for
+    others.
+    """
     above = folder.parent
     for way in reversed([above, *above.parents]):
         way.mkdir(mode=0o755, exist_ok=True)  # mkdir(parents=True) would ignore the mode for parents
@@ -75,8 +77,10 @@ def _make_closed(folder: Path) -> None:
 
 
 def _is_closed(folder: Path) -> bool:
-    """Whether a folder belongs to this user and nobody else can enter it. numba creates subfolders in it under any
-    umask.
+    """Whether a folder belongs to this user and other users cannot enter it.
+
+    Other users must be kept out of the folder itself, because numba creates subfolders with the permissions that the
+    umask gives.
     """
     there = folder.lstat()
     return stat.S_ISDIR(there.st_mode) and there.st_uid == os.geteuid() and not there.st_mode & 0o077
@@ -90,8 +94,8 @@ def _leads_through_another_user(folder: Path) -> bool:
 def _is_reached_safely(folder: Path) -> bool:
     """Whether only this user and root can replace a folder on the path, by the rules of sshd.
 
-    In a folder that others can write to, the sticky bit keeps them from moving other users' folders. They cannot reach
-    anything below a folder that they cannot enter.
+    In a folder that other users can write to, the sticky bit prevents them from moving this user's folders. Other users
+    cannot change anything below a folder that they cannot enter.
     """
     is_safe = True
     for way in (parent.stat() for parent in folder.parents):
@@ -111,7 +115,7 @@ def cache_home() -> Path:
 
 
 def _private_home() -> Path:
-    """Returns a directory in the temporary folder that nobody else can write to, because its files are executed."""
+    """Returns a directory in the temporary folder that no other user can write to, because its files are executed."""
     place = Path(tempfile.gettempdir()) / f"batchcast-{os.geteuid()}"
     try:
         place.mkdir(mode=0o700)
@@ -122,13 +126,13 @@ def _private_home() -> Path:
 
 
 def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
-    """Return a number for the state of the modules in `rooms` and the interpreter.
+    """Return a checksum of the state of the modules in `rooms` and of the interpreter's version.
 
     Parameters
     ----------
     rooms
         Folders (with their subfolders) and files. Default: all code with kernels. Changes in other code do not change
-        the number, so kernels stay compiled.
+        the checksum, so kernels are not compiled again.
 
     Returns
     -------

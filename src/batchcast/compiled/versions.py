@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numba version. batchcast's own compiler passes run only on versions that CI has tested.
+"""Checks the numba version. batchcast's own compiler passes are used only with versions that CI has tested.
 
 On other versions, or with BATCHCAST_NUMBA=public, kernels are compiled by numba's public decorators. The results are
 the same, but the first use takes longer. The module imports numba without optional packages that batchcast does not

@@ -62,8 +62,8 @@ class Comparison(Rows):
             }
             for part, measure in (("forecast", FORECAST[0]), ("schedule", SCHEDULE[0]))
         }
-        waits = {"differences": partial(plots.intervals, each["schedule"], "B less A, mean wait (min)")}
-        errors = {"error_differences": partial(plots.intervals, each["forecast"], "B less A, mean error (min)")}
+        waits = {"differences": partial(plots.intervals, each["schedule"], "B minus A, mean wait (min)")}
+        errors = {"error_differences": partial(plots.intervals, each["forecast"], "B minus A, mean error (min)")}
         return (waits if each["schedule"] else {}) | errors
 
 
@@ -142,9 +142,9 @@ def _of_schedules(
 ) -> _Found:
     """Return the interval of one schedule's difference of mean waits, or why there is none."""
     if ours is None or theirs is None:
-        return _Found({"no_interval": "a schedule's file is not there"})
+        return _Found({"no_interval": "a schedule's file is missing"})
     if not all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time")):
-        return _Found({"no_interval": "the schedules hold different jobs"})
+        return _Found({"no_interval": "the schedules contain different jobs"})
     waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
     means = row["mean_wait_s_a"], row["mean_wait_s_b"]
     if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
@@ -247,7 +247,7 @@ def _means(
     return pairs
 
 
-GROUPED_BY = "groups of one user's submissions of one week (where no user is named, of one class of sizes)"
+GROUPED_BY = "groups of one user's submissions of one week (if the log names no user: of one size class)"
 
 
 def _of_forecasts(
@@ -256,7 +256,7 @@ def _of_forecasts(
     """Return the intervals of one method's changes over the same jobs, or why there are none."""
     name = row["predictor"]
     if a is None or b is None or name not in a.points or name not in b.points:
-        return _Found({"no_interval": "a report keeps no forecasts.csv"})
+        return _Found({"no_interval": "a report has no forecasts.csv"})
     if not np.array_equal(a.job_id, b.job_id) or not np.array_equal(a.run_time, b.run_time):
         return _Found({"no_interval": "other jobs were scored"})
     ours, theirs = Errors(a.points[name], a.run_time), Errors(b.points[name], b.run_time)

@@ -61,14 +61,14 @@ def groups_of(trace: Trace, scored: np.ndarray) -> str:
     """Return a description of the groups of the scored jobs: users and weeks, if the log names users.
 
     >>> print(groups_of(Trace.from_arrays({"submit_time": [0.0], "run_time": [5.0]}), np.array([True])))
-    one week's submissions of one class of sizes (the log names no users)
+    one week's submissions of one size class (the log names no users)
     """
     named = trace.nominal("user_id").codes[scored] >= 0
     if named.all():
         return "one user's submissions of one week"
     if not named.any():
-        return "one week's submissions of one class of sizes (the log names no users)"
-    return "one user's submissions of one week (where no user is named, of one class of sizes)"
+        return "one week's submissions of one size class (the log names no users)"
+    return "one user's submissions of one week (if the log names no user: of one size class)"
 
 
 def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[str]) -> str:

@@ -99,7 +99,7 @@ class Evaluation(Result):
     waits: WaitAccuracy | None = None
     learned: str = ""
     tried_learning: bool = False
-    why_no_waits: str = "waits were not judged"
+    why_no_waits: str = "waits were not scored"
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, compare=False)
 
     _printed: ClassVar[tuple[str, ...]] = ("policy", "predictor", "jobs", "mae_s", "mae_s_difference", "apa",
@@ -351,7 +351,7 @@ def evaluate(
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits,
                            waits=judged[0] if judged else None, learned=learned, tried_learning=tries,
-                           why_no_waits=why_not_judged() if waits else "waits were not judged")  # fmt: skip
+                           why_no_waits=why_not_judged() if waits else "waits were not scored")  # fmt: skip
     planners = {spec: planner_of(spec, methods, seed) for spec in (*methods, ORACLE)}
     return _with_schedules(forecasts, plans, planners, model, workers, bar)
 

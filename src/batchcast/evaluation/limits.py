@@ -77,7 +77,7 @@ def find_limits(
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
     if not scored.any():
-        raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields are known")
+        raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields the log has")
     method = Calibrated(level=1.0 - risk, lots=lots)
     forecasts, steady = method.drawn_and_steady(trace, procs=procs, tick=tick, answers=answers)
     bound = np.where(scored, steady[:, forecasts.levels.index(1.0 - risk)], np.nan)

@@ -31,8 +31,8 @@ class Cadence:
         self.last: float | None = None
 
     def submitted(self, now: float) -> None:
-        """Count a submission at time `now`, and refit first if a refit is due."""
-        # Read at every submission, because a predictor may change its cadence while it learns.
+        """Refit the predictor if a refit is due, and count a submission at time `now`."""
+        # The attributes are read at every submission, because a predictor may change them while it learns.
         every = getattr(self.predictor, "refit_every_jobs", None)
         seconds = getattr(self.predictor, "refit_every_s", None)
         if self.last is None:
@@ -46,9 +46,9 @@ class Cadence:
 class Driver:
     """Passes events to a system state and to named predictors.
 
-    At a submission, the driver first runs refits that are due and then asks for predictions. Only then does the state
-    apply the submission, so that a prediction sees the queue without the predicted job. After that, every predictor
-    observes the event.
+    At a submission, the driver first runs the refits that are due, and then requests predictions. The driver applies
+    the submission to the state only after the predictions, so that a predictor sees the queue without the predicted
+    job. Then every predictor observes the event.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class Driver:
         ask
             Whether to predict a submitted job. If False, the predictors only learn from the submission.
         planned_end
-            The end that the scheduler plans for a job that starts, in seconds on the clock. The state stores it before
-            the predictors observe the start.
+            The end time that the scheduler plans for a job that starts, in seconds on the clock. The state stores the
+            planned end before the predictors observe the start.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class Driver:
         state.apply(event)
         if planned_end is not None and not isinstance(event, Capacity):
             state.plan(event.job.row, planned_end)
-        # The body of `observe` is inlined: one call less per event makes the replay of a whole log faster.
+        # This loop is `observe`, inlined, because one call less per event makes the replay of a whole log faster.
         for predictor in self.predictors.values():
             predictor.observe(event, state)
         return predictions

@@ -2,9 +2,9 @@
 """The types of events, and the order of events at one instant.
 
 The order at one instant is: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity,
-submissions, then one scheduling pass and its starts. If a start (or submission) causes an end (or withdrawal) at the
-same instant, a further round of that instant follows, until no event is left. Events of one kind in one round are in
-log order.
+submissions, then one scheduling pass and its starts. If a job ends at the instant of its start, or is withdrawn at the
+instant of its submission, a further round of events follows at that instant. Events of one kind in one round are in log
+order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..job import JobRequest, Name
 
 OVERDUE, END, WITHDRAW, REQUEUE, CHANGE, CAPACITY, SUBMIT, START = range(8)  # ranks within one instant and round
-PLAN = 8  # internal: sets the planned end of a running job; not an event of a log and never passed to predictors
+PLAN = 8  # internal: sets the planned end of a running job; not in logs, and not passed to predictors
 
 
 class Overdue(NamedTuple):
@@ -31,7 +31,7 @@ class Overdue(NamedTuple):
 
 
 class End(NamedTuple):
-    """A job left the machine after `run_time` seconds.
+    """A running job ended after `run_time` seconds.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class End(NamedTuple):
     run_time, wait_time
         Run time and queue wait, in seconds.
     status
-        How the job ended, as a status word. None means unknown.
+        Final status of the job, as a word of `columns.py`. None means unknown.
     peak_mem_kib
         Peak memory use of the busiest node, in KiB. NaN if it was not measured or is not known yet.
     """

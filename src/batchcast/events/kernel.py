@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions that apply events to the state, one event at a time or a whole log in one call.
 
-No function rescans the queue: a submission appends to it, and a departure closes the gap from the nearer end.
+No function scans the whole queue. A submission appends a job to the queue. When a job leaves the queue, the jobs
+between it and the nearer end of the array move by one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, fi
 def apply_event(s: Record, requests: np.ndarray, event: Record) -> None:
     """Applies one event to the state.
 
-    Predictors learn from a wait that ended, unless the wait is spoiled or negative, or the job exceeds the machine.
+    Predictors learn the wait of a started or withdrawn job, unless the wait is marked as spoiled or is negative, or the
+    job is larger than the machine.
     """
     jobs = jobs_of(s)
     if event.rank == PLAN:
@@ -115,7 +117,7 @@ def note_gap(s: Record, gap: float) -> None:
 
 @inner
 def room_for_one(s: Record) -> bool:
-    """Whether a queued job would fit into the free processors, or no job is running."""
+    """Whether a queued job fits into the free processors, or no job is running."""
     if s.running_end == s.running_first:
         return True
     jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
@@ -204,7 +206,8 @@ def end_job(s: Record, i: int) -> None:
 def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
     """Appends job i to an order and returns its new range (first, end).
 
-    At the end of the array, the order first moves to the front of the array, over the space of jobs that have left.
+    If the end of the array is reached, the order first moves to the front of the array, where earlier jobs have left
+    space.
     """
     if end == order.size:
         for k in range(first, end):
@@ -217,9 +220,9 @@ def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
 
 @inner
 def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
-    """Removes the job with a given turn from an order and returns the order's new range (first, end).
+    """Removes the job with sequence number `turn` from an order and returns the order's new range (first, end).
 
-    A binary search finds the job, and the gap closes from the nearer end. O(log n + distance to that end).
+    A binary search finds the job. The jobs between it and the nearer end move by one. O(log n + distance to that end).
     """
     jobs = jobs_of(s)
     low, high = first, end

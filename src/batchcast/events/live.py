@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live clock: delivers the events of a live batch system in the order of the recorded clock.
 
-A snapshot of the batch system shows the jobs with the times of their own submission, start and end. The clock does
-not deliver an event when it is first seen. Instead, each step delivers all events up to a time before which no more
-events can appear, in the recorded clock's order. So a prediction uses the state at the job's submission, and is made at
-most one step late. Predictors receive the events that a replay of the exported log would give them, and therefore make
-the same predictions.
+A snapshot of the batch system lists jobs with the times of their submission, start and end. The clock does not deliver
+an event as soon as a snapshot shows it. Instead, each step delivers all events up to a time before which no more events
+can appear, in the order of the recorded clock. So a prediction uses the state at the job's submission, and is made at
+most one step late. Predictors receive the same events as in a replay of the exported log, and therefore make the same
+predictions.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Key = tuple[float, int, int, int]
 
 
 class LiveJob(NamedTuple):
-    """A job of a live batch system, as far as it is known.
+    """What is known so far about a job of a live batch system.
 
     Attributes
     ----------
     request
-        What was known at submission.
+        The request of the job: all data that was known at submission.
     start_time, end_time
-        Epoch seconds; NaN while unknown.
+        Epoch seconds; NaN before the job's start or end.
     status
-        How the job ended, as a status word. None means unknown.
+        Final status of the job, as a word of `columns.py`. None means unknown.
     told
-        Bits (see `BITS`) of the events that were delivered.
+        Bits (see `BITS`) of the events that were delivered to predictors.
     heard
-        Those of the delivered events that are part of a restored clock's state already.
+        Bits of the delivered events that a restored clock's saved state already contains.
     peak_mem_kib, nodes
         As in `End` and `Start`.
     """
@@ -57,7 +57,7 @@ class LiveJob(NamedTuple):
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
-    """Collect the events that are due and not delivered yet, in the order of `events.event`.
+    """Collect the events that are due and have not been delivered yet, in the order of `events.event`.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     until
         Latest time of an event, in epoch seconds.
     only
-        If not None, collect the events that were delivered but are not in the restored state. A restarted clock needs
-        these.
+        If not None, collect the events that were delivered but are missing in a restored state. A restarted clock needs
+        these events.
 
     Returns
     -------
@@ -75,8 +75,8 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 
     Notes
     -----
-    If a job ends at its start, or leaves at its submission, the end comes in a further round of that instant, as on the
-    recorded clock. O(n log n).
+    If a job ends at the instant of its start, or leaves at the instant of its submission, the end is in a further round
+    of that instant, as on the recorded clock. O(n log n).
     """
     events = [placed for job in jobs for placed in _placed(job, until, only)]
     events.sort(key=lambda item: item[:2])
@@ -99,8 +99,8 @@ def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 
     Notes
     -----
-    A job has no events before its submission, so all events before the next job's submission can be delivered. Memory
-    holds only jobs that were waiting or running at the same time. O(n log k) for k such jobs.
+    A job has no events before its submission, so all events before the next job's submission can be delivered. Only the
+    events of jobs that wait or run at the same time are in memory. O(n log k) for at most k such jobs.
     """
     pending: list[tuple[Key, tuple[float, ...], int, Event]] = []
     count = 0
@@ -108,17 +108,19 @@ def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
         while pending and pending[0][0][0] < job.request.submit_time:
             yield heappop(pending)[-1]
         for key, place, event in _placed(job, until, only):
-            count += 1  # a unique number, so that heapq never has to compare two events
+            count += 1  # a unique number, so that heapq does not compare two events
             heappush(pending, (key, place, count, event))
     while pending:
         yield heappop(pending)[-1]
 
 
 def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key, tuple[float, ...], Event]]:
-    """Yields the events of a job that are due, each with its sort key and the job's position in log order."""
+    """Yields the events of a job that must be delivered now, each with its sort key and the job's sort key in log
+    order.
+    """
     place = log_place(job.request)
     if job.told & (DELIVERED_START | DELIVERED_GONE) == DELIVERED_GONE:
-        # The job was delivered as withdrawn. A start time that became known later must not change the past.
+        # The job was delivered as withdrawn. A start time that became known later must not change delivered events.
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
         bit = BITS[type(event)]
@@ -138,7 +140,7 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
     Returns
     -------
     tuple of float
-        The same order as `table.log_order`.
+        A sort key that gives the same order as `table.log_order`.
     """
     if isinstance(request.job_id, int):
         return (request.submit_time, float(request.job_id), -1.0, request.row)
@@ -149,7 +151,7 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
 
 
 def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
-    """Yields the known events of a job, each with its round within its instant."""
+    """Yields the known events of a job, each with the number of its round at its instant."""
     request, submit = job.request, job.request.submit_time
     yield 0, Submit(submit, request)
     if not math.isnan(job.start_time):
@@ -164,7 +166,7 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
 
 
 class LiveClock(Driver):
-    """Drives predictors with live events, as `recorded.replay` does with the events of a log.
+    """Passes live events to predictors, as `recorded.replay` passes the events of a log.
 
     Parameters
     ----------
@@ -183,7 +185,9 @@ class LiveClock(Driver):
     """
 
     beside: Callable[[Callable[[], Any]], Future[Any]] | None = None
-    """The `submit` method of an executor that fits models in the background. None: fit when the model is needed."""
+    """The `submit` method of an executor that fits models in the background. If None, a model is fitted when it is
+    needed.
+    """
 
     def __init__(self, predictors: Mapping[str, Any], total: float = math.nan) -> None:
         super().__init__(predictors, SystemState(total))
@@ -200,7 +204,7 @@ class LiveClock(Driver):
         Parameters
         ----------
         job
-            The request. Its submit time is moved to the clock's time if it is earlier.
+            The request. A submit time before the clock's time is replaced by the clock's time.
 
         Returns
         -------
@@ -218,7 +222,7 @@ class LiveClock(Driver):
         return {name: p.predict(job, self.state) for name, p in self.predictors.items()}
 
     def only(self, names: Iterable[str]) -> None:
-        """Drop all predictors except those named, and fit no more models.
+        """Drop all predictors except `names`, and stop fitting models.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The size of a log's machine, from what ran on it at the same time: in processors, or as a described machine."""
+"""Estimates the machine of a log from the jobs that ran at the same time: its processors, or a machine description."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:
-    """Return the most processors that recorded jobs used at the same time; NaN if no job has run time and processors.
+    """Return the largest number of processors that recorded jobs used at the same time; NaN if no job has run time and
+    processors.
 
-    Starts and ends are those of the recorded clock (a job without a wait starts at its submission). At one instant ends
-    come first, so a job that follows another on the same processors does not count twice. O(n log n).
+    Starts and ends are computed as on the recorded clock (a job without a wait starts at its submission). At one
+    instant, ends are counted before starts, so that two jobs which use the same processors one after the other do not
+    overlap. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
     >>> peak_procs(log)
@@ -34,7 +36,7 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
 
 
 def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
-    """Return the share of the jobs' processor time beyond a machine's size; 0 if nothing is known.
+    """Return the share of the jobs' processor time that exceeds a machine of `size` processors; 0 without usable jobs.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
     >>> over_size(log, 4.0), over_size(log, 6.0)
@@ -52,7 +54,9 @@ def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same for any amount (n,) that jobs use."""
+    """Return the instants at which jobs start or end, and the amount in use from each instant on; jobs use `size`
+    (n,).
+    """
     submit, wait, run = outcome(trace)
     ran = (run > 0) & (size > 0)
     start = (submit + wait)[ran]
@@ -65,9 +69,9 @@ def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[float, str]]:
     """Return the processors of each partition of a log and their source, by partition id.
 
-    The header's MaxProcs may list them in parentheses, in the order of its Partition lines (`1664 (72, 1368, 224)`);
-    otherwise the most processors that jobs used at the same time count. A partition is at least as large as its widest
-    job.
+    A log header's MaxProcs may list the processors of the partitions in parentheses, in the order of its Partition
+    lines (`1664 (72, 1368, 224)`). Otherwise a partition has the largest number of processors that its jobs used at the
+    same time. A partition is at least as large as its widest job.
 
     >>> ran = {"submit_time": [0, 5], "run_time": [9, 9], "alloc_procs": [4, 2]}
     >>> partition_sizes(Trace.from_arrays({**ran, "partition_id": [1, 2]}))
@@ -92,23 +96,26 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
 SOURCE = "made from the log: sizes from its header, else the most processors held at once"
 LEARNED = "learned from the log's record"
 STATED = "--procs-total"
-"""Source of the machine's size if the caller has given it (`LogInfo.max_procs_source`)."""
+"""Value of `LogInfo.max_procs_source` if the caller has given the machine's size."""
 WIDER = 0.01
-"""Share of core-hours that jobs with more processors per node than assumed may have."""
+"""Largest share of core-hours in jobs that use more processors per node than the estimated size of a node."""
 WHOLE = 0.9
-"""Without nodes in the log: the share of core-hours in jobs that use a whole number of nodes."""
+"""Smallest share of core-hours in jobs that use a whole number of nodes, if the log has no nodes."""
 LARGEST_NODE = 256
 
 
 def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
-    """Return a machine of equal nodes per partition, as many as its jobs used at the same time; no node is shared.
+    """Return a machine with equal nodes in each partition, as many as the partition's jobs used at the same time.
 
-    With one partition, the machine has the known number of processors (`trace.info.max_procs`). If the caller gives
-    fewer than the partitions used together, they share nodes. A node has the processors that the header implies (SWF's
-    MaxProcs and MaxNodes); otherwise the processors per node of the jobs with all but `WIDER` of the core-hours;
-    without nodes in the log, the largest number of which jobs with `WHOLE` of the core-hours request a multiple.
-    Memory, GPUs and limits are unknown and limit no job; settings are Slurm's defaults with backfill. InputError if no
-    job has processors. O(n log n).
+    A machine with one partition has the known number of processors (`trace.info.max_procs`). Partitions do not share
+    nodes, unless the number of processors given by the caller is smaller than the sum over the partitions.
+
+    The processors per node follow from the log header, if possible (SWF's MaxProcs and MaxNodes). Otherwise they are
+    the largest number of processors per node among jobs, except jobs with `WIDER` of the core-hours. If the log has no
+    nodes, they are the largest number of which jobs with `WHOLE` of the core-hours request a multiple.
+
+    Memory, GPUs and limits are unknown and do not restrict jobs; the settings are Slurm's defaults with backfill.
+    Raises InputError if no job has processors. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "run_time": [9, 9], "req_procs": [32, 16], "req_nodes": [2, 1]})
     >>> machine = machine_of_log(log)
@@ -144,7 +151,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
 
 
 def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total: float) -> Machine:
-    """Let partitions share nodes if together they used more than the machine has; the larger ones get all nodes."""
+    """Return a machine of `total` processors; each partition consists of the first nodes, as many as it needs."""
     from ..machines.machine import Machine, NodeGroup
 
     cpus = max(group.cpus for group in groups)
@@ -155,11 +162,11 @@ def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total
 
 
 def with_gpus(machine: Machine, trace: Trace) -> Machine:
-    """Return the machine with the GPUs that each partition's jobs used at the same time, if the log has requests.
+    """Return the machine with the GPUs that each partition's jobs used at the same time, if the log has GPU requests.
 
-    A node has as many GPUs as the jobs with all but `WIDER` of the GPU-hours use per node, and enough nodes have them.
-    Without nodes in the log, all nodes of the partition have equally many. Partitions that share nodes share GPUs. O(n
-    log n).
+    The number of GPUs per node is the largest number that jobs use per node, except jobs with `WIDER` of the GPU-hours.
+    As many nodes have GPUs as are needed for the largest number in use. If the log has no nodes, all nodes of the
+    partition have the same number of GPUs. Partitions that share nodes share GPUs. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 9], "run_time": [9, 9, 9], "req_procs": [16] * 3,
     ...                          "req_nodes": [1] * 3, "req_gpus": [0, 4, 2]})
@@ -191,7 +198,7 @@ def with_gpus(machine: Machine, trace: Trace) -> Machine:
 
 
 def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
-    """Return the GPUs per node, from the nodes of jobs that request some; 0 if too few jobs show it."""
+    """Return the GPUs per node, from the nodes of jobs that request GPUs; 0 if too few jobs have known nodes."""
     nodes = units_of(trace, "node", "alloc")
     work = np.nan_to_num(gpus * trace.run_time)
     known = nodes >= 1
@@ -199,16 +206,16 @@ def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
 
 
 def _most_each(each: np.ndarray, work: np.ndarray) -> int:
-    """Return the largest amount per node, without the jobs that have the last `WIDER` of the work."""
+    """Return the largest amount per node, except that of the widest jobs with `WIDER` of the work in total."""
     order = np.argsort(-each, kind="stable")
     beyond = np.cumsum(work[order]) > WIDER * work.sum()
     return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
 
 
 def count_whole(trace: Trace) -> tuple[int, int]:
-    """Count jobs that request part of a node and get whole nodes, and those that do not; (0, 0) if unknown.
+    """Count the jobs that request part of a node: those that get whole nodes, and the others; (0, 0) if unknown.
 
-    The used processors imply the size of a node. O(n log n).
+    The size of a node is estimated from the allocated processors (`machine_of_log`). O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 9, 9], "run_time": [9] * 3, "req_procs": [1, 2, 40],
     ...                          "alloc_procs": [40] * 3, "req_nodes": [1] * 3})
@@ -225,14 +232,14 @@ def count_whole(trace: Trace) -> tuple[int, int]:
 
 
 def _of_header(trace: Trace) -> int:
-    """Return the processors per node by the header's MaxProcs and MaxNodes; 0 if that is not a whole number."""
+    """Return the processors per node, MaxProcs / MaxNodes of the log header; 0 if that is not a whole number."""
     found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]
     procs, nodes = (int(match[1]) if match else 0 for match in found)
     return procs // nodes if nodes > 0 and procs % nodes == 0 else 0
 
 
 def _node_size(trace: Trace, rule: str) -> int:
-    """Return the processors per node, from the jobs of a partition."""
+    """Return the processors per node, estimated from the jobs of a partition (see `machine_of_log`)."""
     procs, nodes = trace.procs(rule), units_of(trace, "node", "alloc")
     work = np.nan_to_num(procs * trace.run_time)
     known = (procs >= 1) & (nodes >= 1)

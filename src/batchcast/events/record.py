@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrays of the system state: one row per job in order of submission, and the queue and running jobs as indices.
 
-Predictors in Python read the arrays and compiled predictors take the record (`records`), so there is only one copy of
-the queue. In this module, the *entry* of a job is its index in these arrays.
+Predictors in Python read the arrays, and compiled predictors receive the record (`records`), so there is only one copy
+of the queue. In this module, the *entry* of a job is its index in these arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {
     "qos": "qos",
     "gpu_type": "gpu_type",
 }
-"""Nominal columns and their fields in `JOB`, which hold codes from 1; the code 0 means unknown."""
+"""Nominal columns and their fields in `JOB`. The fields contain codes from 1 on; the code 0 means unknown."""
 
 JOB = np.dtype(
     [
@@ -38,16 +38,16 @@ JOB = np.dtype(
         ("submit", "f8"),
         ("start", "f8"),  # NaN before the start
         ("planned_end", "f8"),  # set by the clock's scheduler; NaN on clocks without a scheduler
-        ("wait", "f8"),  # the wait when the job left the queue; NaN if predictors must not learn from it
+        ("wait", "f8"),  # the wait when the job left the queue; NaN if predictors must not learn it
         ("procs", "f8"),  # 0 if unknown
         ("limit", "f8"),  # NO_LIMIT if unknown or unlimited
         ("nodes", "f8"),  # requested nodes, memory and GPUs: NaN if unknown
         ("memory_kib", "f8"),
         ("gpus", "f8"),
-        ("turn", "i8"),  # increases along the queue and along the running jobs
+        ("turn", "i8"),  # sequence number: increases along the queue and along the running jobs
         *((field, "i4") for field in NAMES.values()),
         ("status", "i1"),  # QUEUED, RUNNING, GONE
-        ("lesson", "i1"),  # PENDING; wait learned when the job STARTED or LEFT; SPOILED by an outage or a requeue
+        ("lesson", "i1"),  # PENDING; STARTED or LEFT after its wait; SPOILED (do not learn) by an outage or a requeue
     ],
     align=True,
 )
@@ -63,7 +63,7 @@ STATE = np.dtype(
         ("entries", "i8"),
         ("turns", "i8"),
         *(("queue_first", "i8"), ("queue_end", "i8")),  # the queue in order of arrival: queue[first:end], entries
-        *(("running_first", "i8"), ("running_end", "i8")),  # the running set in order of start
+        *(("running_first", "i8"), ("running_end", "i8")),  # the running jobs, likewise, in order of start
         ("queued_procs", "f8"),
         ("queued_work", "f8"),  # requested processor-seconds of jobs with a known limit
         ("queued_submits", "f8"),  # sum of the submit times
@@ -71,9 +71,9 @@ STATE = np.dtype(
         ("running_ends", "f8"),  # sum of procs * (start + limit) over jobs with a known limit
         ("outages", "i8"),
         # About the event that was applied last:
-        ("entry", "i8"),  # entry of its job; -1 if it has none
+        ("entry", "i8"),  # entry of the event's job; -1 if the event has no job
         ("was", "i8"),  # status of that job before the event
-        ("taught", "f8"),  # wait that predictors learn from it; NaN if there is none
+        ("taught", "f8"),  # wait that predictors learn from the event; NaN if there is none
         *(("before_procs", "f8"), ("before_work", "f8"), ("before_submits", "f8")),  # queue sums before the event
     ]
 )

@@ -56,9 +56,9 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     trace
         The log.
     protocol
-        `honest`: the order of `events.event`. `paper`: the end of each job follows its submission directly, in log
-        order. `starts_first`: all starts and ends up to the instant of a submission come before it, also those of jobs
-        that were submitted earlier in that instant (Kumar & Vadhiyar 2012).
+        `honest`: the order of `events.event`. `paper`: the start and end of each job directly follow its submission, in
+        log order. `starts_first`: a submission comes after all starts and ends up to its instant, including the starts
+        and ends of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
 
     Returns
     -------
@@ -71,8 +71,8 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
 
     Notes
     -----
-    Under `honest`, a job with a run time of 0 ends in a further round of its start, and a job that is withdrawn at once
-    leaves in a further round of its submission. O(n log n).
+    Under `honest`, a job with a run time of 0 ends in a further round at the instant of its start, and a job with a
+    wait of 0 that never runs leaves in a further round at the instant of its submission. O(n log n).
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")
@@ -113,7 +113,7 @@ def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
     trace
         The log.
     plan
-        The order of its events.
+        The log's events in order, from `timeline`.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
 def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *, total: float) -> Columns:
     """Compute the state after the whole log.
 
-    The state has the wait that predictors learn from each job, and the number of outages.
+    The state contains, for each job, the wait that predictors may learn, and the number of outages.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def irregular(trace: Trace) -> dict[str, int]:
-    """Count the records to which each rule for irregular data applies.
+    """Count the jobs to which each rule for irregular data applies.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def irregular(trace: Trace) -> dict[str, int]:
     Returns
     -------
     dict
-        Number of records by rule.
+        Number of jobs by rule.
     """
     ran = ~np.isnan(trace.run_time)
     return {
@@ -226,10 +226,10 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
     Event
     """
     _, wait, run = (column.tolist() for column in outcome(trace))
-    # NaN marks waits that predictors must not learn from.
+    # NaN marks waits that predictors must not learn.
     waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()
     status, nodes = trace.nominal("status").decode(), trace.nominal("node_list").decode()
-    new: Any = tuple.__new__  # the named tuples' own constructors take twice as long, because they handle keywords
+    new: Any = tuple.__new__  # the constructors of the named tuples take twice as long, because they handle keywords
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
         job = jobs[i]
         if kind == SUBMIT:
@@ -284,7 +284,7 @@ class Forecasts(Result):
     _summary = Result._described
 
     def _pictures(self) -> Mapping[str, Picture]:
-        near = (0.1, 0.5, 0.9) if self.levels else ()  # some methods have 15 levels, whose curves would overlap
+        near = (0.1, 0.5, 0.9) if self.levels else ()  # some predictors have 15 levels, whose curves would overlap
         few = {min(range(len(self.levels)), key=lambda k: abs(self.levels[k] - level)) for level in near}
         levels = {f"{100 * self.levels[k]:g} %": self.quantiles[:, k] for k in sorted(few)}
         return {"forecasts": partial(plots.shares, {"point": self.points, **levels}, "forecast (s)")}
@@ -352,13 +352,13 @@ def collect(predictions: Sequence[Any]) -> Forecasts:
 
     Parameters
     ----------
-    given
-        Predictions; None for jobs that were not predicted.
+    predictions
+        Predictions in order; None for jobs that were not predicted.
 
     Returns
     -------
     Forecasts
-        With the levels of the first prediction that has any.
+        Arrays of the predictions; the levels are those of the first prediction that has levels.
     """
     levels: tuple[float, ...] = next((p.levels for p in predictions if p is not None and p.levels), ())
     points = np.array([np.nan if p is None else p.point for p in predictions], dtype=float)
@@ -397,11 +397,12 @@ def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "
     Yields
     ------
     Stretch
-        Its jobs have the rows of the whole log. Use all events of a stretch before taking the next one.
+        The rows of its jobs are rows of the whole log. The caller must use all events of a stretch before requesting
+        the next stretch.
 
     Notes
     -----
-    Memory holds two periods and the jobs that have not ended.
+    Two periods, and the jobs that have not ended, are in memory at the same time.
 
     Examples
     --------
@@ -474,7 +475,7 @@ def replay_periods(
 
 
 def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
-    """Yields each period that has jobs, with the first submit time of the next one (infinity after the last)."""
+    """Yields each period that has jobs, with the first submit time of the next period (infinity after the last)."""
     before: Trace | None = None
     for period in chain(periods, [None]):
         if period is not None and not len(period):

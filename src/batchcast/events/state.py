@@ -32,7 +32,7 @@ class Running(NamedTuple):
 class SystemState:
     """What a scheduler knows at time `now`: the running jobs, the queue and the free processors.
 
-    Predictors receive this object itself, not a copy, and only read from it.
+    Predictors receive this object itself, not a copy, and must not change it.
 
     Parameters
     ----------
@@ -41,10 +41,11 @@ class SystemState:
     jobs
         All requests by row, if the clock knows them in advance. The clock then submits them in order of their rows.
     requests
-        Function that returns the same requests as an array (`record.requests_of`). It is called when first needed.
+        Function that returns the same requests as an array (`record.requests_of`). The function is called when the
+        array is first needed.
     story
         Function that returns all events as an array of `EVENT`, if the clock knows them in advance. The clock then
-        applies exactly these events. The state reads no event before it is applied.
+        applies exactly these events. The state uses an event only after the clock has applied it.
 
     Attributes
     ----------
@@ -57,8 +58,8 @@ class SystemState:
     nodes_away
         Names of nodes that are down or drained.
     usage
-        Decayed usage of each (account, user) in processor-seconds, by which fair-share ranks them. Empty if the clock
-        has no such data.
+        Decayed usage of each (account, user) in processor-seconds, for Slurm's fair-share priority. Empty if the clock
+        has no usage data.
     total
         Processors of the machine.
     free
@@ -69,8 +70,8 @@ class SystemState:
 
     Notes
     -----
-    A clock feeds the state with `apply`, which takes half a microsecond. `apply` only records the event (32 bytes). The
-    arrays of `columns()` are updated when they are read, with all events since the last reading in one compiled call.
+    A clock passes events to `apply`, which only records the event (32 bytes) and takes half a microsecond. The arrays
+    of `columns()` are updated when they are read: one compiled call applies all events since the last update.
 
     Examples
     --------
@@ -147,7 +148,7 @@ class SystemState:
         return self._columns
 
     def entry(self, event: Event) -> int:
-        """Find the job of the event that was applied last in the arrays of `columns()`.
+        """Return the entry, in the arrays of `columns()`, of the job of the event that was applied last.
 
         Parameters
         ----------
@@ -157,7 +158,7 @@ class SystemState:
         Returns
         -------
         int
-            The entry of its job. -1 if the event has no job or is not the last event.
+            The entry of the event's job. -1 if the event has no job or is not the last event.
         """
         if isinstance(event, Capacity) or not (event is self._event or self._is_last(event)):
             return -1
@@ -187,8 +188,9 @@ class SystemState:
 
         Notes
         -----
-        Predictors ignore a wait if it is unknown or negative, if the job is larger than the machine, if an outage lies
-        in it (a day without events although a queued job had room), or if the job was requeued.
+        Predictors ignore a wait if it is unknown or negative, if the job is larger than the machine, if there was an
+        outage during the wait (a day without events although a queued job fitted into the free processors), or if the
+        job was requeued.
         """
         if not isinstance(event, (Start, Withdraw)) or (entry := self.entry(event)) < 0:
             return None
@@ -200,9 +202,12 @@ class SystemState:
         return None if wait != wait or (cancelled == "skip" and left) else wait
 
     def _lessons(self) -> list[tuple[float, bool]]:
-        """Returns, for each job of a known story, the wait to learn from (NaN: none) and whether the job never ran.
+        """Returns, for each job, the wait that predictors may learn (NaN: none) and whether the job left without
+        running.
 
-        One compiled call computes all of them, so that the arrays need no update at every start.
+        Requires that all events are known in advance (`story`).
+
+        One compiled call computes the waits of all jobs, so that the arrays need no update at every start.
         """
         if self._waits is None:
             from .kernel import apply_events
@@ -257,7 +262,9 @@ class SystemState:
             self._note(event.time, wait, self._entry_for(event), RANK[type(event)])
 
     def _entry_for(self, event: JobEvent) -> int:
-        """Returns the entry of an event's job: its row if all requests are known in advance, else a running number."""
+        """Returns the entry of an event's job: the job's row if all requests are known in advance, else a running
+        number.
+        """
         row = event.job.row
         if self._known is not None:
             return row
@@ -305,7 +312,7 @@ class SystemState:
         if self._count == len(self._pending):
             if self._columns is not None and self._count:
                 self._take_in_pending(self._columns)
-            else:  # no columns exist yet, so the pending events only need more room
+            else:  # no columns exist yet, so the array of pending events must grow
                 self._pending = enlarged(self._pending, 2 * self._count + PENDING_ROOM)
         self._pending[self._count] = (time, value, entry, rank)
         self._count += 1
@@ -319,7 +326,9 @@ class SystemState:
         return Columns(self._initial, len(self._source))
 
     def _read_story(self) -> np.ndarray:
-        """Returns all events of a known story; reads the events and their requests once."""
+        """Returns all events that are known in advance (`story`); reads the events and their requests at the first
+        call.
+        """
         if self._story is not None and not len(self._events):
             self._events = self._story()
             if self._requests is not None:
@@ -330,7 +339,7 @@ class SystemState:
         """Applies all pending events to the columns."""
         from .kernel import apply_events
 
-        if self._story is None or not self._first:  # with a known story, the first call makes room for the whole log
+        if self._story is None or not self._first:  # with a `story`, the first call makes room for the whole log
             columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
         apply_events(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:
@@ -349,7 +358,7 @@ class SystemState:
 
     def _change(self, entry: int, job: JobRequest) -> None:
         """Replaces the request of a job."""
-        self.columns()  # a pending submission must be applied with the old request first
+        self.columns()  # first apply a pending submission, with the old request
         self._jobs[entry] = job
         self._source[entry]["procs"], self._source[entry]["limit"] = clean_request(job)
 
@@ -376,7 +385,7 @@ class SystemState:
         Raises
         ------
         KeyError
-            If the clock does not know the job.
+            If the job is neither queued nor running.
         """
         return row if self._known is not None else self._entry[row]
 

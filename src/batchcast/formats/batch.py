@@ -46,7 +46,7 @@ class Memo(dict[str, float]):
 
 
 class Codes(dict[str, int]):
-    """Assigns a running code to each distinct name; texts without a meaning get -1 (null)."""
+    """Assigns consecutive integer codes to distinct names; texts that stand for no value get -1 (null)."""
 
     def __init__(self, meaning: Callable[[str], str | None]) -> None:
         self._meaning = meaning
@@ -104,8 +104,8 @@ _BARE = {"exclusive": 1.0, "nice": 100.0}  # value of an option without an argum
 
 
 def _said(line: str, option: str, pattern: str) -> float:
-    """Returns the number that an option of the submit command gives, its default if it has no value, NaN if it is
-    absent.
+    """Returns the number in an option of the submit command: the option's default if the option has no value, NaN if
+    the option is absent.
 
     >>> _said("sbatch --exclusive x", "exclusive", "(?:^$)()"), _said("sbatch -a 1-9%2 x", "array", r"%(\\d+)$")
     (1.0, 2.0)
@@ -116,7 +116,8 @@ def _said(line: str, option: str, pattern: str) -> float:
 
 
 class Batch:
-    """Rows of one layout as columns. Values that cannot be read are unknown and are reported with their line.
+    """Converts rows with the same order of fields to columns. Unreadable values become unknown and are reported with
+    their line.
 
     Parameters
     ----------
@@ -223,7 +224,7 @@ class Batch:
         return gpus
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
-        """Return the codes of the first named column; a job without a name there takes it from the next column."""
+        """Return the codes of the first named column; if a job's cell in it is empty, the next column is used."""
         codes = np.full(len(self._lines), -1, dtype=np.int32)
         for name in names:
             texts = self.text(name)
@@ -239,10 +240,10 @@ class Batch:
         self._report([k for k, text in enumerate(texts) if text in strange] if strange else [], STRANGE_STATE, texts)
 
     def said(self, words: Codes, option: str) -> np.ndarray:
-        """Return the codes of the values that an option of the submit command has; -1 if it is absent.
+        """Return the codes of an option's values in the submit commands; -1 for jobs without the option.
 
-        For `partition`, only lists count, because a single partition is in a column of its own. `command` stands for
-        the script and its arguments.
+        For `partition`, only lists of several partitions get a code, because sacct prints a single partition in its own
+        column. The option name `command` means the script and its arguments.
         """
         texts = self.text("submitline")
         if texts is None:
@@ -256,7 +257,7 @@ class Batch:
         return np.fromiter(map(words.__getitem__, values), dtype=np.int32, count=len(values))
 
     def held_something(self) -> np.ndarray:
-        """Whether each job is known to have had processors or nodes, shape (n,)."""
+        """Whether the record shows that a job had processors or nodes, for each job, shape (n,)."""
         held = np.zeros(len(self._lines), dtype=bool)
         nodes = self.text("nodelist")
         if nodes is not None:
@@ -272,7 +273,7 @@ class Batch:
         return held
 
     def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
-        """Return the values with negative ones unknown; report these."""
+        """Return the values with negative values replaced by NaN, and report the negative values."""
         bad = np.flatnonzero(values < 0).tolist()
         self._report(bad, f"{what}: negative, read as unknown", [f"{value:.0f} s" for value in values.tolist()])
         return np.where(values < 0, np.nan, values)
@@ -293,18 +294,19 @@ class Batch:
         return values
 
     def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
-        """Reports some rows of a column as read as unknown."""
+        """Reports that the values in some rows are read as unknown."""
         for k in rows:
             self._problems.unknown(self._lines[k], what, texts[k])
 
 
 def either(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
-    """Return the first column, with unknown values replaced by the second column; either can be None."""
+    """Return the first column, with unknown values replaced by values of the second column; either column can be
+    None."""
     if first is None or second is None:
         return second if first is None else first
     return np.where(np.isnan(first), second, first)
 
 
 def positive(values: np.ndarray | None) -> np.ndarray | None:
-    """Return the values with 0 and negative values unknown."""
+    """Return the values with 0 and negative values replaced by NaN."""
     return None if values is None else np.where(values > 0, values, np.nan)

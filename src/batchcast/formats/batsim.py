@@ -91,7 +91,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=f"a workload is {SHAPE}") from None
-    except ValueError as error:  # a number of more than 4300 digits
+    except ValueError as error:  # Python refuses integers of more than 4300 digits
         raise InputError(f"{source}: not JSON: {error}", hint=f"a workload is {SHAPE}") from None
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deep to be a workload", hint=f"a workload is {SHAPE}") from None
@@ -203,7 +203,7 @@ def write_batsim_workload(trace: Trace) -> Iterator[str]:
 
 
 def _plain(value: float) -> int | float:
-    """Returns whole numbers as int."""
+    """Returns a whole number as int, and other numbers as float."""
     return int(value) if float(value).is_integer() else float(value)
 
 

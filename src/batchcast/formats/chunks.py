@@ -38,7 +38,8 @@ class Problems:
         return sum(self._dropped.values())
 
     def drop(self, line: int, what: str, value: object, *, where: str = "") -> None:
-        """Count a line that is not a usable record. `where` refines the example but not the kind."""
+        """Count a line that is not a usable record. `where` names the place in the example; it is not part of the
+        reason."""
         self._note(self._dropped, line, what, value, where)
 
     def unknown(self, line: int, what: str, value: object) -> None:
@@ -94,8 +95,8 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
     Notes
     -----
-    Old Macs and some exports end lines with CR alone. The first block decides: it has a CR and no LF. Other texts keep
-    their line ends (`\r\n` is left to the readers).
+    Old Macs and some exports end lines with CR alone. Only a text whose first block has a CR and no LF is converted.
+    Other texts keep their line ends, and the readers handle `\r\n`.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class GrowingColumn:
-    """A column that grows in place, piece by piece. It uses no memory until a value is known.
+    """A column that grows in place, piece by piece. It allocates no memory before the first known value.
 
     Parameters
     ----------

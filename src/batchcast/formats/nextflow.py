@@ -22,7 +22,7 @@ _SIZE = re.compile(r"([\d.]+)\s*([KMGTP]?)i?B?", re.IGNORECASE)
 _KIB = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 _STATUS = {"COMPLETED": "completed", "FAILED": "failed", "ABORTED": "cancelled"}
 _KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # exit codes of tasks that can have run out of memory
-_NEAR = 0.9  # a killed task that used at least this share of its request counts as out of memory
+_NEAR = 0.9  # a killed task that used at least this share of its memory request counts as out of memory
 
 
 def looks_like_nextflow(sample: bytes) -> bool:

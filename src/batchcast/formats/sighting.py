@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a batch system shows of its jobs at one instant, in the same form for every batch system.
 
-The live clock works with these types. The module also reads declared columns from printed fields.
+The live clock works with these types. The module also reads the columns declared in `columns` from printed fields.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Sighting(NamedTuple):
         The columns of `columns.ASKED` and `columns.HELD` by name. For a job that has ended, `held` also has the columns
         of `columns.MEASURED` if they were measured. Limits are in seconds, infinity means unlimited.
     unmeasured
-        Why the memory was not measured: `zero`, `bad` or empty.
+        Why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or empty.
     """
 
     job_id: str
@@ -134,7 +134,7 @@ class Site(NamedTuple):
     partitions
         For each partition: default_time_s, max_time_s, procs, node_procs and node_mem_kib (of its largest node).
     clock_ahead_s
-        By how much the clock of this machine is at least ahead of the batch system's clock, in seconds; negative:
+        Lower bound of how far this machine's clock is ahead of the batch system's clock, in seconds; negative if it is
         behind.
     gathers
         How accounting measures jobs: plugin, frequency and parameters, by name.
@@ -175,7 +175,7 @@ def read_fields(
     source: Literal["squeue", "sacct", "pbs"],
     own: Mapping[str, Field] | None = None,
 ) -> dict[str, Field]:
-    """Read declared columns from the printed fields of one job.
+    """Read columns from the printed fields of one job.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def read_fields(
     source
         The program that printed them, which decides the fields' names.
     own
-        Columns that are read already.
+        Values of columns that the caller has read already, by column name.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def read_fields(
 
 
 def _read(column: Column, text: str) -> Field:
-    """Returns the value of one column from its printed field."""
+    """Returns the value of one column, parsed from the printed field."""
     if column.kind != "number":
         return (gpu_type(text) if column.name == "gpu_type" else text) or None
     return _READ.get(column.unit, number)(text)

@@ -25,7 +25,7 @@ from .swf_text import SwfHeader
 NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
 NUMBERS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind == "number")
 _PLACE = np.array([-1 - NAMED.index(n) if n in NAMED else NUMBERS.index(n) for n in SWF_FIELDS], dtype=np.int64)
-_SHORTEST_LINE = 36  # eighteen digits, seventeen blanks, a newline
+_SHORTEST_LINE = 36  # bytes: eighteen digits, seventeen blanks, a newline
 _ODD_CAPACITY = 4096
 _WITHOUT_KERNEL = 100_000  # jobs; for shorter logs, parsing with NumPy is faster than loading numba
 _PLAIN = np.zeros(256, dtype=bool)
@@ -254,7 +254,7 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
         flat = np.fromstring(data.tobytes(), sep=" ")
     except ValueError:  # "1.2.3", "."
         return None
-    if len(flat) != len(begins):  # older NumPy stops at such a number without an error
+    if len(flat) != len(begins):  # older NumPy stops at a malformed number without an error
         return None
     values = flat.reshape(-1, len(SWF_FIELDS)).T
     named = values[[SWF_FIELDS.index(name) for name in NAMED]]
@@ -295,7 +295,7 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
 
 
 def _is_sound(name: str, value: float) -> bool:
-    """Whether a field can have this number: -1, or a number of at least 0, which is whole in fields of names."""
+    """Whether a number is valid in a field: -1, or at least 0 and, in fields of names, whole."""
     if not (value >= 0 or value == -1) or math.isinf(value):
         return False
     return name not in NAMED or (value == int(value) and value < 2**53)

@@ -25,8 +25,9 @@ _KNOWN = re.compile(
 class SwfHeader:
     """Collects SWF header lines and converts them to the provenance of a log.
 
-    If a key occurs several times, its first value counts, and of a value its first word (`1664 (72, 1368, 224)` is
-    1664). A header value that cannot be read leads to a note and not to an error, because the records are still usable.
+    If a key occurs several times, its first value is used. Only the first word of a value is read (`1664 (72, 1368,
+    224)` is 1664). A header value that cannot be read leads to a note and not to an error, because the records are
+    still usable.
 
     Parameters
     ----------
@@ -170,8 +171,8 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     -----
     Unknown values are -1, and numbers keep their exact value. Text names become numbers from 1, and the header lists
     the names of queues and partitions. Text job ids become row numbers, and a status becomes the nearest SWF status.
-    Memory of a whole job becomes memory per processor. If the log's clock is the epoch's, UnixStartTime is its first
-    submission. Columns that SWF does not have are left out.
+    Memory of a whole job becomes memory per processor. If the log's times are epoch seconds, UnixStartTime is the first
+    submit time. Columns that SWF does not have are left out.
 
     Examples
     --------

@@ -23,9 +23,9 @@ _EPOCH = datetime(1970, 1, 1)
 class LocalClock:
     """Converts local times of one zone to epoch seconds, and handles the hours of clock changes.
 
-    In autumn, one hour occurs twice. A time in this hour is read as its first pass, and `epoch` also returns by how
-    much the second pass is later. In spring, one hour is skipped. A time in this hour is read with the offset before
-    the change.
+    In autumn, one hour occurs twice. A time in this hour is read as its first pass, and `epoch` also returns the
+    seconds from the first to the second pass. In spring, one hour is skipped. A time in this hour is read with the
+    offset before the change.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class LocalClock:
         Returns
         -------
         epoch, later : ndarray
-            Epoch seconds, and by how many seconds the second pass of a repeated time is later (0 for other times).
+            Epoch seconds, and the seconds between the first and the second pass of a repeated time (0 for other times).
         """
         quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
         offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
@@ -72,7 +72,7 @@ class LocalClock:
         return wall - before, np.maximum(before - after, 0.0)
 
     def notes(self) -> list[str]:
-        """Return sentences about ambiguous and impossible local times so far."""
+        """Return sentences about the ambiguous and impossible local times that were read so far."""
         sentences = []
         if self.repeated:
             sentences.append(
@@ -109,7 +109,7 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     epoch : ndarray
         Epoch seconds, shape (n,). NaN means unknown.
     later : ndarray
-        By how many seconds the second pass of a repeated hour is later, shape (n,). See `LocalClock`.
+        Seconds between the first and the second pass of a repeated hour, shape (n,). See `LocalClock`.
     bad : list of int
         Rows that are not time stamps.
 
@@ -185,7 +185,7 @@ UNFINISHED = (
 )  # fmt: skip
 WITHDRAWN = ("cancelled", "deadline", "revoked", "preempted", "boot_fail", "launch_failed")
 Stamps = tuple[np.ndarray, np.ndarray]
-"""Epoch seconds, and by how many seconds the second pass of a repeated hour is later (see `LocalClock`)."""
+"""Epoch seconds, and the seconds between the first and the second pass of a repeated hour (see `LocalClock`)."""
 
 
 NO_TIME = 4294967294.0
@@ -269,7 +269,7 @@ def run_and_wait(
     words
         Code by state.
     held
-        Whether each job is known to have had resources, shape (n,).
+        Whether the record shows that a job had resources, for each job, shape (n,).
 
     Returns
     -------
@@ -295,7 +295,7 @@ def run_and_wait(
     goes_on = unfinished(status, words, None if end is None else stop)
     from_times = np.ones(len(submit), bool) if elapsed is None else np.isnan(elapsed)
     length = np.where(from_times & (begin < submit), np.nan, length)
-    recorded = np.zeros(len(submit)) if no_start else begin  # without start times, a missing start means nothing
+    recorded = np.zeros(len(submit)) if no_start else begin  # a log without starts does not show who never ran
     never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
     run = np.where(never | goes_on, np.nan, length)
     wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)
@@ -345,7 +345,7 @@ def settle(
     submit, start, end
         Times in seconds, shape (n,).
     start_later, end_later
-        By how many seconds the second pass is later, shape (n,).
+        Seconds between the first and the second pass of a repeated hour, shape (n,).
     elapsed
         Recorded run times in seconds, shape (n,), or None.
 

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with nodes (`machine`), what a job requests of it (`request`), and the machine as TOML (`toml`)."""
+"""A machine with nodes (`machine`), the request of a job on such a machine (`request`), and machines as TOML
+(`toml`).
+"""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine as Slurm describes it: node groups, partitions, QOS, associations, reservations. Pure data.
 
-`vary` returns the machine with a change, for what-if questions.
+`vary` returns a changed machine, for what-if simulations.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A set of nodes with rules. Times in seconds, memory in MiB; NaN if not set.
+    """A Slurm partition: a set of nodes with rules. Times are in seconds, memory in MiB; NaN if not set.
 
-    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. If PreemptType is partition_prio, jobs of a
-    partition with `preempt` can be preempted by partitions of a higher tier, by `preempt_mode` (empty: the cluster's
-    mode), after `grace_time`.
+    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. If PreemptType is partition_prio, partitions of a
+    higher tier can preempt the jobs of a partition with `preempt`. The jobs are preempted in the way of `preempt_mode`
+    (empty: the cluster's mode), after `grace_time` seconds.
     """
 
     name: str
@@ -66,10 +66,12 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a QOS or an association: infinity (or no entry) if not set. TRES by name, such as `gres/gpu`.
+    """Limits of a QOS or an association. A limit that is not set is infinite, or has no entry. TRES are named as
+    `gres/gpu`.
 
-    `grp_` limits all running jobs together; `max_*_per_user` and `max_*_per_account` of a QOS limit one user or
-    account; `max_jobs` of an association limits the user. `max_wall` is in seconds, `max_tres` limits one job.
+    The limits `grp_*` apply to all running jobs together. `max_*_per_user` and `max_*_per_account` of a QOS apply to
+    one user or account. `max_jobs` of an association applies to its user. `max_wall` is in seconds, `max_tres` limits
+    one job.
     """
 
     grp_jobs: float = math.inf
@@ -87,8 +89,8 @@ class Limits:
 class Qos:
     """A quality of service: priority, limits, and, if PreemptType is qos, the QOS that it may preempt.
 
-    Its own jobs are preempted by `preempt_mode` (empty: the cluster's mode), `grace_time` seconds after a notice, and
-    never before they have run for `preempt_exempt_time` (NaN: the cluster's).
+    Jobs of this QOS are preempted in the way of `preempt_mode` (empty: the cluster's mode), `grace_time` seconds after
+    a notice. They cannot be preempted before they have run for `preempt_exempt_time` seconds (NaN: the cluster's time).
     """
 
     name: str
@@ -104,7 +106,8 @@ class Qos:
 class Association:
     """An account (without a user) or a user in an account, with shares and limits.
 
-    `parent` is the parent of an account. The parent of a user is the user's account, unless `parent` names another.
+    `parent` is the parent of an account. The parent of a user is the user's account, unless `parent` names another
+    account.
     """
 
     account: str = ""
@@ -119,9 +122,9 @@ class Reservation:
     """Nodes reserved from `start` to `end` (seconds on the log's clock) for jobs of its users or accounts that name the
     reservation.
 
-    A maintenance reservation has users who submit nothing, so its nodes stay free. With the flag DAILY or WEEKLY it
-    repeats while it begins before `until`. Jobs of at most `max_time` seconds may use its nodes: this and `until` are
-    not Slurm's, but describe sites that run long jobs only by night.
+    The users of a maintenance reservation do not submit jobs, so its nodes stay free. With the flag DAILY or WEEKLY,
+    the reservation repeats as long as it begins before `until`. Jobs with a limit of at most `max_time` seconds may use
+    its nodes. `max_time` and `until` do not exist in Slurm; they describe sites that run long jobs only at night.
     """
 
     name: str
@@ -136,7 +139,7 @@ class Reservation:
 
     @property
     def every(self) -> float:
-        """Seconds after which the reservation repeats; 0 if it does not."""
+        """Seconds after which the reservation repeats; 0 if it does not repeat."""
         return next((seconds for flag, seconds in TURNS.items() if flag in self.flags), 0.0)
 
 
@@ -155,7 +158,7 @@ class Machine:
     licenses: Mapping[str, float] = field(default_factory=dict)
 
     def node_names(self) -> tuple[str, ...]:
-        """Return every node, in the order of the node table."""
+        """Return the names of all nodes, in the order of the node table."""
         return tuple(name for group in self.nodes for name in group.names)
 
     @property
@@ -174,7 +177,7 @@ MOST = 1 << 40
 
 
 def check_machine(machine: Machine, where: str) -> None:
-    """Raise InputError for an impossible number, a node that occurs twice, or a reservation without times.
+    """Raise InputError if a machine has an impossible number, a node that occurs twice, or a reservation without times.
 
     >>> check_machine(homogeneous(2, 0), "machine.toml")
     Traceback (most recent call last):
@@ -221,7 +224,7 @@ POLICIES = {
 }
 """Settings of slurm.conf for each value of `policy=`."""
 JOB_KEYS = ("limits", "memory", "order", "within", "age")
-"""Keys that change jobs, not the machine."""
+"""Keys of changes that concern jobs, not the machine."""
 SETTINGS_READ = (
     "nodes", "add", "policy", *JOB_KEYS,
     "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
@@ -253,13 +256,15 @@ def parse_changes(text: str) -> dict[str, str]:
 
 
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
-    """Return the machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, settings, or nodes.
+    """Return a machine with the given changes: `nodes=`, `add=`, `policy=`, or settings of slurm.conf.
 
-    `add=8xg1` adds 8 nodes like the node g1, to its partitions. `add=8x64cpu+512G+4gpu:h100@gpu` adds 8 nodes of a new
-    kind to the partition `gpu`; several kinds are separated by semicolons.
+    `nodes=+10%` enlarges every node group; `nodes=-3` removes 3 nodes of the largest group.
 
-    Keys in `JOB_KEYS` are ignored. Every other key is a setting of slurm.conf. UsageError for a value that cannot be
-    read, or a setting that the scheduler's model does not read.
+    `add=8xg1` adds 8 nodes equal to the node g1 to the partitions of g1. `add=8x64cpu+512G+4gpu:h100@gpu` adds 8 nodes
+    of a new kind to the partition `gpu`; several kinds are separated by semicolons.
+
+    Keys in `JOB_KEYS` are ignored. Every other key is a setting of slurm.conf. Raises UsageError for an invalid value,
+    or for a setting that the simulation of Slurm does not use.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus
@@ -273,7 +278,7 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
                 machine = _added(machine, one)
         elif key == "policy":
             if value not in POLICIES:
-                raise UsageError(f"policy={value}: not a policy of Slurm's (accepted: {', '.join(POLICIES)})")
+                raise UsageError(f"policy={value}: not a known policy (accepted: {', '.join(POLICIES)})")
             machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
         elif key not in JOB_KEYS:
             if key not in SETTINGS_READ:
@@ -295,7 +300,7 @@ ADD_FORM = "8xNODE for nodes like NODE, or 8x64cpu+512G+4gpu:h100@PARTITION"
 
 
 def _added(machine: Machine, value: str) -> Machine:
-    """The machine with new nodes; UsageError if the kind or its partition cannot be read.
+    """Return the machine with new nodes; UsageError if the kind of node or its partition is invalid.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> more = vary(homogeneous(2, 4), {"add": "3xn1;1x16cpu+64G+2gpu:h100@all"})
@@ -324,7 +329,7 @@ def _added(machine: Machine, value: str) -> Machine:
 
 
 def _new_kind(machine: Machine, names: tuple[str, ...], kind: str, value: str) -> NodeGroup:
-    """Nodes that are described by processors, memory and GPUs."""
+    """Return new nodes, from a description by processors, memory and GPUs."""
     found = [NEW_KIND.fullmatch(piece) for piece in kind.split("+")]
     cpus = sum(int(one[1] or 0) for one in found if one)
     if None in found or not 0 < cpus <= MOST:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job requests of a machine with nodes: from sbatch's options, a log or a queue. Pure."""
+"""The request of a job on a machine with nodes, from sbatch's options, a log or a queue. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ NEVER = math.inf
 class NodeRequest:
     """One job or array task: request, submission and run time. Seconds on the log's clock, memory in MiB.
 
-    `limit` NaN: the partition's default. `tasks` 0: one per node. `mem_per_node` 0: all memory of a node, NaN: not
-    requested. `gres` is per node, by name or name:type. A held job waits until `release`; `cancel` removes it from the
-    queue or ends it. `depends` names other jobs by `key` (afterok, afterany, afternotok). A `singleton` waits for
-    earlier jobs of the same user and name. Tasks of one `array` share `throttle`, the number that may run at once.
+    A `limit` of NaN means the partition's default limit. `tasks` = 0 means one task per node. `mem_per_node` = 0 means
+    all memory of a node, and NaN that no memory per node is requested. `gres` is per node, by name or name:type. A held
+    job waits until `release`. At `cancel`, the job is removed from the queue or ended. `depends` has pairs of a type
+    (afterok, afterany, afternotok) and the `key` of another job. A `singleton` waits for earlier jobs of the same user
+    and name. At most `throttle` tasks of one `array` run at the same time.
     """
 
     key: str
@@ -76,7 +77,8 @@ UNKNOWN, ELSEWHERE, TOO_LARGE = (
 
 @dataclass(frozen=True, slots=True)
 class MachineSizes:
-    """The sizes against which requests are checked: processors by partition, default partition, largest node.
+    """The sizes of a machine that are needed to check requests: processors by partition, default partition, largest
+    node.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> machine = MachineSizes.of(homogeneous(2, 16))
@@ -94,7 +96,7 @@ class MachineSizes:
 
     @classmethod
     def of(cls, machine: Machine) -> MachineSizes:
-        """Return the sizes of a machine; its first partition counts as default if none is."""
+        """Return the sizes of a machine; if it has no default partition, the first partition is used as default."""
         cpus = {name: group.cpus for group in machine.nodes for name in group.names}
         sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
         default = machine.partition("") or machine.partitions[0]
@@ -106,13 +108,15 @@ class MachineSizes:
     def request(
         self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
     ) -> NodeRequest | str:
-        """Return the job's request, or why there is none: one-processor tasks on its nodes, or on any if unknown.
+        """Return the job's request on this machine, or the reason why it cannot fit.
 
-        The number of nodes is a minimum if not `exact`, or if the processors do not fit on that many; it is large
-        enough for the GPUs. A machine without partitions (`WHOLE`) accepts jobs of any. If the machine does not have
-        the job's QOS, that of its queue or partition applies. Numbers are NaN if unknown; memory is KiB per processor.
-        The job ends after `run` seconds, at its limit at the latest. The partition may be a list with commas; an empty
-        one is the default.
+        The job has tasks of one processor each, on the requested number of nodes, or on any number if it is unknown.
+
+        The number of nodes is only a minimum if not `exact`, or if the processors do not fit on that many nodes. It is
+        raised if the GPUs need more nodes. A machine without partitions (`WHOLE`) accepts jobs of any partition. If the
+        machine does not have the job's QOS, the QOS of the job's queue or partition applies. Numbers are NaN if
+        unknown; memory is in KiB per processor. The job ends after `run` seconds, or at its limit if that is earlier.
+        The job's partition may be a list with commas; an empty partition means the default partition.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
@@ -143,7 +147,9 @@ class MachineSizes:
         )  # fmt: skip
 
     def _class(self, job: JobRequest, part: str) -> str:
-        """Return the QOS of the job or its queue if the machine has it; else the partition's, else the job's."""
+        """Return the job's QOS, or else its queue, if the machine has a QOS of this name; else the partition's QOS,
+        else the job's.
+        """
         named = [word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes]
         return named[0] if named else self.qos.get(part, "") or _word(job.qos)
 
@@ -164,12 +170,12 @@ DETAILS = {
     "nice": "nice",
     "cpus_per_task": "processors a task",
 }
-"""Columns that complete a request, and their names in a sentence."""
+"""Columns that complete a request, and their names in messages."""
 _CHOICE = re.compile(r"[|*\[\]()!]")
 
 
 class RequestDetails(NamedTuple):
-    """The details that a machine can match in a request: names of features, licenses, partitions and types of GPU.
+    """Names of a machine's features, licenses, partitions and GPU types, which complete the requests of jobs.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> details, job = RequestDetails.of(homogeneous(2, 16)), NodeRequest("1", 0.0, 60.0, tasks=4)
@@ -185,7 +191,7 @@ class RequestDetails(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine) -> RequestDetails:
-        """Return the details of a machine."""
+        """Return the names of a machine."""
         features = frozenset(word for group in machine.nodes for word in group.features)
         gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
         return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
@@ -193,9 +199,11 @@ class RequestDetails(NamedTuple):
     def complete(
         self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
     ) -> NodeRequest:
-        """Return the request with the columns of `DETAILS` from `said`; `keys` are the keys of other jobs by job id.
+        """Return the request completed by the columns of `DETAILS` in `said`; `keys` are the keys of other jobs by job
+        id.
 
-        A feature, license or partition that the machine does not have is ignored, as is a dependency on an unknown job.
+        Features, licenses and partitions that the machine does not have are ignored, and so are dependencies on unknown
+        jobs.
         """
         is_task = "_" in str(job_id)
         if not said and not is_task:
@@ -208,7 +216,7 @@ class RequestDetails(NamedTuple):
             more["gres"] = {typed: request.gres["gpu"]}
         if _amount(said, "exclusive") > 0:
             more["exclusive"] = True
-            if request.mem_per_cpu == request.mem_per_cpu:  # the job gets all of a node nevertheless
+            if request.mem_per_cpu == request.mem_per_cpu:  # the memory request per node stays the same
                 memory = request.mem_per_cpu * request.cpus / request.min_nodes
                 more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
         if (nice := _amount(said, "nice")) > 0:
@@ -239,7 +247,7 @@ def _amount(values: Mapping[str, Any], column: str) -> float:
 
 
 def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the features that a node must all have; a choice (`a|b`) and unknown features are ignored.
+    """Return the features that every node of a job must have; a choice (`a|b`) and unknown features are ignored.
 
     >>> features_of("skylake&ib", {"skylake", "ib"}), features_of("a|b", {"a"}), features_of("", {"a"})
     (('skylake', 'ib'), (), ())
@@ -260,9 +268,9 @@ def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
 
 
 def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tuple[tuple[tuple[str, str], ...], bool]:
-    """Return kinds and keys of known dependencies, and whether the job is a singleton.
+    """Return type and key of each dependency on a known job, and whether the job is a singleton.
 
-    What squeue adds to an id, as in `7(unfulfilled)`, is ignored.
+    Text in parentheses that squeue adds to a job id, as in `7(unfulfilled)`, is ignored.
 
     >>> depends_of("afterok:7:8_1,singleton", {"7": ["0", "1"], "8_1": ["3"]}, "4")
     ((('afterok', '0'), ('afterok', '1'), ('afterok', '3')), True)
@@ -278,7 +286,7 @@ def depends_of(text: str, keys: Mapping[str, Sequence[str]], itself: str) -> tup
 
 
 def keys_by_id(ids: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return keys by job id, from the job id of each key; tasks of an array also by the array's id.
+    """Return lists of keys by job id, from a job id for each key; array tasks are also listed under the array's id.
 
     >>> keys_by_id({"0": 7, "1": "8_1", "2": "8_2"})
     {'7': ['0'], '8_1': ['1'], '8': ['1', '2'], '8_2': ['2']}

@@ -30,16 +30,16 @@ FIELDS = {
     "association": "associations",
     "reservation": "reservations",
 }
-Expand = Any  # converts a text of node names to a list
+Expand = Any  # function that converts a text of node names to a list
 Fold = Any
 
 
 def write_machine(machine: Machine, fold: Fold) -> str:
-    """Return the machine as TOML; `fold` shortens lists of nodes. Unknown and unlimited values are omitted.
+    """Return the machine as TOML text; `fold` shortens lists of nodes. Unknown and unlimited values are omitted.
 
     A required value is always written, such as `nodes = ""` of an empty partition.
     """
-    lines = [f"name = {_value(machine.name)}", "", "[settings]  # slurm.conf's words"]
+    lines = [f"name = {_value(machine.name)}", "", "[settings]  # names and values as in slurm.conf"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
     if machine.licenses:
         lines += ["", "[licenses]"]
@@ -59,7 +59,9 @@ def write_machine(machine: Machine, fold: Fold) -> str:
 
 
 def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> Machine:
-    """Return the machine of a TOML text. InputError names the table, the key and what is accepted.
+    """Return the machine described by a TOML text.
+
+    For invalid text, InputError names the table, the key and the accepted values.
 
     >>> text = '[[nodes]]\\nnames = "n[1-2]"\\ncpus = 16\\n[[partition]]\\nname = "all"\\nnodes = "n[1-2]"'
     >>> read_machine_toml(text, lambda names: ("n1", "n2")).cpus
@@ -74,7 +76,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
     for key in TABLES:
         if not isinstance(table.get(key, []), list) or not all(isinstance(item, dict) for item in table.get(key, [])):
-            raise input_error(path, f"{key} is not a list of tables", accepted=f"[[{key}]] before each one")
+            raise input_error(path, f"{key} is not a list of tables", accepted=f"[[{key}]] before each table")
     items = {
         key: tuple(_item(kind, key, item, expand, path) for item in table.get(key, [])) for key, kind in TABLES.items()
     }
@@ -91,7 +93,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     for partition in machine.partitions:
         strange = [name for name in partition.nodes if name not in known]
         if strange:
-            raise input_error(path, f"partition {partition.name} has a node that is in no [[nodes]]", value=strange[0])
+            raise input_error(path, f"partition {partition.name} has a node that is not in [[nodes]]", value=strange[0])
     return machine
 
 
@@ -168,7 +170,7 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(v) for v in value) + "]"
-    if isinstance(value, str):  # TOML has JSON's escapes except surrogates, and requires one more
+    if isinstance(value, str):  # TOML has JSON's escapes, except surrogates, and must escape U+007F too
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value) if isinstance(value, float) else json.dumps(value)
 
@@ -177,7 +179,9 @@ SCHEDULER = ("SchedulerType", "PriorityType", "SelectType", "SelectTypeParameter
 
 
 def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str]:
-    """Return lines on nodes, partitions, the scheduler, limits, reservations and what the model leaves out."""
+    """Return lines of text about nodes, partitions, scheduler, limits and reservations, and what the simulation
+    ignores.
+    """
     count = len(machine.node_names())
     lines = [f"{machine.name or 'machine'}: {count} nodes, {machine.cpus} processors", "", "nodes"]
     for group in machine.nodes:
@@ -218,8 +222,8 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
 
 
 def _unless_asked(seconds: float) -> str:
-    """Return the limit of a job without a requested limit, if the description has one."""
-    return f", {span(seconds)} unless asked" if seconds > 0 else ""
+    """Return a text with the default limit of a partition, if there is one."""
+    return f", {span(seconds)} by default" if seconds > 0 else ""
 
 
 def _limits(limits: Limits) -> str:

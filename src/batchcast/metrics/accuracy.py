@@ -49,7 +49,7 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Errors:
-    """Predicted and actual values of jobs, arrays of shape (n,), both known; what the measures of predictions take."""
+    """Predicted and actual values of jobs, arrays of shape (n,); input of the measures in `FORECAST`."""
 
     predicted: np.ndarray
     actual: np.ndarray
@@ -79,8 +79,8 @@ class Errors:
 def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Compute min(P, R) / max(P, R) for each pair of predicted and actual values.
 
-    The mean of these values is a predictor's `apa`. For time limits in place of predictions, it is the limits'
-    accuracy.
+    The mean of these values is a predictor's `apa`. With time limits in place of predictions, the mean is the accuracy
+    of the time limits.
 
     Parameters
     ----------

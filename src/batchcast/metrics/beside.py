@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the waits of jobs with those of similar jobs that were submitted on the same days with a smaller request.
+"""Compare the waits of jobs with the waits of similar jobs that were submitted on the same days with a smaller request.
 
 The comparison uses only recorded waits, no simulation and no model. It gives no result if too few days have jobs of
 both kinds, or if the days disagree. The result is an observation and not an experiment: users who request less may
@@ -49,7 +49,7 @@ class Waited(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """By how much jobs with the smaller request waited less.
+    """Difference between the waits of jobs with the full request and of jobs with the smaller request.
 
     Attributes
     ----------
@@ -78,13 +78,14 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
     Parameters
     ----------
     kind
-        The jobs whose request may be reduced. Only the queue that most of them used is compared.
+        The jobs whose request may be reduced. Only jobs in the queue that most of these jobs used are compared.
     every
         All jobs to compare with.
     axis
         The part of the request that is reduced.
     advised
-        The reduced amount. Jobs that requested between half of it and all of it are compared.
+        The reduced amount. The jobs with the smaller request are those that requested between half of this amount and
+        this amount.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
     Notes
     -----
     Each day (UTC, by submit time) counts once, with the difference of its two median waits. So a burst of jobs on one
-    day is one observation. The interval is the interval of the sign test. It is exact for any distribution if days are
+    day is one observation. The interval is that of the sign test, which is exact for any distribution if days are
     independent.
 
     Examples
@@ -148,7 +149,8 @@ def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float,
 
     Notes
     -----
-    The ends are order statistics. How many values lie below the true median is binomial with probability 1/2.
+    The ends are order statistics. The number of values below the true median has a binomial distribution with
+    probability 1/2.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float,
 
 
 def _is_alike(value: float, usual: float) -> bool:
-    """Whether a request is within a factor of `ALIKE` of the median request, or one of the two is unknown."""
+    """Whether a request is within a factor of `ALIKE` of the median request; also true if one of them is unknown."""
     return not (value == value and usual == usual) or usual / ALIKE <= value <= usual * ALIKE
 
 

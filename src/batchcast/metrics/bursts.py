@@ -22,8 +22,8 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
     submit
         Submit times in seconds, shape (n,). Weeks are counted from the first submission.
     size
-        Size-class codes, shape (n,). They split the jobs of unknown users of one week, so that a log without users is
-        grouped by week and size class. Without them, all jobs of unknown users of one week form one group.
+        Size-class codes, shape (n,). The size classes split the jobs of unknown users, so that a log without users is
+        grouped by week and size class. Without `size`, all jobs of unknown users in one week form one group.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def group_mean(values: np.ndarray, group: np.ndarray) -> float:
 def geometric_mean(values: np.ndarray) -> float:
     """Compute the geometric mean of positive values.
 
-    batchcast averages bounded slowdowns by it, because they range from 1 to several thousand.
+    batchcast averages bounded slowdowns by the geometric mean, because slowdowns range from 1 to several thousand.
 
     Parameters
     ----------

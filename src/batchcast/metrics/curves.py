@@ -58,8 +58,8 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
     Returns
     -------
     x, difference : ndarray
-        Ascending values and the distribution function of `values` minus the one of `reference` there. Both are empty if
-        one of the samples is.
+        Ascending values, and at each value the distribution function of `values` minus the distribution function of
+        `reference`. Both arrays are empty if one of the samples is empty.
 
     Notes
     -----
@@ -140,9 +140,9 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
 
 
 def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Compute how many stays last on average in each time interval.
+    """Compute the mean number of stays that are in progress in each time interval.
 
-    For stays from submission to start, this is the mean length of the queue.
+    A stay is a time span of one job. If stays last from submission to start, the result is the mean queue length.
 
     Parameters
     ----------
@@ -172,13 +172,13 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
 def steps(
     since: np.ndarray, until: np.ndarray, weights: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the sum of the weights of all current stays, as a step function of time.
+    """Compute the sum of the weights of all stays in progress, as a step function of time.
 
     Parameters
     ----------
     since, until
-        Begin and end of each stay in seconds, shape (n,). A stay counts at `since` and no longer at `until`. Stays with
-        an unknown time are ignored.
+        Begin and end of each stay in seconds, shape (n,). A stay counts from `since` on, and does not count at `until`.
+        Stays with an unknown time are ignored.
     weights
         Weights of each stay, shape (n, k).
     low, high
@@ -211,7 +211,7 @@ def steps(
 
 
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Returns, for each edge, the sum of procs * max(edge - time, 0), shape (m,)."""
+    """Returns the sum over jobs of procs * max(edge - time, 0) for each edge, shape (m,)."""
     if _all_whole(time) and _all_whole(procs) and float(np.abs(procs * time).sum()) < 2**53:
         # Sums of whole numbers below 2**53 are exact in any order, so the times need no sorting.
         first = np.searchsorted(edges, time, side="right")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a measure is declared, once: its key, unit and direction, how it is computed, and its words in tables and pages.
+"""The declaration of a measure: its key, unit and direction, how it is computed, and its names in tables and pages.
 
-`metrics.schedule`, `metrics.accuracy` and `metrics.wait` declare the measures. Rows of results, tables, comparisons,
-pictures and studies take them from there. `OverReplicates` is a figure over replicates of a log.
+`metrics.schedule`, `metrics.accuracy` and `metrics.wait` declare the measures. Result rows, tables, comparisons,
+pictures and studies use these declarations. `OverReplicates` summarizes a value over replicates of a log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Measure:
     title
         The name in sentences, pictures and pages.
     of
-        Computes the measure from an object such as `metrics.schedule.Waits`; the values of all jobs if `is_mean`.
+        Function that computes the measure from an object such as `metrics.schedule.Waits`. If `is_mean`, the function
+        returns one value per job.
     is_mean
         Whether the measure is the mean of one value per job. Only such measures have intervals.
     more_is_better
@@ -38,7 +39,7 @@ class Measure:
     heading
         The heading in tables of the terminal. Default: `title`.
     meaning
-        What the measure says, for the reader of a page.
+        An explanation of the measure for readers of a page.
     table
         Whether tables of schedules or forecasts show the measure: always, only with all columns (`more`), or never.
     """
@@ -62,7 +63,7 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     measures
         The measures, such as `metrics.accuracy.FORECAST`.
     sample
-        What the functions of these measures take, such as `metrics.accuracy.Errors`.
+        The input of the measures' functions, such as `metrics.accuracy.Errors`.
 
     Returns
     -------
@@ -83,7 +84,7 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class OverReplicates:
-    """A figure over replicates of a log.
+    """A value, such as a difference of mean waits, summarized over replicates of a log.
 
     Attributes
     ----------
@@ -92,7 +93,8 @@ class OverReplicates:
     low, high
         The 5th and the 95th percentile, NaN with fewer than two replicates.
     ahead
-        The share of the replicates below the level at which nothing changes, NaN with fewer than two replicates.
+        The share of replicates whose value is below `level`, the value that means no change; NaN with fewer than two
+        replicates.
     """
 
     value: float

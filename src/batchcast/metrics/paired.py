@@ -48,7 +48,7 @@ def sum_by_group(
 def deal(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, cell: np.ndarray, rest: np.ndarray, jobs: np.ndarray
 ) -> None:  # pragma: no cover - compiled
-    """Add each group's residual, its sum minus `mean` times its number of jobs, to the group's cell.
+    """Add the residual of each group to the group's cell: the group's sum minus `mean` times its number of jobs.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def sum_samples(
     sums
         Output, shape (columns, samples).
     times
-        Work space. Its length is the number of samples that are summed in one pass.
+        Work space. The length of `sums` is the number of samples that are summed in one pass.
     """
     cells, samples = weight.shape
     for begin in range(0, samples, len(times)):
@@ -130,7 +130,7 @@ DECIDES = 0.2
 _MOST_CELLS = 8192
 _KEPT: dict[tuple[int, int, str], tuple[np.ndarray, Any]] = {}
 _MOST_KEPT = 3
-_ABREAST = 256  # samples per pass; so many sums fit into the processor's cache
+_ABREAST = 256  # samples per pass; this many sums fit into the processor's cache
 _OWN = 2 / 3
 """Weight of a bootstrap sample's own variance in its t statistic; the rest is the variance of the whole data."""
 
@@ -149,7 +149,7 @@ class PairedDifference:
     largest
         The group with the largest share of the sum of absolute differences; -1 if that sum is 0.
     largest_share, largest_jobs
-        The largest group's share of that sum, as a fraction, and its number of pairs.
+        The largest group's share of the sum of absolute differences, as a fraction, and its number of pairs.
     without
         Mean difference without the largest group. NaN if there are no other pairs.
     """
@@ -205,7 +205,7 @@ class PairedDifference:
         return "ahead" if (self.high < 0.0) == lower_is_better else "behind"
 
     def stated(self, *, lower_is_better: bool = True, decided_by: str = "") -> Difference:
-        """Return the difference as a result row holds it.
+        """Return the difference as an object for result rows.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference to a reference, as result rows and JSON state it: one object for each measure.
+    """A difference to a reference in one measure, as it appears in result rows and JSON.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Difference:
     verdict
         `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.word`.
     groups
-        The number of groups; None if nobody counted them.
+        The number of groups; None if the groups were not counted.
     largest_share, without_largest
         The largest group's share of the sum of absolute differences, and the difference without the largest group.
     decided_by
@@ -259,7 +259,7 @@ class Difference:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], measure: str, of: str = "differences") -> Difference | None:
-        """Return the difference that a row states for a measure; None if the row compares nothing in this measure.
+        """Return a row's difference in a measure; None if the row has no difference in this measure.
 
         Examples
         --------
@@ -269,7 +269,7 @@ class Difference:
         stated = row.get(of, {}).get(measure)
         if stated is None or isinstance(stated, cls):
             return stated
-        # A row of a report's JSON, which has null for NaN.
+        # a row read from a report's JSON has null in place of NaN
         parts: dict[str, Any] = {
             name: math.nan if part is None and name != "groups" else part for name, part in stated.items()
         }
@@ -324,11 +324,12 @@ def paired_differences(
     (Hall 1988): the estimate plus or minus its linearised standard error times the `level` quantile of abs(t) over the
     samples.
 
-    One detail differs from Hall. A sample's variance in t is two thirds its own and one third the variance of all
-    groups, because a sample without the largest burst has almost no variance, and its t would become arbitrarily large.
-    docs/evidence/differences.md reports how often these intervals contain zero when two methods do not differ. The half
-    width is limited to the largest deviation of a sample, which matters only if one group dominates. More than 8,192
-    groups are assigned at random to as many cells; this leaves the expectation of the variance unchanged.
+    One detail differs from Hall. The variance in t is the weighted mean of the sample's variance (two thirds) and the
+    variance of all groups (one third). Otherwise a sample without the largest burst would have almost no variance and
+    an arbitrarily large t. docs/evidence/differences.md reports how often these intervals contain zero when two methods
+    do not differ. The half width is limited to the largest deviation of a sample mean; the limit matters only if one
+    group dominates. If there are more than 8,192 groups, they are assigned at random to 8,192 cells; this does not
+    change the expectation of the variance.
 
     O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for ten
     methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
@@ -358,9 +359,9 @@ def paired_differences(
 
 
 def _alike(values: np.ndarray, reference: np.ndarray) -> list[tuple[list[int], np.ndarray | None]]:
-    """Returns groups of methods that share the mask of known jobs, with that mask (None if all jobs are known).
+    """Returns the methods grouped by their mask of jobs with known values, and the masks (None if all are known).
 
-    Methods with the same known jobs can share their bootstrap samples.
+    Methods with the same mask can share their bootstrap samples.
     """
     if not np.isnan(values.sum()) and not np.isnan(reference.sum()):  # a sum is NaN if any value is NaN
         return [(list(range(len(values))), None)]
@@ -402,7 +403,7 @@ def _of_pairs(
 def _largest(
     present: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray, k: int, whole: float, sum_of_all: float
 ) -> tuple[int, float, int, float]:
-    """Returns the number, share and jobs of group `k`, and the mean difference without it."""
+    """Returns the number of group `k`, its share, its number of jobs, and the mean difference without this group."""
     if whole == 0.0:
         return -1, 0.0, 0, float("nan")
     others = float(count.sum() - count[k])
@@ -448,7 +449,7 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     for row in weight:
         row[:] = np.bincount(rng.integers(0, cells, size=cells), minlength=cells)
     weight = np.ascontiguousarray(weight.T)
-    # Replacing the dictionary instead of changing it keeps readers in other threads safe.
+    # The dictionary is replaced and not changed, so that other threads can read it at the same time.
     _KEPT = dict([*_KEPT.items()][1 - _MOST_KEPT :]) | {key: (weight, rng.bit_generator.state)}
     return weight
 
@@ -456,7 +457,9 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
 def _in_cells(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns residuals, shape (cells, methods), and jobs, shape (cells,); deals many groups to cells at random."""
+    """Returns residuals, shape (cells, methods), and numbers of jobs, shape (cells,); if there are many groups, they
+    are assigned to cells at random.
+    """
     groups, methods = total.shape
     cell = np.arange(groups) if groups <= _MOST_CELLS else rng.permutation(groups) % _MOST_CELLS
     cells = min(groups, _MOST_CELLS)
@@ -473,7 +476,7 @@ def arm_difference(
     *,
     draws: int = DRAWS,
 ) -> PairedDifference:
-    """Compare the mean of the jobs in a trial's arm with the mean of the other jobs.
+    """Compare the mean of the jobs in one arm of a trial with the mean of the other jobs.
 
     Parameters
     ----------
@@ -482,7 +485,7 @@ def arm_difference(
     drawn
         Whether each job was drawn into the arm, shape (n,).
     group
-        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. Both arms may have jobs of a group.
+        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. A group may have jobs in both arms.
     rng
         Draws the samples. The same state gives the same interval.
     draws
@@ -496,10 +499,10 @@ def arm_difference(
 
     Notes
     -----
-    Jobs of one burst wait for each other, in both arms, so only groups are independent. The difference of the two ratio
-    means is linearised by groups (Cochran 1977, ch. 6), and its interval is the symmetric percentile-t interval (Hall
-    1988), as in `paired_differences`. Groups are drawn with replacement. Samples without jobs of one arm are ignored.
-    O(n + draws groups).
+    Jobs of one burst delay each other, also across arms, so only groups are independent. The difference of the two
+    ratio means is linearised by groups (Cochran 1977, ch. 6), and its interval is the symmetric percentile-t interval
+    (Hall 1988), as in `paired_differences`. Groups are drawn with replacement. Samples without jobs of one arm are
+    ignored. O(n + draws groups).
 
     Examples
     --------
@@ -533,7 +536,9 @@ def _by_group(group: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
 
 
 def _estimates(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the difference of the arms' means and its linearised standard error, for each row of group weights."""
+    """Returns the difference between the means of the two arms, and its linearised standard error, for each row of
+    group weights.
+    """
     jobs = weights @ counts
     means = (weights @ sums) / jobs
     parts = (sums[None] - means[:, None, :] * counts[None]) / jobs[:, None, :]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures of schedule quality: waits, bounded slowdowns and utilization, for a whole log or for one in pieces."""
+"""Measures of schedule quality: waits, bounded slowdowns and utilization, for a whole log or for pieces of a log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.
     wait, run
         Queue waits and run times in seconds, shape (n,).
     tau
-        Run times shorter than this many seconds count as this many.
+        Run times shorter than `tau` seconds count as `tau`.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def per_processor_bounded_slowdown(
     procs
         Processors, shape (n,).
     tau
-        Run times shorter than this many seconds count as this many.
+        Run times shorter than `tau` seconds count as `tau`.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def measures(
 
 @dataclass(frozen=True)
 class Waits:
-    """Waits, run times and processors of the jobs of one schedule, arrays of shape (n,); what its measures take.
+    """Waits, run times and processors of the jobs of one schedule, arrays of shape (n,); input of `SCHEDULE`.
 
     `makespan` is the time from the first submission to the last end, `total` the machine's processors.
     """
@@ -151,7 +151,7 @@ class Waits:
 
     @property
     def utilization(self) -> float:
-        """The used share of the machine's processor time."""
+        """The share of the machine's processor time that jobs used, between the first submission and the last end."""
         used = float((self.procs * self.run).sum())
         return used / (self.total * self.makespan) if self.makespan > 0 else float("nan")
 
@@ -260,7 +260,7 @@ class ScheduleTotals:
     def add(
         self, submit: np.ndarray, start: np.ndarray, run: np.ndarray, procs: np.ndarray, backfilled: np.ndarray
     ) -> None:
-        """Add one period's jobs; `measures` has the same parameters."""
+        """Add the jobs of one piece of the log; the parameters are those of `measures`."""
         if not len(submit):
             return
         wait = start - submit

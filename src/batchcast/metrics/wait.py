@@ -70,7 +70,7 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
     Returns
     -------
     int
-        Number of these limits that the wait exceeds.
+        Number of the shade: how many upper limits the wait exceeds.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, 
 
     Notes
     -----
-    The first point has no marked job. Then follows one point for each distinct score. O(n log n).
+    The first point has no marked job. The other points have one distinct score each. O(n log n).
 
     Examples
     --------
@@ -182,7 +182,8 @@ def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
     Returns
     -------
     ndarray
-        One share for each window. A last window shorter than half is left out unless it is the only one.
+        One share for each window. If the last window has fewer than half the jobs, it is left out, unless it is the
+        only window.
 
     Examples
     --------
@@ -271,7 +272,7 @@ def score_waits(
     marked
         Whether the predictor marked the job as a quick starter, shape (n,).
     answer
-        The wait in seconds that the predictor commits to, shape (n,).
+        The wait in seconds that the predictor reports, shape (n,).
     threshold
         Longest wait of a quick starter, in seconds.
 
@@ -407,7 +408,7 @@ def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
 
 
 def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Compute the larger of prediction and wait divided by the smaller, each counted as at least 1 s.
+    """Compute max(prediction, wait) / min(prediction, wait), where values below 1 s count as 1 s.
 
     Parameters
     ----------
@@ -434,7 +435,7 @@ def rms(error: np.ndarray) -> float:
 
 
 def rms_decrease(of: float, against: float) -> float:
-    """Compute by which fraction an error is smaller than a reference error.
+    """Compute the fraction by which an error is smaller than a reference error.
 
     Parameters
     ----------

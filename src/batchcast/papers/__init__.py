@@ -3,10 +3,10 @@
 
 - grid: Hao, Lu, Liu & Wen 2014, grid jobs with files and deadlines
 - online_knn_ga: Xu, Xiong & Xiao 2018, run times from similar jobs, tuned online by a genetic algorithm
-- quick_starters: Kumar & Vadhiyar 2012, queue waits, quick starters found in near, mid and far history
+- quick_starters: Kumar & Vadhiyar 2012, queue waits, jobs that start within an hour (quick starters)
 - su: Wang, Dai, Yu & Dong 2021, run times from clusters of job names
 - vasp: Wu et al. 2019, run time of VASP jobs from their input files, IRPA and BRBF
 
-No other room imports from this room. The registry and the command line find its methods and verbs by the entry points
-in pyproject.toml, as for any other package.
+No other room imports from this room. The registry and the command line find the papers' methods and verbs by the entry
+points in pyproject.toml, as for any other package.
 """

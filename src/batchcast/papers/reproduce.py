@@ -13,20 +13,20 @@ import click
 from ..cli.grammar import Verb, output_option
 
 PAPERS = {
-    "pqstar": "Queue waits: quick starters found in near, mid and far history (Kumar & Vadhiyar 2012).",
+    "pqstar": "Queue waits: jobs that start within an hour (quick starters; Kumar & Vadhiyar 2012).",
     "online-knn-ga": "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",
     "su": "Run times from clusters of job names (Wang et al. 2021).",
     "vasp": "Run time of VASP jobs from input files: IRPA and BRBF (2019).",
     "grid": "Grid jobs with files and deadlines: Emin-min, Ebest (2014).",
 }
 FOLDERS = {"pqstar": "quick_starters"}
-"""Folders of papers whose command has another name."""
+"""Folders of the papers whose command is named differently from their folder."""
 QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
 """Seconds of CPU of `reproduce PAPER --quick` (docs/papers/index.md)."""
 
 
 def _first_words(paper: str, given: Mapping[str, Any]) -> str:
-    """Return what will be computed, and how long it takes."""
+    """Return a sentence about what will be computed, and how long it takes."""
     quick = f"about {QUICK_S[paper]} s of CPU"
     if given.get("quick"):
         return f"reproduce {paper} on a small part of the data: {quick}"
@@ -34,7 +34,7 @@ def _first_words(paper: str, given: Mapping[str, Any]) -> str:
 
 
 class Papers(click.Group):
-    """A group whose commands are imported only when called by name."""
+    """A group of commands that imports a command only when it is called by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the papers, in the order of the table."""
@@ -50,7 +50,7 @@ class Papers(click.Group):
         return verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one line per paper, without importing any."""
+        """Write one line per paper without importing the papers' commands."""
         with formatter.section("Papers"):
             formatter.write_dl([*PAPERS.items(), ("all", "All of them.")])
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared code of reproductions: finding logs, stored parts of long computations, printed gains beside ours.
+"""Shared code of reproductions: finds logs, stores parts of long computations, compares printed gains with ours.
 
-Each gain has the interval of its own log, to show whether it exceeds the log's noise.
+Each gain has a confidence interval, which shows whether the gain exceeds the noise of its log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..version import __version__
 
 
 def shared_folder() -> Path:
-    """Return BATCHCAST_SHARED, else `shared` beside the working directory or above. InputError if there is none."""
+    """Return BATCHCAST_SHARED, else the folder `shared` in or above the working directory; InputError without both."""
     named = os.environ.get("BATCHCAST_SHARED")
     if named:
         return Path(named)
@@ -42,7 +42,7 @@ def shared_folder() -> Path:
             return folder / "shared"
     raise InputError(
         "the papers' logs were not found: no folder shared/traces here or above",
-        hint="BATCHCAST_SHARED=FOLDER, the folder that holds traces/ (Parallel Workloads Archive, *.swf.gz)",
+        hint="set BATCHCAST_SHARED to the folder that contains traces/ (Parallel Workloads Archive, *.swf.gz)",
     )
 
 
@@ -53,7 +53,7 @@ def provenance(hashes: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
 
 
 class Precomputed:
-    """Predictions that were computed before, by row."""
+    """A predictor that returns predictions which were computed before, by row."""
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points.tolist()
@@ -66,16 +66,16 @@ class Precomputed:
         """Learn nothing."""
 
 
-DECIDE = (*DECIDING, "evaluation")  # code on which a part of a reproduction depends
+DECIDE = (*DECIDING, "evaluation")  # names of the code on which the results of a part depend
 
 
 class ComputedParts:
-    """Computes each part once and stores it in `folder` as NAME.json (written beside, then renamed).
+    """Computes each part once and stores it in `folder` as NAME.json (written to a temporary file, then renamed).
 
     The file is used if the code (`DECIDE`) and everything in `made_of` (log hashes, settings) are equal; otherwise, or
-    with `again`, the part is computed again. Values are JSON values, including NaN, and come back equal. `cpu_s` sums
-    the cost of the parts, also of earlier runs; `reused` and `computed` count them. BatchcastError if the folder cannot
-    be written.
+    with `again`, the part is computed again. Values must be JSON values or NaN, so that reading returns equal values.
+    `cpu_s` is the total cost of the parts, including parts of earlier runs; `reused` and `computed` count the parts.
+    BatchcastError if the folder cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -90,7 +90,7 @@ class ComputedParts:
         self.cpu_s, self.reused, self.computed = 0.0, 0, 0
 
     def part(self, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        """Return the part's value, from its file or computed and stored."""
+        """Return the part's value: read from its file, or computed and then stored."""
         wanted = json.loads(json.dumps({"batchcast": own_code(DECIDE), **made_of}))
         path = self.folder / f"{name}.json"
         held = None if self.again else _read(path)
@@ -107,7 +107,7 @@ class ComputedParts:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the file's content; None if there is none or it is not ours."""
+    """Return the content of a stored part; None if there is no file or it has another format."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -130,10 +130,10 @@ OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One printed gain, with our measured values of a method and of its reference, job by job (n,).
+    """A gain that the paper prints, with our measured values of the method and of its reference for each job (n,).
 
-    `printed` is a share of the reference's mean (NaN: not for this log). A gain is 1 - mean / reference mean, inverted
-    if `higher` values are better; with `points` it is the difference.
+    `printed` is a share of the reference's mean (NaN if the paper prints no gain for this log). A gain is 1 - mean /
+    reference mean, with the opposite sign if `higher` values are better; with `points` it is the difference.
     """
 
     method: str
@@ -145,15 +145,15 @@ class Gain:
     higher: bool = False
     points: bool = False
     root: bool = False
-    """Values are squares: the gain is that of their root mean."""
+    """Whether the values are squared errors; the gain is then computed from the roots of their means."""
 
 
 def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
-    """Return a row per gain: ours with its 90 % interval over groups (`bursts.user_weeks`), the printed gain, and
-    words.
+    """Return a row per gain: our gain with its 90 % interval over groups of jobs, the printed gain, and a verdict.
 
-    `noise` is half the interval's length: a smaller printed gain cannot be distinguished from none on this log. Means
-    of the reference are treated as known, which the interval of the difference covers only in part.
+    The groups are those of `bursts.user_weeks`. `noise` is half the interval's length: a smaller printed gain cannot be
+    distinguished from no gain on this log. The interval is of the difference and treats the reference's mean as exact,
+    so it covers the noise of the gain only in part.
     """
     rows = []
     for gain in gains:
@@ -173,7 +173,7 @@ def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[d
 
 
 def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
-    """Return one group's share of a difference in words, if it is more than a fifth; else empty."""
+    """Return a sentence about the group that makes up more than a fifth of a difference; empty without such a group."""
     if not one.is_decided_by_one:
         return ""
     jobs = counted(one.largest_jobs)
@@ -182,7 +182,7 @@ def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
 
 
 def _amount(value: float, points: bool) -> str:
-    """Return a gain in its unit.
+    """Return a gain as text with its unit.
 
     >>> _amount(0.125, False), _amount(-0.125, True)
     ('12.5 %', '-12.5 points')
@@ -207,7 +207,7 @@ def _share(gain: Gain, base: float) -> Callable[[float], float]:
 
 
 def _words(low: float, high: float) -> str:
-    """Describe the interval of a gain relative to zero.
+    """Return whether the interval of a gain contains zero, as a verdict in words.
 
     >>> _words(0.1, 0.2), _words(-0.1, 0.2), _words(-0.2, -0.1), _words(float("nan"), float("nan"))
     ('outside', 'inside', 'outside, the other way', 'too few groups')
@@ -220,7 +220,7 @@ def _words(low: float, high: float) -> str:
 
 
 def columns_of(*words: str) -> list[TableColumn]:
-    """Return columns of a table from `key|title|kind|meaning`; defaults as in `TableColumn`, the title is the key.
+    """Return columns of a table from texts `key|title|kind|meaning`; the title is by default the key.
 
     >>> columns_of("log", "mae_s|MAE, s|number")[1].title
     'MAE, s'
@@ -232,7 +232,7 @@ def columns_of(*words: str) -> list[TableColumn]:
 def sections(
     summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure], reading: Sequence[str]
 ) -> list[Section]:
-    """Return a page's sections: summary, tables, pictures, how the paper was read."""
+    """Return the sections of a page: summary, tables, figures, and how we interpreted the paper."""
     return [
         Section("In short", list(summary)),
         *(Section(table.caption, [table]) for table in tables),
@@ -247,7 +247,7 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
         *(TableColumn(key, title) for key, title in naming),
         TableColumn("method", "method"), TableColumn("against", "against"), TableColumn("measure", "measure"),
         TableColumn("gain_words", "gain"), TableColumn("interval", "90 % interval"),
-        TableColumn("ours", "ours stands"), TableColumn("printed_words", "printed"),
+        TableColumn("ours", "zero vs interval"), TableColumn("printed_words", "printed"),
         TableColumn("printed_stands", "printed beyond the noise"), TableColumn("groups", "groups", "count"),
     ]  # fmt: skip
     cells = [
@@ -256,10 +256,10 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
         for row in rows
     ]  # fmt: skip
     note = (
-        "Gain: relative reduction of the error of the method compared; shares (UR, PU, identified, good) in points. "
-        "Intervals are over groups of one user's submissions of one week. Outside: the interval does not contain zero. "
-        "Printed beyond the noise: the printed gain is larger than half this interval's length, so that a log like "
-        "this one could show it."
+        "Gain: relative reduction of the error of the method in column against; for shares (UR, PU, identified, good) "
+        "the difference in points. Intervals are computed over groups: one user's submissions in one week. Outside: "
+        "the interval does not contain zero. Printed beyond the noise: the printed gain is larger than half the length "
+        "of our interval, so that a log like this one could show it."
     )
     one_group = [
         f"{' '.join(str(row[key]) for key, _ in naming)}: {row['method']} against {row['against']}, {row['measure']}: "
@@ -292,11 +292,10 @@ def print_reproduced(
     as_json: bool,
     own: str | None = None,
 ) -> None:
-    """Let `gather` (sentences and tables, from the logs in a folder) fill `gathered`; write the page and JSON.
+    """Let `gather` compute the results into `gathered`; write a page and a JSON file of them, and print them.
 
-    With the user's own log (`own`) the shared folder is not needed: `gather` gets the folder of that log.
-
-    The computed parts and their location are printed on stderr; then follows the document, or its tables and sentences.
+    `gather` takes the folder of the logs, which is the folder of `own` if the user gives a log. It returns findings and
+    tables. How many parts were computed, and where the results are, is printed on stderr.
     """
     from ..cli.output import console, document, dumps, emit, say
     from ..report import page
@@ -315,7 +314,7 @@ def print_reproduced(
         (place / "index.html").write_text(page(title, parts, provenance(gathered.hashes, settings)))
     say(
         f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
-        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
+        f"all parts together took {kept.cpu_s:,.0f} s of CPU"
     )
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:

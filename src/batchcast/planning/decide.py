@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which limits to set or restore and which jobs to leave alone, each with the reason. Pure.
+"""Decides which time limits to set or restore and which jobs to leave unchanged, each with the reason. Pure.
 
-The module also reads and writes our token in comments.
+The module also reads and writes batchcast's token in job comments: `batchcast:...;`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .record import Entry, How, Owner, State, Terms, in_minutes, least_limit, ow
 
 _TOKEN = re.compile(r"(?:^| )batchcast:([^;]*);")
 LONGEST = 1000
-"""Longer comments of users are left alone, because every cycle would read them."""
+"""Users' comments longer than this are left unchanged, because every cycle would read them."""
 
 
 def without_token(comment: str) -> str:
-    """Return the comment without our token.
+    """Return the comment without batchcast's token.
 
     >>> [without_token(t) for t in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
     ['nights only', '', 'batchcast a;b']
@@ -30,7 +30,7 @@ def without_token(comment: str) -> str:
 
 
 def with_token(comment: str, words: str) -> str:
-    """Return the comment with one token of these words; without words, with none.
+    """Return the comment with one batchcast token of these words, or without a token if there are no words.
 
     >>> with_token("nights only", "limit=02:00:00"), with_token("a batchcast:limit=1;", ""), with_token("", "x=1")
     ('nights only batchcast:limit=02:00:00;', 'a', 'batchcast:x=1;')
@@ -42,7 +42,7 @@ def with_token(comment: str, words: str) -> str:
 
 
 def token_text(comment: str) -> str:
-    """Return the text of our token in the comment; empty if there is none.
+    """Return the text of batchcast's token in the comment; empty if there is no token.
 
     >>> token_text("a batchcast:start=2026-11-22T23:40;"), token_text("a batchcast b")
     ('start=2026-11-22T23:40', '')
@@ -52,7 +52,8 @@ def token_text(comment: str) -> str:
 
 
 def may_merge(comment: str) -> bool:
-    """Return whether scontrol returns a user's text unchanged: printable, without quotes, not long.
+    """Return whether scontrol stores a user's text unchanged: the text is printable, not long, and begins without a
+    quote.
 
     >>> may_merge("x y z"), may_merge("'quoted'"), may_merge("two\\nlines")
     (True, False, False)
@@ -68,7 +69,7 @@ _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Dead
 
 
 def why_ineligible(job: Plannable, terms: Terms) -> str:
-    """Return the first reason why this job, at its user's limit, is not planned; empty if it may be.
+    """Return the first reason why this job, with its user's limit, must not be planned; empty if it may be planned.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=7200.0, partitions=("main",))
     >>> terms = Terms(0.0, {"main": 3600.0}, {"main": 86400.0}, partitions=frozenset({"main"}))
@@ -93,13 +94,18 @@ def _opted_in(job: Plannable, terms: Terms) -> str:
 
 
 def is_opted_in(job: Plannable, terms: Terms) -> bool:
-    """Return whether partition, QOS or comment opted in; of several partitions all must, as the job may run in any."""
+    """Return whether the job's partition, QOS or comment opted in.
+
+    If a job lists several partitions, all of them must have opted in, because the job may run in any of them.
+    """
     all_in = bool(job.partitions) and set(job.partitions) <= terms.partitions
     return all_in or job.qos in terms.qos or bool(OPT_IN.search(without_token(job.comment)))
 
 
 def planned_by_another(job: Plannable) -> bool:
-    """Return whether AdminComment has a planned limit; if the job is not in our record, it is not ours.
+    """Return whether AdminComment has a planned limit.
+
+    If the job is not in our record, another batchcast has planned the job.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=60.0)
     >>> theirs = job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;")
@@ -118,7 +124,7 @@ def _has_limit(job: Plannable, _: Terms) -> str:
 
 
 def _within(job: Plannable, terms: Terms) -> str:
-    """Refuse jobs above a maximum: they wait until it is raised, but a shorter limit would let them start."""
+    """Return the reason if a job exceeds a maximum: such a job must wait, but a shorter limit would let it start."""
     for name in job.partitions:
         if job.limit > terms.longest.get(name, 0.0):
             return f"the job's time limit is above the maximum of partition {name}"
@@ -141,11 +147,16 @@ def _before_outage(job: Plannable, terms: Terms) -> str:
 
 
 def _in_trial(job: Plannable, terms: Terms) -> str:
-    return "" if is_drawn(job.base, terms) else f"it is in the trial's other arm ({terms.percent:g} % are planned)"
+    return (
+        ""
+        if is_drawn(job.base, terms)
+        else f"it is in the trial's arm without planning ({terms.percent:g} % of jobs are planned)"
+    )
 
 
 def is_drawn(base: str, terms: Terms) -> bool:
-    """Return whether a job, or a whole array, is in the planned arm of the trial: constant for an id and seed.
+    """Return whether a job, or a whole array, is in the planned arm of the trial. The result depends only on id and
+    seed.
 
     >>> terms = Terms(0.0, {}, {}, percent=10.0, seed=1)
     >>> 80 < sum(is_drawn(str(k), terms) for k in range(1000)) < 120
@@ -159,15 +170,15 @@ _RULES = (_stopped, _opted_in, _special, _has_limit, _within, _covered, _before_
 
 
 Forecast = Callable[[Plannable], "float | str"]
-"""Returns the time to plan a job with, in seconds, or why there is none."""
+"""Returns the predicted time that a job needs, in seconds, or the reason why there is no prediction."""
 Signal = Callable[[Plannable], str]
-"""Returns why a job's submission rules out planning, such as a --signal; empty if it does not."""
+"""Returns the reason why a job's submission options, such as --signal, rule out planning; empty if they do not."""
 
 
 class Action(NamedTuple):
     """One step: set a planned limit, restore the user's limit, or only record a state.
 
-    `entry` is the record before the limit is set; of a note, from now on.
+    `entry` is the record to write before the limit is set; for `note`, the new record.
     """
 
     what: Literal["plan", "restore", "note"]
@@ -177,26 +188,26 @@ class Action(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """The limit, or the planned --time-min, that holds afterwards, in seconds."""
+        """The limit, or the planned --time-min, after this step, in seconds."""
         return self.entry.planned if self.what == "plan" else self.entry.user_limit
 
     @property
     def how(self) -> How:
-        """Whether that is the limit or --time-min."""
+        """Whether this step sets the limit or --time-min."""
         return self.entry.how if self.what == "plan" else How.LIMIT
 
     @property
     def done(self) -> State:
-        """The entry's state when Slurm shows the change."""
+        """The state of the entry after Slurm shows the change."""
         if self.what == "plan":
             return State.PLANNED
         return State.FOREIGN if self.entry.state is State.YIELDING else State.RESTORED
 
 
 def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) -> tuple[float, str]:
-    """Return the limit to plan a waiting job with, and why; NaN if it is left alone.
+    """Return the planned limit of a waiting job, and the reason; NaN if the job is left unchanged.
 
-    It is at least `least_limit` and `terms.least`, and below the user's limit.
+    The planned limit is at least `least_limit` and `terms.least`, and below the user's limit.
     """
     if why := why_ineligible(job, terms) or (PLANNED_BY_ANOTHER if planned_by_another(job) else ""):
         return math.nan, why
@@ -220,10 +231,10 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 def decide(
     jobs: Sequence[Plannable], record: Mapping[str, Entry], terms: Terms, forecast: Forecast, signal: Signal
 ) -> list[Action]:
-    """Return the steps to take now: restores first, those of started jobs before the others.
+    """Return the steps to take now. Restores come first, and among them restores of started jobs.
 
-    Only visible jobs are considered. Waiting tasks of an array have one limit in Slurm, so they are planned together,
-    by the longest of their times, or not at all. O(jobs).
+    Only jobs in `jobs` are considered. Waiting tasks of an array have one limit in Slurm, so they are planned together,
+    with the longest of their predicted times, or not at all. O(jobs).
     """
     actions: list[Action] = []
     free: list[Plannable] = []
@@ -242,7 +253,7 @@ def decide(
 
 
 def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
-    """Return the step for a job that has an entry."""
+    """Return the step for a job that has an entry in the record; None if no step is needed."""
     if job.finished and entry.state in (State.INTENDED, State.PLANNED, State.RESTORING):
         return _note(job, entry, State.ENDED, terms, "the job ended before the next cycle")
     if not (job.begun or job.waits):
@@ -253,23 +264,26 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
     mine = owner_of(job, entry, terms)
     by_start = entry.how is How.TIME_MIN and job.begun
     if by_start and mine is not Owner.ANOTHERS:
-        entry = entry._replace(submit_time=job.submit_time)  # the job's --time-min survives each requeue
+        entry = entry._replace(submit_time=job.submit_time)  # the job keeps its --time-min when it is requeued
     if mine is Owner.ANOTHERS:
         if entry.how is How.TIME_MIN and job.waits and job.time_min == entry.planned:
             return _yield(job, entry, terms, why)
         return None if entry.state is State.FOREIGN else _note(job, entry, State.FOREIGN, terms, why)
     if mine is Owner.USERS:
         back = entry.state in (State.PLANNED, State.RESTORING) or (by_start and entry.state is State.INTENDED)
-        return _note(job, entry, State.RESTORED, terms, "its user's limit was found in Slurm") if back else None
+        return _note(job, entry, State.RESTORED, terms, "Slurm shows its user's limit") if back else None
     if why := _why_restore(job, entry, terms):
         return Action("restore", job, entry._replace(state=State.RESTORING, at=terms.now), why)
     if entry.state is not State.PLANNED:
-        return _note(job, entry, State.PLANNED, terms, "its planned limit was found in Slurm")
+        return _note(job, entry, State.PLANNED, terms, "Slurm shows its planned limit")
     return None
 
 
 def _yield(job: Plannable, entry: Entry, terms: Terms, why: str) -> Action:
-    """Remove our --time-min from a job whose limit somebody else has set, or Slurm would lower that limit too."""
+    """Return the step that removes our --time-min from a job whose limit somebody else has set.
+
+    Otherwise Slurm would lower that limit too.
+    """
     lowered = job.begun and entry.planned <= job.limit < entry.user_limit
     if job.time_min != entry.planned or (job.begun and not lowered):
         return _note(job, entry, State.FOREIGN, terms, why)
@@ -288,7 +302,7 @@ def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
     if job.submit_time != entry.submit_time:
         return "it was requeued"
     if entry.how is not terms.how:
-        return f"planning is by {terms.how} now"
+        return f"planning now uses {terms.how}"
     if entry.planned < least_limit(entry.user_limit, job.partitions, terms.over_time):
         return "OverTimeLimit no longer covers the planned limit"
     return why_ineligible(job._replace(limit=entry.user_limit, time_min=0.0), terms)
@@ -302,7 +316,7 @@ def _plans(
     forecast: Forecast,
     signal: Signal,
 ) -> list[Action]:
-    """Return new planned limits, for whole groups that share one record in slurmctld."""
+    """Return new planned limits, for whole groups of tasks that share one record in slurmctld."""
     size: dict[str, int] = {}
     for job in jobs:
         if job.waits:

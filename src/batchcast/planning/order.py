@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of waiting jobs: the SiteFactor of each, by predicted work, or by arrival after an age. Pure.
+"""The order of waiting jobs by Slurm's SiteFactor: by predicted work, and after an age by arrival. Pure.
 
-Work is run time times processors. The run time is the `ORDER_QUANTILE` of the prediction, which replaces bad time
-limits and is close to good ones (docs/evidence/order.md), or the time limit itself. Work decides, and not run time
-alone, because under Slurm's loops a wide job at the head leaves processors idle, so shortest first loses what it gains
-(docs/guides/planning.md).
+Work is run time times processors. The run time is the `ORDER_QUANTILE` of the prediction, or the time limit itself.
+This quantile replaces time limits that are far too long and is close to accurate time limits (docs/evidence/order.md).
+Jobs are not ordered by run time alone, because a wide job at the head of Slurm's queue leaves processors idle, so that
+ordering by run time loses what it gains (docs/guides/planning.md).
 
-Within the queue (`within="queue"`) a factor is that of a level: 63 levels by work, five for two doublings, and one
-above them for jobs that have waited longer than the age. Within an account or a user, in one QOS and partition, the
-jobs' own priorities are exchanged among jobs that differ by at most the band, and rounded down: no job outside is
-passed by more jobs than before, and no job loses more than the band.
+Within the queue (`within="queue"`) all jobs of one level have the same factor. There are 63 levels by work, five for
+each two doublings of work, and one level above them for jobs that have waited longer than the age. Within an account or
+a user, jobs of one QOS and partition exchange their own priorities, if these differ by at most the band. The exchanged
+priorities are rounded down. So a job of another account or user is not passed by more jobs than before, and no job
+loses more than the band.
 """
 
 from __future__ import annotations
@@ -26,42 +27,48 @@ from ..job import name_stem
 
 LEVELS = 64
 LEAST_WORK, STEPS = 60.0, 2.5
-"""Work below this (processor-seconds) is in the first level; each doubling is this many levels."""
+"""Work below LEAST_WORK (processor-seconds) is in the first level; each doubling of work is STEPS levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
 HALF_LIFE = 200
-"""After this many jobs have left the queue, earlier jobs count half."""
+"""After this many jobs have left the queue, the weight of earlier jobs has halved."""
 LEAST_SHARE = 0.125
-"""A job counts as at least this share of its time limit, so that short jobs under its name help a long job little.
+"""The run time that orders a job is at least this share of its time limit, so that a user's short jobs of the same name
+help a long job only a little.
 
-Measured when points ordered: at an eighth and at a quarter, a user who teaches the predictor short run times gains
-nothing (benchmarks/planning/order_gamed.py). In the lab the mean waits of both shares do not differ.
+With a share of an eighth or a quarter, a user who submits short jobs to lower the predictions gains nothing
+(benchmarks/planning/order_gamed.py, measured with point predictions). In the lab, both shares gave the same mean waits.
 """
 MOST_OVERRUN = 0.25
-"""A user is ordered by time limits while a larger share of the user's recent work ran past the times that ordered it.
+"""If a larger share of a user's recent work ran longer than the run times that ordered it, time limits order the user's
+jobs.
 
-So a user who teaches the predictor short run times gains by a long job only until that job has shown how long it runs
-(docs/figures/order-gamed.json).
+So a user who submits short jobs to lower the predictions gains from a long job only until that job has run longer than
+predicted (docs/figures/order-gamed.json).
 """
 OVERRUN_WINDOW = 14 * 86_400.0
-"""Jobs that ended longer ago (s) do not count as recent work."""
+"""Jobs that ended more than this many seconds ago do not count as recent work."""
 OVERRUNS_EVERY_S = 1800.0
-"""Overruns and histories are updated this often (s), because they take hours to build up and each update costs a pass
-over recent jobs."""
+"""Interval (s) at which overruns and histories are updated. They change within hours, and each update costs a pass
+over recent jobs.
+"""
 ORDER_QUANTILE, LENGTH_QUANTILE = 0.9, 0.8
-"""Quantiles of the predicted run time: one orders jobs, the other becomes the planned limit of waiting jobs."""
+"""Quantiles of the predicted run time: the first orders jobs, the second is the planned limit of waiting jobs."""
 WITHIN = ("queue", "account", "user")
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """The rule of the order: among whom, after which age (s; NaN: see `AgeFinder`), and the band of priority.
+    """The settings of the order.
 
-    `size` is the power of a job's processors in its work: 0
-    is shortest first, 1 least work first. `least_share` is the least share of its time limit that a job counts as.
-    `most_overrun` is the share of a user's work that may run past what ordered it, before time limits order all jobs
-    of the user (1: no bound; see `overrunning`). With `own_history`, a time limit orders each job until a job with the
-    same user, name and command has ended (`kind_of`). Raises UsageError for an unknown word, a band below 128, an age
-    that is not positive, or a size or a share outside 0 to 1.
+    `within` says which jobs are ordered among each other. After `age` seconds (NaN: see `AgeFinder`), arrival decides.
+    `band` is the range of priorities that the order may use.
+
+    The work of a job is its run time times its processors to the power `size`; 0 orders by run time, 1 by work. The run
+    time that orders a job is at least the share `least_share` of its time limit. If more than the share `most_overrun`
+    of a user's work ran longer than the run times that ordered it, time limits order all jobs of the user (1: no bound;
+    see `overrunning`). With `own_history`, a job is ordered by its time limit until a job with the same user, name and
+    command has ended (`kind_of`). Raises UsageError for an unknown word, a band below 128, an age that is not positive,
+    or a size or a share outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -80,22 +87,27 @@ class OrderRule:
         if self.within not in WITHIN:
             raise UsageError(f"within = {self.within!r} (accepted: {', '.join(WITHIN)})")
         if self.band < 2 * LEVELS:
-            raise UsageError(f"a band of {self.band} has no room for {LEVELS} levels (accepted: {2 * LEVELS} and more)")
+            raise UsageError(f"a band of {self.band} is too small for {LEVELS} levels (accepted: {2 * LEVELS} or more)")
         if self.age <= 0:
-            raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none: found from the queue)")
+            raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none to estimate it from the queue)")
         if not 0 <= self.size <= 1:
-            raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
+            raise UsageError(f"a size of {self.size:g} (accepted: from 0, shortest first, to 1, least work first)")
         if not 0 <= self.least_share <= 1:
-            raise UsageError(f"a least share of {self.least_share:g} of the limit (accepted: 0, no bound, to 1)")
+            raise UsageError(
+                f"a least share of {self.least_share:g} of the time limit (accepted: from 0, no bound, to 1)"
+            )
         if not 0 <= self.most_overrun <= 1:
-            raise UsageError(f"a most overrun of {self.most_overrun:g} of the work (accepted: 0 to 1, no bound)")
+            raise UsageError(
+                f"a largest overrun of {self.most_overrun:g} of the work (accepted: from 0 to 1, no bound)"
+            )
 
     def length(self, forecast: float, limit: float) -> float:
-        """Return the run time (s) that orders a job: its prediction, between the least share of its limit and its
+        """Return the run time (s) that orders a job: the prediction, at least `least_share` of the limit, at most the
         limit.
 
-        A prediction of NaN (no similar job has ended) becomes the limit. A limit that is unknown (NaN) or infinite
-        bounds nothing. So a job never counts as less than this share of its limit, whatever the predictor was taught.
+        A prediction of NaN (no similar job has ended) becomes the limit. A limit that is unknown (NaN) or infinite is
+        not used as a bound. So the result is at least this share of the limit, even if the predictor has learned from
+        too short jobs.
 
         >>> rule = OrderRule(least_share=0.25)
         >>> [rule.length(said, 7200.0) for said in (60.0, 3600.0, 9000.0, math.nan)]
@@ -107,10 +119,11 @@ class OrderRule:
 
 
 def kind_of(user: Hashable, name: Hashable, command: Hashable) -> tuple[Hashable, ...]:
-    """Return the key by which an ended job counts as another job's own history: user, name and command.
+    """Return the key of a job's own history (user, name and command); ended jobs with an equal key belong to this
+    history.
 
-    Digits in the name do not count, because predictions count such names as equal. Digits in the command count, because
-    its arguments may determine the run time.
+    Digits in the name are ignored, because predictors treat such names as equal. Digits in the command are not ignored,
+    because its arguments may determine the run time.
 
     >>> kind_of("ada", "wing_012", "a1") == kind_of("ada", "wing_013", "a1"), kind_of("ada", "w", "a1")
     (True, ('ada', 'w', 'a1'))
@@ -119,10 +132,10 @@ def kind_of(user: Hashable, name: Hashable, command: Hashable) -> tuple[Hashable
 
 
 class Ran(NamedTuple):
-    """Jobs that have started and ended at most `OVERRUN_WINDOW` ago or still run, arrays (n,).
+    """Jobs that still run or ended at most `OVERRUN_WINDOW` ago, as arrays (n,).
 
-    `user` is a number for each user, `elapsed` how long a job ran until now (s), `length` the run time that ordered it
-    (s), `limit` its time limit (s; NaN or infinity: none), `size` its processors.
+    `user` is the user's number, `elapsed` the run time until now (s), `length` the run time that ordered the job (s),
+    `limit` the time limit (s; NaN or infinity: none), and `size` the number of processors.
     """
 
     user: np.ndarray
@@ -133,12 +146,12 @@ class Ran(NamedTuple):
 
 
 def overrunning(ran: Ran, most: float) -> np.ndarray:
-    """Return the numbers of users of whom more than the share `most` of the work ran past the run times that ordered
-    it.
+    """Return the numbers of users whose jobs ran too long: more than the share `most` of their work was beyond the run
+    times that ordered their jobs.
 
-    A job that was ordered by its time limit cannot run past it, and its user gained nothing. Running jobs count with
-    their time so far, so a user who taught the predictor short run times is detected while the first long job runs.
-    O(n).
+    A job that was ordered by its time limit does not count, because its user gained nothing by it. Running jobs count
+    with their run time so far. So a user who submits short jobs to lower the predictions is detected while the first
+    long job runs. O(n).
 
     >>> two = np.array([0, 1])
     >>> ran = Ran(two, np.array([7200.0, 7200.0]), np.array([600.0, 6900.0]), np.full(2, 28_800.0), np.ones(2))
@@ -153,12 +166,13 @@ def overrunning(ran: Ran, most: float) -> np.ndarray:
 
 
 class Queue(NamedTuple):
-    """The waiting jobs as seen, arrays (n,). Seconds; a task of an array is a row.
+    """The waiting jobs, as arrays (n,); each task of a job array is a row. Times are in seconds.
 
-    `group` is one number for tasks that share a record in slurmctld. `arrival` is since when only the queue holds a job
-    (NaN: something else does). `priority` includes the present `factor`; `ours` says whether batchcast has set the
-    factor. `forecast` is the run time that orders the job, the limit without a prediction. `party` numbers jobs that
-    may change places within an account or a user: one account (and user), one QOS, the same partitions.
+    Tasks that share a record in slurmctld have the same `group`. `arrival` is the instant since which a job waits only
+    for its turn (NaN: it also waits for something else, such as a dependency). `priority` includes the present
+    `factor`; `ours` says whether batchcast has set the factor. `forecast` is the run time that orders the job, which is
+    the limit if there is no prediction. Jobs with the same `party` may exchange priorities: jobs of one account (and
+    user), one QOS and the same partitions.
     """
 
     group: np.ndarray
@@ -172,18 +186,19 @@ class Queue(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The factor that each row should have (n,), and whether it is past the age."""
+    """The new factor of each row (n,), and whether the row's job has waited longer than the age."""
 
     factor: np.ndarray
     aged: np.ndarray
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
-    """Return the factor of each waiting job. Raises UsageError if the rule's age is still to be found.
+    """Return the factor of each waiting job. Raises UsageError if the rule's age is NaN.
 
-    Tasks of one record have one factor, by their most work and first arrival. A record with somebody else's factor
-    keeps it. A job past the age stays so. A level changes only if the work is half a level beyond it. Equal jobs are
-    ordered by arrival, then in the given order. O(n log n).
+    Tasks that share a record have one factor, which depends on their largest work and earliest arrival. If somebody
+    else has set the factor of a record, it is not changed. A job whose factor says that it is past the age keeps this
+    factor. A job changes its level only if its work is more than half a level outside the level. Equal jobs are ordered
+    by arrival, then in the given order. O(n log n).
 
     >>> one = np.array([1.0, 1.0])
     >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
@@ -214,12 +229,14 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
 
 
 class AgeFinder:
-    """Finds the age after which arrival decides: the longest wait that a waiting job would have in order of arrival.
+    """Estimates the age after which arrival decides: the longest wait of a waiting job if jobs started in order of
+    arrival.
 
-    This wait is estimated as the time for which the queue kept the machine busy when the job was first seen, times the
-    ratio by which such waits turned out longer for jobs that have left the queue since, weighted by work. That mean
-    does not depend on the order in which a busy machine takes jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so
-    the order cannot change its own age. Nothing is stored: a new finder begins with the present queue.
+    The wait of a job is first estimated as the work of all waiting jobs divided by the processors, when the job was
+    first seen. Then this estimate is multiplied by the ratio of actual to estimated waits, weighted by work, of the
+    jobs that have left the queue. The mean wait weighted by work does not depend on the order in which a busy machine
+    starts jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so batchcast's order does not influence the age. A new
+    finder begins with the present queue, because no data are stored.
     """
 
     def __init__(self, processors: float) -> None:
@@ -230,8 +247,8 @@ class AgeFinder:
     def look(self, keys: Iterable[Hashable], arrival: np.ndarray, work: np.ndarray, now: float) -> float:
         """Return the age (s): at least an hour, at most two days; two days if `processors` are unknown.
 
-        `keys` name the waiting jobs, `arrival` (n,) is since when only the queue holds each (NaN: something else does),
-        `work` (n,) is predicted run time times processors. O(n).
+        `keys` identify the waiting jobs. `arrival` (n,) is the instant since which a job waits only for its turn (NaN:
+        it also waits for something else). `work` (n,) is predicted run time times processors. O(n).
 
         >>> finder = AgeFinder(10.0)
         >>> finder.look(["a"], np.zeros(1), np.array([72_000.0]), 0.0)
@@ -242,7 +259,7 @@ class AgeFinder:
         if not self.processors > 0:
             return MOST_AGE
         waits = ~np.isnan(arrival)
-        work = np.fmin(work, self.processors * MOST_AGE)  # a job without a limit may have infinite work
+        work = np.fmin(work, self.processors * MOST_AGE)  # the work of a job without a limit may be infinite
         store = max(min(float(work[waits].sum()) / self.processors, MOST_AGE), 1.0)
         shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
         seen = {key: self._seen.get(key) or (at, much, store) for key, at, much in shown}
@@ -258,9 +275,10 @@ class AgeFinder:
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
-    """Return the factor of a level: level 0, past the age, has the whole band, the others evenly at most half.
+    """Return the factor of a level: the whole band for level 0 (jobs past the age), at most half the band for others.
 
-    So arrival decides after the age if the site's own priorities differ by less than half the band.
+    The factors of the other levels have equal distances. Jobs past the age precede all other jobs if the site's own
+    priorities differ by less than half the band.
 
     >>> factor_of(np.array([0, 1, 63]), 10_000).tolist()
     [10000, 4921, 78]
@@ -270,9 +288,10 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
 
 
 def head_start(band: int, age_weight: float, max_age: float) -> float:
-    """Return how much longer (s) a job of twice the work must have waited to come first; infinity: never.
+    """Return how many seconds longer a job of twice the work must have waited to come first; infinity if it never does.
 
-    Slurm's own weight of age (PriorityWeightAge, reached after PriorityMaxAge, s) counts besides the levels.
+    The levels are added to Slurm's own age priority, which is `age_weight` (PriorityWeightAge) after `max_age` seconds
+    (PriorityMaxAge).
 
     >>> head_start(100_000, 100_000.0, 172_800.0) / 60
     56.25
@@ -282,14 +301,15 @@ def head_start(band: int, age_weight: float, max_age: float) -> float:
 
 
 def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """Return the factor of each record by its level; the present factor if the work moved by less than half a level.
+    """Return the factor of each record by its level, or the present factor if the work is within half a level of its
+    level.
 
-    A factor outside this band's levels counts as none.
+    A present factor that is not the factor of a level counts as missing.
     """
     exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
-    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder of factors falls
+    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # factors fall with the level
     known = (before >= 1) & (ladder[np.clip(before, 0, LEVELS - 1)] == stands) & (stands > 0)
     beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)
     keeps = known & (exact >= before - 1.5) & (exact < beyond)
@@ -305,16 +325,16 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Return factors that exchange each party's own priorities: past the age by arrival, then least work first.
+    """Return factors that exchange priorities within each party: jobs past the age by arrival, then least work first.
 
     Priorities are exchanged only among records that differ by at most the band, so factors lie between -band and band.
-    Each is rounded down to a step, so that about 64 factors are in use and no other party is passed; the step is halved
-    if it would round too low. Party -1 gets no factor.
+    Factors are rounded down to a multiple of a step, so that about 64 factors are in use and jobs of other parties are
+    not passed. If a factor would be too low after rounding, the step is halved. Party -1 has no factor.
     """
     level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     peers, spread = _peers(own, party, band)
     best = np.lexsort((arrival, np.where(aged, -1.0, level), peers))
-    prizes = np.lexsort((arrival, -own, peers))  # peers have the same positions in both orders
+    prizes = np.lexsort((arrival, -own, peers))  # a group has the same positions in both orders
     due = np.zeros(len(own))
     due[best] = own[prizes] - own[best]
     due = np.where(party == -1, 0.0, due)
@@ -329,9 +349,10 @@ def _dealt(
 
 
 def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, float]:
-    """Return numbers (n,) of the records that exchange priorities, and the widest spread in one number.
+    """Return group numbers (n,) of records that exchange priorities, and the widest spread of priorities in a group.
 
-    From a party's highest priority down, a record more than the band below the first record begins a new number.
+    Going down from a party's highest priority, a record that is more than the band below the group's first record
+    begins a new group.
     """
     ranked = np.lexsort((-own, party))
     peers, number, top, of, spread = np.empty(len(own), np.int64), -1, 0.0, None, 0.0
@@ -345,5 +366,5 @@ def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, f
 
 
 def _step(spread: float) -> float:
-    """Return a power of two, at least 1, of which the widest spread of priorities contains at most 31."""
+    """Return the smallest power of two, at least 1, of which at most 31 fit into the widest spread of priorities."""
     return float(2.0 ** max(math.ceil(math.log2(spread / 31)), 0)) if spread > 0 else 1.0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state on which planning decides: the site in one cycle, the record of a job, who set the visible limit. Pure.
+"""The data for planning decisions: facts about the site, the record of each job, and who set a job's limit. Pure.
 
-Every planned limit keeps the invariant `least_limit`. The list that restores limits at a start has one line per job for
-`units/batchcast-start`: id, planned limit as in `scontrol show job`, user's limit in minutes. The script changes a
-limit only if the planned limit still holds, so an outdated list does nothing.
+Every planned limit is at least `least_limit`. The script `units/batchcast-start` restores limits when jobs start. It
+reads a list with one line per job: id, planned limit as in `scontrol show job`, user's limit in minutes. The script
+changes a limit only if the job still has the planned limit, so an outdated list has no effect.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from ..formats.slurm.plannable import Plannable
 
 NOBODY: frozenset[str] = frozenset()
 SETTLED_S = 600.0
-"""What planning has given back is remembered this long, because a killed slurmctld may bring the old value back."""
+"""Restored limits stay in the record for this many seconds, because a killed slurmctld may bring the old value back."""
 ORDER_RECORD = "plan_order"
-"""Key in the store for a cluster's factors."""
+"""Key in the store under which a cluster's factors are saved."""
 
 
 class How(StrEnum):
-    """What is set on a waiting job so that Slurm plans with less than its limit."""
+    """Which option of a waiting job is changed so that Slurm plans the job with less than its limit."""
 
     LIMIT = "limit"
     """The limit itself, which is restored when the job has started."""
     TIME_MIN = "time-min"
-    """--time-min: when Slurm starts the job by backfill, it lowers the limit to this at the lowest."""
+    """--time-min: if Slurm starts the job by backfill, Slurm may lower the limit down to this value."""
 
 
 class Terms(NamedTuple):
-    """Facts and settings of one cycle. Seconds; instants since the epoch.
+    """Facts and settings of one planning cycle. Spans are in seconds, instants in epoch seconds.
 
     `stopped` is the reason why no planned limit may be applied now; empty if there is none. `over_time` and `longest`
-    are OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that name none. `walls` are the longest
-    limits that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is how late a cycle may be.
-    `least` is the shortest limit that is set. `how` is what planning sets: the limit, or --time-min. `comments`:
-    whether AdminComment may be written. `booted` is when slurmctld started: it may have lost changes from shortly
-    before. For `grace` seconds after an entry, its change may still arrive. All jobs of `partitions` and `qos` opted
-    in, `percent` of them by `seed`. `at_start`: whether our script restores limits as jobs start (`start_list`); a job
-    that started with its user's limit then got it from us.
+    are OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that request none. `walls` are the longest
+    limits that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is the largest expected
+    delay of a cycle. `least` is the shortest limit that planning sets. `how` says what planning sets: the limit, or
+    --time-min. `comments`: whether AdminComment may be written. `booted` is the instant when slurmctld started; changes
+    from shortly before may be lost. A change may take effect up to `grace` seconds after its entry. All jobs of
+    `partitions` and `qos` have opted in; in a trial, `percent` of them are planned, drawn by `seed`. `at_start`:
+    whether batchcast's script restores limits when jobs start (`start_list`). If so, the script has restored the limit
+    of a job that runs with its user's limit.
     """
 
     now: float
@@ -66,11 +67,11 @@ class Terms(NamedTuple):
 
 
 def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping[str, float]) -> float:
-    """Return the shortest limit with which Slurm alone cannot end a job before its user's limit.
+    """Return the shortest planned limit with which Slurm cannot end a job before its user's limit.
 
-    Slurm ends a job after TimeLimit + OverTimeLimit. With at least user_limit - OverTimeLimit the job can run for its
-    user's limit, even if the agent or slurmctld fails. Of several partitions the smallest OverTimeLimit counts; in an
-    unknown partition no shorter limit is allowed.
+    Slurm ends a job after TimeLimit + OverTimeLimit. With a limit of at least user_limit - OverTimeLimit, the job can
+    run as long as its user's limit, even if batchcast's planning agent or slurmctld fails. If a job lists several
+    partitions, the smallest OverTimeLimit counts. If a partition is unknown, no shorter limit is allowed.
 
     >>> least_limit(7200.0, ["main", "long"], {"main": 1800.0, "long": 3600.0})
     5400.0
@@ -81,7 +82,7 @@ def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping
 
 
 def in_minutes(seconds: float) -> float:
-    """Round up to whole minutes, Slurm's unit of limits, in seconds.
+    """Round seconds up to whole minutes, which are Slurm's unit of limits; the result is in seconds.
 
     >>> in_minutes(61.0), in_minutes(120.0)
     (120.0, 120.0)
@@ -90,7 +91,7 @@ def in_minutes(seconds: float) -> float:
 
 
 def opted_in(settings: Any, now: float, stop: str) -> Terms:
-    """Return only the parts of the terms about opt-in, which predictions in comments need."""
+    """Return Terms with only the settings about opt-in, which are needed to write predictions into comments."""
     return Terms(
         now=now,
         over_time={},
@@ -108,7 +109,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 class State(StrEnum):
-    """The known progress of a change of a limit. Each state is written before the next step."""
+    """The progress of a change of a limit. Each state is stored before the next step is taken."""
 
     INTENDED = "intended"
     """The planned limit is about to be set."""
@@ -119,21 +120,23 @@ class State(StrEnum):
     RESTORED = "restored"
     """The user's limit was read back."""
     ENDED = "ended"
-    """The job ended before its limit was restored; a requeue may bring it back with the planned limit."""
+    """The job ended before its limit was restored; if it is requeued, it still has the planned limit."""
     YIELDING = "yielding"
-    """Somebody else changed the limit while our --time-min was set, which is about to be removed."""
+    """Somebody else changed the limit while our --time-min was set; our --time-min is about to be removed."""
     FOREIGN = "foreign"
     """Somebody else changed the limit; the job is not planned again."""
 
 
 GIVEN_BACK = frozenset({State.RESTORED, State.FOREIGN})
-"""States in which a job has no planned limit or factor left. ENDED is not among them: a requeue may restart the job."""
+"""States in which a job no longer has a planned limit or factor. ENDED is not included, because a requeue may
+restart the job.
+"""
 
 
 class Entry(NamedTuple):
-    """The last change of one job. Seconds; `at` is when the state was written (epoch).
+    """The last change of one job's limit. Times are in seconds; `at` is the instant when the state was stored (epoch).
 
-    `planned` is the limit or, by `how`, the --time-min that was set.
+    `planned` is the limit that was set, or the --time-min, according to `how`.
     """
 
     job_id: str
@@ -147,10 +150,10 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Quiet:
-    """Whether planning that is off needs no calls: a cycle found everything restored, and slurmctld has not restarted
-    since.
+    """Records that planning is off and needs no calls: a cycle found all limits restored, and slurmctld has not
+    restarted.
 
-    `booted` is when slurmctld started (epoch, s; NaN: unknown, and every cycle checks), `since` is when that cycle was.
+    `booted` is the start of slurmctld (epoch seconds; if NaN, every cycle checks), `since` the instant of that cycle.
 
     >>> quiet = Quiet()
     >>> quiet.note(True, 100.0, 500.0)
@@ -162,7 +165,7 @@ class Quiet:
     since: float = math.inf
 
     def note(self, is_given_back: bool, booted: float, now: float) -> None:
-        """Remember whether a cycle found that nothing was left to restore."""
+        """Record whether a cycle found all limits restored."""
         self.booted, self.since = (booted, now) if is_given_back else (math.nan, math.inf)
 
     def holds(self, booted: float) -> bool:
@@ -170,7 +173,7 @@ class Quiet:
         return booted == self.booted
 
     def is_settled(self, now: float) -> bool:
-        """Return whether the record of what was given back may be deleted."""
+        """Return whether the records of restored limits may be deleted."""
         return now - self.since >= SETTLED_S
 
 
@@ -185,9 +188,10 @@ class Owner(StrEnum):
 def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     """Return who set the limit that Slurm shows for a job with an entry.
 
-    The entry has two limits: the user's and the planned one. Somebody else set a limit that is neither of them.
-    Somebody else also set one of the two if Slurm showed the other one at the last look, unless slurmctld has started
-    since (a killed slurmctld loses its latest changes) or one of our changes may still arrive.
+    The entry has two limits: the user's and the planned one. If Slurm shows neither of them, somebody else set the
+    limit. Somebody else also set the limit if Slurm showed the other one of the two limits in the last cycle. This does
+    not hold if slurmctld has started since (a killed slurmctld loses its latest changes), or if one of our changes may
+    still take effect.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)
     >>> entry, terms = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0), Terms(1000.0, {}, {})
@@ -204,26 +208,30 @@ def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
 
 
 def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State | None:
-    """Return the read-back state that contradicts what is seen now, so that somebody must have changed it."""
+    """Return the recorded state that contradicts the limit shown now, so that somebody else must have changed the
+    limit.
+    """
     if entry.how is How.TIME_MIN:
         if stands and job.submit_time != entry.submit_time:
-            return None  # a requeued job, with the --time-min that a running job keeps
+            return None  # a requeued job still has the --time-min of its first run
         if not stands and job.begun:
-            return None  # Slurm need not have lowered the limit
+            return None  # Slurm does not lower every limit
     if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):
-        return None  # restored as it started
+        return None  # the start script has restored the limit
     return State.RESTORED if stands else State.PLANNED
 
 
 def _stands(job: Plannable, entry: Entry) -> bool | None:
-    """Return whether the planned limit holds; None if neither limit does."""
+    """Return whether the job has the planned limit (or the user's limit); None if it has neither."""
     return job.limit == entry.planned if job.limit in (entry.planned, entry.user_limit) else None
 
 
 def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
-    """Return the same for --time-min: a job that started, or was requeued, may have any limit above it.
+    """Return whether the job has the planned --time-min; None if somebody else has changed it or the limit.
 
-    A running job keeps its --time-min, which has no effect; it cannot be removed before a requeue.
+    A job that has started, or was requeued, may have any limit above its --time-min.
+
+    A running job keeps its --time-min, without any effect. The --time-min cannot be removed before a requeue.
 
     >>> entry = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0, How.TIME_MIN)
     >>> job = Plannable("7", "7", 0.0, begun=True, waits=False, limit=900.0, time_min=600.0)
@@ -240,7 +248,7 @@ def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
     if job.begun:
         return lowered
     if lowered and job.submit_time == entry.submit_time:
-        return None  # Slurm lowers limits of jobs that start
+        return None  # Slurm lowers only limits of jobs that start
     return ours
 
 
@@ -248,7 +256,9 @@ MAY_STAND = (State.INTENDED, State.PLANNED, State.RESTORING)
 
 
 def start_list(entries: Iterable[Entry]) -> str:
-    """Return the lines in order of ids, without jobs planned by --time-min, whose limits Slurm itself lowers.
+    """Return the lines of the list for the start script, in order of job ids.
+
+    Jobs planned by --time-min are left out, because Slurm itself lowers their limits.
 
     >>> entries = [Entry("7_3", 0.0, 7200.0, 5400.0, state, 0.0) for state in (State.PLANNED, State.RESTORED)]
     >>> start_list([*entries, Entry("12", 0.0, 180000.0, 90000.0, State.INTENDED, 0.0)]).splitlines()
@@ -259,7 +269,7 @@ def start_list(entries: Iterable[Entry]) -> str:
 
 
 def _as_slurm(limit: float) -> str:
-    """Return a limit as Slurm shows it: [days-]hours:minutes:seconds.
+    """Return a limit in Slurm's format: [days-]hours:minutes:seconds.
 
     >>> _as_slurm(60.0), _as_slurm(86400.0)
     ('00:01:00', '1-00:00:00')
@@ -272,7 +282,8 @@ def _as_slurm(limit: float) -> str:
 class CycleOutcome:
     """What one cycle of planning did, and how many jobs have a planned limit after it.
 
-    Of the order: factors that were set (`ordered`) and restored (`returned`), records that have one (`placed`).
+    About the order: the number of factors that were set (`ordered`) and restored (`returned`), and of records that have
+    a factor (`placed`).
     """
 
     planned: int = 0

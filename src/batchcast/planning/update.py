@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `scontrol update` commands of planning, for limits and comments, and whether a job shows them. Pure."""
+"""The `scontrol update` commands of planning, for limits and comments, and checks of their effect. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from .record import Entry, How, Owner, Terms, owner_of
 TOGETHER = 50
 """Maximum number of jobs in one update."""
 MOST_UPDATES = 20
-"""Maximum number of updates per cycle that plan jobs: jobs that start meanwhile must not wait long for their limit."""
+"""Maximum number of updates per cycle that plan jobs. Jobs that start meanwhile must not wait long until their limit
+is restored.
+"""
 
 
 class Update(NamedTuple):
-    """What to change, in seconds; None is left unchanged."""
+    """A change of one job, in seconds; a value of None is left unchanged."""
 
     limit: float | None = None
     time_min: float | None = None
@@ -28,7 +30,7 @@ class Update(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The change as scontrol takes it.
+        """The change as arguments of scontrol.
 
         >>> Update(limit=600.0, admin_comment="a b").words, Update(time_min=0.0).words
         (('timelimit=10', 'admincomment=a b'), ('timemin=0',))
@@ -51,7 +53,7 @@ def update_of(action: Action, terms: Terms) -> Update:
 
 
 def words_for(entry: Entry) -> str:
-    """Return the text of a token: the user's limit, and what was set.
+    """Return the text of a token: the user's limit, and the planned limit or --time-min.
 
     >>> from batchcast.planning.record import State
     >>> words_for(Entry("7", 0.0, 7200.0, 5400.0, State.PLANNED, 0.0))
@@ -62,7 +64,7 @@ def words_for(entry: Entry) -> str:
 
 
 def commented(job: Plannable, words: str) -> str | None:
-    """Return the AdminComment with a token of these words, or without one; None if it is unchanged."""
+    """Return the AdminComment with a token of these words (without words: no token); None if it is unchanged."""
     comment = with_token(job.admin_comment, words)
     return comment if comment != job.admin_comment and may_merge(job.admin_comment) else None
 
@@ -70,7 +72,7 @@ def commented(job: Plannable, words: str) -> str | None:
 def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
     """Return jobs with an outdated batchcast token in AdminComment, and the comment without the token.
 
-    The token of a job that is not in the record belongs to another batchcast and is kept.
+    The token of a job that is not in the record belongs to another batchcast and is not removed.
     """
     written = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
     return [
@@ -83,7 +85,7 @@ def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) 
 
 
 def is_done(job: Plannable, action: Action) -> bool:
-    """Return whether a job shows the change. Comments are not checked, because nothing depends on them."""
+    """Return whether Slurm shows the change of a job. Comments are not checked, because no decision depends on them."""
     entry = action.entry
     if entry.how is How.LIMIT:
         return job.limit == action.limit
@@ -93,14 +95,15 @@ def is_done(job: Plannable, action: Action) -> bool:
 
 
 def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
-    """Return the actions that fit into one cycle's updates; jobs of one limit share an update, in order."""
+    """Return the actions that fit into one cycle's updates; jobs with the same change share an update."""
     return [action for *_, some in targets(actions, terms)[:MOST_UPDATES] for action in some]
 
 
 def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, list[Action]]]:
     """Return the updates for these actions: each with its jobs for `scontrol update jobid=`, and their actions.
 
-    Jobs of one update are combined; waiting tasks of an array are one list, so slurmctld need not split them.
+    Jobs with equal updates are combined. Waiting tasks of an array are written as one list, so that slurmctld need not
+    split the array.
 
     >>> from batchcast.planning.record import State
     >>> def task(k):
@@ -129,7 +132,7 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
 
 
 def chunks(actions: Sequence[Action]) -> list[list[Action]]:
-    """Split actions; groups that share one record in slurmctld stay together."""
+    """Split actions into pieces; tasks that share one record in slurmctld stay in one piece."""
     chunks: list[list[Action]] = []
     for one in actions:
         last = chunks[-1] if chunks else None
@@ -141,12 +144,12 @@ def chunks(actions: Sequence[Action]) -> list[list[Action]]:
 
 
 def is_same(now: Plannable | None, then: Plannable) -> bool:
-    """Return whether a job still waits unchanged, with the same limit."""
+    """Return whether a job still waits and is unchanged, except for its reason."""
     return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
 def task_ranges(numbers: Sequence[int]) -> str:
-    """Return numbers of tasks as Slurm writes them, in order.
+    """Return task numbers in Slurm's format, in order.
 
     >>> task_ranges([4, 1, 2])
     '1-2,4'
@@ -167,7 +170,7 @@ FORM = "%Y-%m-%dT%H:%M"
 
 
 class Start(NamedTuple):
-    """When a job starts: likely, and by when with 90 % (epoch seconds; NaN or infinite: unknown)."""
+    """The predicted start of a job: the likely time and the 90 % bound (epoch seconds; NaN or infinite: unknown)."""
 
     likely: float
     by_90: float
@@ -176,11 +179,12 @@ class Start(NamedTuple):
 def comments(
     jobs: Iterable[Plannable], starts: Mapping[str, Start], terms: Terms, field: Field
 ) -> list[tuple[Plannable, str]]:
-    """Return the jobs whose comment is to change, and the new comment. Jobs that lose our token come first.
+    """Return the jobs whose comment must change, and their new comments. Jobs that lose batchcast's token come first.
 
-    A job has a token while it waits, has opted in and has a prediction. It is rewritten only for a shift of ten minutes
-    and a fifth of the remaining wait. If scontrol would not return a user's text unchanged, nothing is written. Waiting
-    tasks of an array share one comment, about the first.
+    A job has a token while it waits, has opted in and has a prediction. A token is rewritten only if the likely start
+    moves by more than ten minutes and more than a fifth of the remaining wait. If scontrol cannot store a user's text
+    unchanged, the comment is not changed. Waiting tasks of an array have one comment in Slurm; it is about the first
+    task.
     """
     gone, new = [], []
     arrays: set[str] = set()
@@ -204,7 +208,7 @@ def comments(
 
 
 def words_of_start(start: Start, now: float) -> str:
-    """Return a token's text in this machine's local time, rounded up; empty if no start is known.
+    """Return a token's text, with times rounded up, in this machine's local time; empty if no start is predicted.
 
     >>> words_of_start(Start(math.nan, math.nan), 0.0)
     ''
@@ -223,7 +227,7 @@ def _stamp(at: float, now: float) -> str:
 
 
 def _is_worth(last: str, words: str, now: float) -> bool:
-    """Return whether the likely start moved far enough, or the written time has passed."""
+    """Return whether the token must be rewritten: the likely start moved far enough, or the written time has passed."""
     last_at, now_at = (_epoch(text) for text in (last, words))
     if math.isnan(last_at) or last_at < now:
         return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wraps methods of other shapes as predictors: functions, river estimators and scikit-learn estimators.
+"""Adapters that turn plain functions, river estimators and scikit-learn estimators into predictors.
 
-Every answer of a predictor from outside this package is checked when it is made. The check takes half a microsecond.
+Every prediction of a predictor from outside this package is checked at once. The check takes half a microsecond.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "j
 
 
 def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
-    """Return the method as a predictor of the given kind (`runtime` or `wait`), wrapped in an adapter if necessary.
+    """Return `method` as a predictor of the given kind (`runtime` or `wait`), wrapped in an adapter if necessary.
 
-    Raises UsageError if the method has none of the accepted shapes. The message names the missing members.
+    Raises UsageError if `method` is neither a predictor nor an estimator of river or scikit-learn. The message names
+    the missing members.
 
     >>> adapted(7)
     Traceback (most recent call last):
@@ -49,7 +50,7 @@ def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
         missing = [name for name in ("predict", "observe") if not _has(method, name)]
         raise UsageError(f"{who} has no {' and no '.join(missing)} (accepted: {FORMS})")
     if kind != "runtime":
-        raise UsageError(f"{who}: {shape} shape forecasts run times (accepted for waits: predict and observe)")
+        raise UsageError(f"{who}: {shape} estimators predict only run times (accepted for waits: predict and observe)")
     if shape == "river's":
         _check_forms(method, who, "predict_one(x)", "learn_one(x, y)")
         return Checked(RiverRuntime(method), who)
@@ -69,7 +70,7 @@ def _has(method: Any, *names: str) -> bool:
 
 
 class OfJob:
-    """Makes a predictor that never learns from a function of a job, or of a job and the system state.
+    """Wraps a function of a job, or of a job and the system state, as a predictor. The predictor never learns.
 
     >>> from batchcast import Trace, replay
     >>> log = Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0], "req_time": [60.0]})
@@ -83,7 +84,7 @@ class OfJob:
         self.function, self.of_state = function, len(signature(function).parameters) > 1
 
     def predict(self, job: JobRequest, at: SystemState) -> Any:
-        """Return what the function returns for this job."""
+        """Call the function for this job and return its result."""
         return self.function(job, at) if self.of_state else self.function(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
@@ -91,7 +92,7 @@ class OfJob:
 
 
 class Numbers:
-    """Lets a predictor return a plain number of seconds; all members except `predict` are passed through."""
+    """Wraps a predictor that returns plain numbers of seconds; all members except `predict` are passed through."""
 
     def __init__(self, inner: Any, who: str = "") -> None:
         self.inner, self.who = inner, who or type(inner).__name__
@@ -105,7 +106,7 @@ class Numbers:
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("inner", "who"):  # pickle looks them up before they are set
+        if name.startswith("__") or name in ("inner", "who"):  # pickle looks up these names before they are set
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -123,7 +124,7 @@ def as_prediction(answer: Any) -> Any:
 
 
 class Checked(Numbers):
-    """Like `Numbers`, and rejects invalid predictions with a message that names the predictor.
+    """Like `Numbers`, but also rejects invalid predictions, with a message that names the predictor.
 
     >>> class Nothing:
     ...     def predict(self, job, at):
@@ -144,7 +145,7 @@ class Checked(Numbers):
         return checked(answer, job.job_id, self.who)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on; an exception of the method is raised again with the predictor's name."""
+        """Pass the event on to the method; if the method raises an exception, add the predictor's name to it."""
         try:
             self.inner.observe(event, at)
         except Exception as error:
@@ -152,10 +153,10 @@ class Checked(Numbers):
 
 
 def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
-    """Check a predictor's answer and return it as a Prediction; a number becomes the point, in seconds.
+    """Check a predictor's return value and convert it to a Prediction; a number becomes the point, in seconds.
 
-    Raises BatchcastError if the answer is neither a number nor a Prediction, if a value is infinite or negative, or if
-    the quantiles do not match the levels one to one in ascending order.
+    Raises BatchcastError if `answer` is neither a number nor a Prediction, if a value is infinite or negative, if there
+    are more or fewer quantiles than levels, or if levels or quantiles are not ascending.
 
     >>> checked(60, "7")
     Prediction(point=60.0, levels=(), quantiles=(), basis='', grounds=<Grounds.UNSTATED: 'unstated'>)
@@ -196,7 +197,7 @@ class RiverRuntime:
     model
         The regressor, or a pipeline that ends in one. The object itself is trained, not a copy.
     features
-        Columns that are known at submission. A job's unknown values are left out of `x`.
+        Columns that are known at submission. `x` omits the values that are unknown for a job.
     min_jobs
         Number of ended jobs to learn from before the model predicts, at least 1. Until then the time limit is
         predicted.

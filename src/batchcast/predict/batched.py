@@ -24,9 +24,10 @@ SETTINGS = ("refit_every_jobs", "refit_every_s", "deadlines")
 
 
 class Timed:
-    """Passes calls on to `inner` and adds the time of each call, read from `watch`, to `seconds`.
+    """Wraps the predictor `inner` and adds up in `seconds` how long its method calls took, by the clock `watch`.
 
-    `answer` is the answer of the last call: after `predict_trace`, the forecasts of all jobs, also of those not asked.
+    `answer` is the return value of the last call. After `predict_trace` it contains the predictions of all jobs of the
+    log, including jobs that `ask` leaves out.
 
     >>> ticks = iter([1.0, 3.5])
     >>> watched = Timed(type("Rule", (), {"predict": lambda self, job, at: job + at})(), lambda: next(ticks))
@@ -73,7 +74,7 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, Forecasts]:
-    """Return each predictor's predictions for the recorded log; jobs that were not predicted have NaN.
+    """Return each predictor's predictions for a recorded log; NaN for jobs that `ask` leaves out.
 
     `predict_trace` must return what a fresh predictor would return if it received the log event by event; the
     conformance suite checks this. Predictors without `predict_trace` share one pass over the events.
@@ -91,7 +92,7 @@ def replay(
 
 
 def has_batch_path(method: Any) -> bool:
-    """Return whether `predict_trace` may be used: not if a subclass overrides `predict` or `observe`.
+    """Return whether the predictor has a valid `predict_trace`; overriding only `predict` or `observe` invalidates it.
 
     >>> from batchcast.predict.runtime.last_2 import Last2
     >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())
@@ -118,7 +119,7 @@ def _where_asked(forecasts: Forecasts, ask: np.ndarray | None) -> Forecasts:
 
 
 def quantiles_of(issued: Forecasts, level: float) -> np.ndarray:
-    """`quantile_of` for all jobs of a log, shape (n,); NaN for jobs that were not predicted.
+    """Return predicted quantiles at a level (`quantile_of`) for all jobs of a log, shape (n,); NaN without prediction.
 
     >>> issued = Forecasts(np.array([100.0, 9.0]), (0.5, 0.9), np.array([[100.0, 500.0], [np.nan, np.nan]]), [])
     >>> quantiles_of(issued, 0.9).tolist()

@@ -22,14 +22,14 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     """Quantiles of the total wait at `levels`, given that the wait exceeds `waited` seconds; the first level is the
     point.
 
-    The cumulative distribution F is linear between (0, 0) and the issued quantiles. If no median was issued, the point
-    counts as the median, provided that the quantiles leave room for it. The wanted quantile x solves
-    F(x) = F(waited) + level (1 - F(waited)).
+    The cumulative distribution F is linear between (0, 0) and the issued quantiles. If the prediction has no median,
+    the point counts as the median, unless that contradicts the quantiles. The result at a level is the x with F(x) =
+    F(waited) + level (1 - F(waited)).
 
     Above the highest issued level, the share of jobs that still wait falls as a power of time (`_Tail`). The exponent
-    is that between the two highest levels, limited to 0.3 to 1. If the job has not waited yet, quantiles above the
-    highest issued level are infinite, because the issued prediction does not cover them. A prediction without
-    quantiles is returned unchanged while `waited` is below its point, and is infinite afterwards. O(levels).
+    is computed from the two highest levels and limited to 0.3 to 1. If the job has not waited yet, quantiles above the
+    highest issued level are infinite, because the issued prediction does not cover them. A prediction without quantiles
+    is returned unchanged while `waited` is below its point, and is infinite afterwards. O(levels).
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> given_waited(issued, 0.0).quantiles, given_waited(issued, 100.0, (0.5,)).quantiles
@@ -52,7 +52,7 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
 
 
 def quantile_of(issued: Prediction, level: float) -> float:
-    """The predicted time (s) at a level: its point if it has no quantiles, infinite beyond its highest level.
+    """Return the predicted time (s) at a level: the point if there are no quantiles, infinite above the highest level.
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> [quantile_of(issued, level) for level in (0.5, 0.9, 0.95)], quantile_of(Prediction(9.0, (), (), ""), 0.9)
@@ -84,7 +84,7 @@ class _Tail(NamedTuple):
     """Tail above the last finite quantile: the share of jobs that still wait at time x is left (x / since) ** -power.
 
     Times are counted from one minute before submission, so that a predicted wait of zero has a tail too. The power is
-    that between the two highest levels, limited to 0.3 to 1. Waits of batch queues have heavy tails; with a lighter
+    computed from the two highest levels and limited to 0.3 to 1. Waits of batch queues have heavy tails; with a lighter
     tail, the bounds fail for the jobs that have waited longest (docs/evidence/waits.md).
     """
 

@@ -33,7 +33,7 @@ class LargestLimit:
         self.seconds = 0.0
 
     def note(self, req_time: float) -> None:
-        """Take one more job's time limit into account; unknown and infinite limits are ignored."""
+        """Update the largest limit with a job's time limit; unknown and infinite limits are ignored."""
         if self.seconds < req_time < math.inf:
             self.seconds = req_time
 

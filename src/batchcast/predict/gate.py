@@ -4,9 +4,9 @@
 `columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use that
 declaration to build job requests for the recorded, the simulated and the live clock. This module checks the column
 names that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
-predictors. Python and compiled code treat equal values alike, so predictions do not depend on which of them runs. It
-also encodes names and hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n
-log n) a column.
+predictors. Python code and compiled code compare values by the same rules, so both give equal predictions. It also
+encodes names and hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n log
+n) a column.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN = frozenset((*ATTRIBUTES, "procs")) - {"job_id"}
 
 
 def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
-    """Return every column name that `fields`, `keys` or `features` of a predictor may contain, sorted.
+    """Return all column names, sorted, that are allowed in the settings `fields`, `keys` and `features` of a predictor.
 
     >>> "req_gpus" in accepted(), "run_time" in accepted(), "speed" in accepted(("speed",))
     (True, False, True)
@@ -37,8 +37,7 @@ def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = "a predictor") -> None:
-    """Raise UsageError unless every name is a column known at submission or one of `vouched`, which the user declared
-    so.
+    """Raise UsageError unless each name is a column known at submission, or is in the user's declaration `vouched`.
 
     >>> check_names(("user_id", "run_time"))
     Traceback (most recent call last):
@@ -62,7 +61,7 @@ def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = 
 
 
 def check_predictor(method: Any, vouched: Collection[str] = (), who: str = "") -> None:
-    """Apply `check_names` to the columns in a predictor's attribute `uses`; without the attribute there are none."""
+    """Apply `check_names` to the columns in a predictor's attribute `uses`, if the predictor has this attribute."""
     check_names(getattr(method, "uses", ()), vouched, who or type(method).__name__)
 
 
@@ -81,7 +80,7 @@ def field_value(job: JobRequest, name: str) -> Any:
 
 
 def class_key(job: JobRequest, names: Sequence[str]) -> tuple[Any, ...]:
-    """Return the job's values of `names`. Jobs with equal keys form one class; None (unknown) equals None.
+    """Return the job's values in the columns `names`. Jobs with equal values form a class; None (unknown) equals None.
 
     >>> class_key(JobRequest(0, 1, 0.0, 4.0, float("nan"), float("nan"), user_id="ada"), ("user_id", "req_time"))
     ('ada', None)
@@ -92,8 +91,8 @@ def class_key(job: JobRequest, names: Sequence[str]) -> tuple[Any, ...]:
 def class_codes(columns: dict[str, Values], names: Sequence[str], count: int) -> tuple[np.ndarray, int]:
     """Number the classes of many jobs from 0: returns the class of each job (n,), and the number of classes.
 
-    `columns` is the result of `Trace.at_submission`, cut to the `count` jobs that are predicted. Unlike in `class_key`,
-    a job with an unknown value in one of the columns belongs to no class: -1. O(n log n) a name.
+    `columns` is the result of `Trace.at_submission`, limited to the `count` jobs that are predicted. Unlike in
+    `class_key`, a job with an unknown value in one of the columns belongs to no class: -1. O(n log n) a name.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "req_gpus": [2, None, 2], "run_time": [5, 6, 7]})
     >>> class_codes(log.at_submission(), ("req_gpus",), 3)[0].tolist()
@@ -133,7 +132,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
     if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counting is cheaper than sorting here
         there = np.zeros(int(codes.max()) + 2, bool)
         there[np.maximum(codes, -1)] = True
-        there[-1] = False  # negative codes were marked at index -1; unmark them
+        there[-1] = False  # negative codes have marked index -1; clear that mark
         number = np.cumsum(there) - 1
         return np.where(codes >= 0, number[codes], -1), int(there.sum())
     known = codes >= 0
@@ -145,8 +144,8 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 def lacking(method: Any, trace: Trace) -> tuple[str, ...]:
     """Return the columns in the predictor's `uses` that are unknown for every job of the log. O(n) a column.
 
-    Tables mark a predictor that lacks a column. If a predictor can read one column instead of another, it lists both as
-    a group in `either`; one known column of a group is enough.
+    Result tables mark predictors that lack a column. If a predictor can read one column instead of another, it lists
+    both as a group in `either`; one known column of a group is enough.
     """
     seen = trace.at_submission()
     unknown = [name for name in getattr(method, "uses", ()) if not _is_known(seen, name)]
@@ -175,7 +174,7 @@ ABSURD = 1e9
 
 
 def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, float]:
-    """Return processors, and sine and cosine of the hour of submission; `offset` is the time zone's, in seconds.
+    """Return processors, and sine and cosine of the hour of submission; `offset` is the time zone's offset in seconds.
 
     Processors are NaN if unknown or implausible (10^9 or more).
 
@@ -187,7 +186,7 @@ def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, f
     return procs, math.sin(angle), math.cos(angle)
 
 
-LARGEST = 1e30  # fits single precision, in which regression trees compare values
+LARGEST = 1e30  # regression trees compare values in single precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +250,9 @@ def _number(value: Any) -> float:
 
 
 class Warming:
-    """Decides when to refit: after 100, 200, 400, ... submissions, and every `every` once the gap has grown to `every`.
+    """Decides when to refit: after 100, 200, 400, ... submissions, with gaps of at most `every` submissions.
 
-    The clock asks after every `cadence` submissions; `due` returns whether to refit now.
+    The clock calls `due` after every `cadence` submissions; `due` returns whether to refit now.
 
     >>> pace = Warming(300)
     >>> [n for n in range(100, 1500, pace.cadence) if pace.due(n)]

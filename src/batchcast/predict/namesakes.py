@@ -16,7 +16,7 @@ from ..job import JobRequest
 from ..table import Trace
 
 HISTORY = 100
-"""Number of ended jobs that are remembered for each kind (the jobs of one user, name and size)."""
+"""Number of ended jobs that are stored for each kind (the jobs of one user, name and size)."""
 LEAST_NAMED = 3
 """Number of jobs of a kind that must have ended before a suggestion is based on this kind."""
 MOST_KINDS = 50_000
@@ -31,25 +31,27 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
     Parameters
     ----------
     peaks, lengths
-        Peak use and run time of ended tasks of the same process, shape (n,), n >= 1, above 0, in any units.
+        Peak memory and run time of ended tasks of the same process, shape (n,), n >= 1, above 0, in any units.
     asked
         The task's own request, in the unit of `peaks`. It is the request of the second attempt if it was enough for
         every ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
     risk
-        In (0, 1]. With 1 there is no bound, and only the expected memory-time decides.
+        In (0, 1]. With 1, the request is chosen only by its expected memory-time.
 
     Returns
     -------
     float
-        In the unit of `peaks`. If `asked` is known, at most the larger of `asked` and the largest peak.
+        The request in the unit of `peaks`. If `asked` is known, the request is at most the larger of `asked` and the
+        largest peak.
 
     Notes
     -----
-    The expected cost follows Tovar et al. 2018 (see `least_waste`), eq. 1: the first request times every task's run
-    time, plus the second request times the run time of the tasks that exceed the first. Their empirical distribution
-    ends at the largest peak so far, which the next task may exceed. So we smooth it with a normal kernel on the
-    logarithm, with a bandwidth of half the peaks' spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is
-    shrunk towards `_SPREAD` with the weight of one task. O(n log n).
+    The expected cost follows Tovar et al. 2018 (see `least_waste`), eq. 1: the sum over all tasks of the first request
+    times the run time, plus, over the tasks that exceed the first request, the second request times the run time. The
+    empirical distribution of peaks, which Tovar et al. use, ends at the largest peak so far, which the next task may
+    exceed. So we smooth that distribution with a normal kernel on the logarithm, with a bandwidth of half the peaks'
+    spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is shrunk towards `_SPREAD` with the weight of one
+    task. O(n log n).
 
     >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1)
     10.4
@@ -75,7 +77,8 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
 ALIKE = 0.75
 """If the run times of a kind spread more than this (standard deviation of logarithms), the kind is not used."""
 MARGIN = 1.25
-"""Factor added to a time limit, up to the user's own limit, because a program's next run can be longer than all before.
+"""Safety factor on a suggested time limit, up to the user's own limit, because the next run can exceed all earlier
+runs.
 """
 TWICE = 2.0
 """If a job exceeded its request, its need is taken to be this factor times the request."""
@@ -84,13 +87,13 @@ MOST_MISSES = 2.0
 
 
 def share_for_new(shares: Sequence[float], risk: float) -> float:
-    """Return the share of the user's request that a job of a new kind should request.
+    """Return which share of the user's request a job of a new kind should request; a kind is a user, name and size.
 
-    `shares` holds, for each known kind, the largest share of a request that its jobs used. If k of n known kinds exceed
-    a request, at most k + 1 of n + 1 kinds are expected to exceed it once a new kind is added. The result has the least
-    expected cost among the shares with (k + 1) / (n + 1) <= `MOST_MISSES` x `risk`; a second attempt is assumed to
-    request the full amount. At most 1. With too few kinds (fewer than 9 at a risk of 5 % or more) the result is NaN,
-    because a few kinds do not determine the cheapest share. O(n log n).
+    `shares` contains, for each kind with ended jobs, the largest share of a request that its jobs used. If k of n known
+    kinds exceed a request, at most k + 1 of n + 1 kinds are expected to exceed it once a new kind is added. The result
+    has the least expected cost among the shares with (k + 1) / (n + 1) <= `MOST_MISSES` x `risk`; a second attempt is
+    assumed to request the full amount. At most 1. With too few kinds (fewer than 9 at a risk of 5 % or more) the result
+    is NaN, because a few kinds do not determine the cheapest share. O(n log n).
 
     >>> share_for_new([0.1, 0.2, 0.3, 0.2, 0.1, 0.3, 0.5, 0.2, 0.4], 0.05), share_for_new([0.1, 0.2], 0.05)
     (0.5, nan)
@@ -105,11 +108,11 @@ def share_for_new(shares: Sequence[float], risk: float) -> float:
 
 
 class Namesakes:
-    """Remembers what ended jobs of the same user, name and size needed, and suggests a request for the next such job.
+    """Stores the needs of ended jobs by kind (user, name and size), and suggests a request for the next job of a kind.
 
-    Other programs' needs say little about a named job: on three workflows, most attempts that ran out of memory had no
-    ended job of their own kind (docs/evidence/memory.md). Of each kind the last `HISTORY` jobs are remembered, for the
-    `MOST_KINDS` kinds whose jobs ended last.
+    The needs of other programs say little about the need of a named job: on three workflows, most attempts that ran out
+    of memory belonged to kinds without an ended job (docs/evidence/memory.md). The last `HISTORY` jobs of each kind are
+    stored, for the `MOST_KINDS` kinds whose jobs ended last.
 
     Parameters
     ----------
@@ -117,20 +120,23 @@ class Namesakes:
         `memory`: the amounts are memory in any one unit, and an attempt costs memory times run time. `LEAST_NAMED`
         ended jobs are enough.
 
-        `time`: the amounts are seconds, and an attempt costs the time that it requests. An order statistic must be able
-        to keep the risk, so 1/risk - 1 jobs must have ended (Vovk, Gammerman & Shafer 2005, sec. 2.2). The suggestion
-        is at least that statistic times `MARGIN`. A kind whose run times spread more than `ALIKE` is not used, because
-        a prediction is better there. A running job that has run longer than half of the ended jobs counts as a job that
-        needs twice its time so far, at most its limit: of tasks that are submitted together, short ones end first.
+        `time`: the amounts are seconds, and an attempt costs the time that it requests. At least 1/risk - 1 jobs must
+        have ended; with fewer jobs, no order statistic of their run times is exceeded with a probability of `risk` or
+        less (Vovk, Gammerman & Shafer 2005, sec. 2.2). The suggestion is at least the order statistic times `MARGIN`. A
+        kind whose run times spread more than `ALIKE` gets no suggestion, because a prediction is better for such kinds.
+        If a job of the kind has already run longer than the median of the ended jobs, it counts as a job that needs
+        twice its time so far, at most its limit. Without this rule, the needs would be too small, because short tasks
+        end first if tasks are submitted together.
 
-    A kind is new until `LEAST_NAMED` of its jobs have ended. Predictions for new kinds rest on other programs and may
-    be exceeded far more often than the risk allows. So `expect` records the predicted bounds of such jobs, and
-    `is_unknown` tells whether bounds were exceeded too often (`MOST_MISSES`) among the last `HISTORY` that ended, or
-    whether too few have ended to tell. A job of a new kind should then keep its own request.
+    A kind is new until `LEAST_NAMED` of its jobs have ended. Predictions for new kinds are based on the jobs of other
+    programs, and may be exceeded far more often than the risk allows. So `expect` records the predicted bounds of jobs
+    of new kinds. `is_unknown` returns whether too many of the last `HISTORY` of these jobs exceeded their bounds
+    (`MOST_MISSES`), or too few have ended to decide. If so, a job of a new kind should keep its own request.
 
-    `written`: the requests were written by users. Then the shares that the user's other kinds used suggest a memory
-    request for a new kind (`share_for_new`). Beside a live batch system this must be false: requests there may already
-    be suggested ones, and suggesting a share of a suggestion would shrink requests from job to job.
+    `written`: whether all requests were written by users. If so, the memory request for a new kind is suggested from
+    the shares that the jobs of the user's other kinds used of their requests (`share_for_new`). On a live batch system
+    `written` must be false: requests may already be suggestions, and suggesting a share of a suggestion would shrink
+    requests from job to job.
 
     >>> known, job = Namesakes("memory"), JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada", job_name="align")
     >>> for _ in range(LEAST_NAMED - 1):
@@ -150,12 +156,14 @@ class Namesakes:
         self.missed: deque[bool] = deque(maxlen=HISTORY)
 
     def expect(self, job: JobRequest, bound: float) -> None:
-        """Record the bound that a prediction gave a job at its submission."""
+        """Record the bound that was predicted for a job at its submission, if the job's kind is new."""
         if self._is_new(job):
             self.expected[job.row] = bound
 
     def is_unknown(self, job: JobRequest, risk: float) -> bool:
-        """Return whether the job's kind is new and bounds of new kinds do not hold; false for a job without a name."""
+        """Return whether the job's kind is new and bounds of new kinds are exceeded too often; false for a job without
+        name.
+        """
         return self._is_new(job) and (1 + sum(self.missed)) > MOST_MISSES * risk * (1 + len(self.missed)) + 1e-9
 
     def _is_new(self, job: JobRequest) -> bool:
@@ -167,7 +175,7 @@ class Namesakes:
             self.running.setdefault(_kind(job), {})[job.row] = time
 
     def stop(self, job: JobRequest) -> None:
-        """Record that a job has stopped without a known need."""
+        """Record that a job no longer runs or waits, and that its need is unknown."""
         self.expected.pop(job.row, None)
         of_kind = self.running.get(_kind(job), {})
         of_kind.pop(job.row, None)
@@ -175,7 +183,7 @@ class Namesakes:
             self.running.pop(_kind(job), None)
 
     def learn(self, job: JobRequest, amount: float, length: float = 1.0, asked: float = math.nan) -> None:
-        """Learn from an ended job that needed `amount` of the requested `asked`; `length` is its run time in seconds.
+        """Learn from an ended job that needed `amount` and requested `asked`; `length` is the run time in seconds.
 
         If the job exceeded its request, `amount` is twice the request.
         """
@@ -198,7 +206,9 @@ class Namesakes:
                 del of_user[next(iter(of_user))]
 
     def _of_others(self, job: JobRequest, asked: float, risk: float) -> float:
-        """Return the request for a job of a new name, at least the largest need of its own kind; NaN if unknown."""
+        """Return a request for a job of a new kind from the user's other kinds, at least the largest need; NaN if
+        unknown.
+        """
         if self.shares is None or job.job_name is None or not asked > 0:
             return math.nan
         of_user = self.shares.get(job.user_id, {})
@@ -207,9 +217,9 @@ class Namesakes:
         return max(share * asked, held) if share == share else math.nan
 
     def request(self, job: JobRequest, asked: float, risk: float, now: float = math.nan) -> float:
-        """Return the cheapest request at the risk (`cheapest_at_risk`) at time `now`; NaN if the kind cannot be used.
+        """Return the suggested request at time `now` (`cheapest_at_risk`); NaN if the job's kind allows no suggestion.
 
-        `asked` is the job's own request, which a second attempt would use; NaN if unknown.
+        `asked` is the job's own request, which is assumed for a second attempt; NaN if unknown.
         """
         of_kind = self.ended.get(_kind(job), ())
         least = LEAST_NAMED if self.of == "memory" else math.ceil(1.0 / risk - 1.0 - 1e-9)
@@ -249,10 +259,10 @@ def requests_over_log(
 ) -> np.ndarray:
     """Return the requests that `namesakes` suggest at the submission of each job in `ask`, shape (risks, n).
 
-    `needed` (n,) is the need learned at each job's end (NaN: nothing is learned), `asked` (n,) each job's own request.
-    NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,) are a
-    predictor's bounds at the first risk: with them, a job of a new kind keeps its own request if such bounds do not
-    hold (`Namesakes.is_unknown`). About 60 microseconds a named job; no time if no job has a name.
+    `needed` (n,) is the need that `namesakes` learn at each job's end (NaN to skip a job), `asked` (n,) the job's own
+    request. NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,) are
+    a predictor's bounds at the first risk: with `bounds`, a job of a new kind keeps its own request if bounds of new
+    kinds are exceeded too often (`Namesakes.is_unknown`). Takes about 60 microseconds per named job.
     """
     found = np.full((len(risks), len(trace)), np.nan)
     if not len(trace.nominal("job_name").categories):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a run-time predictor predict peak memory, in MiB instead of seconds, on the recorded and the live clock.
+"""Uses a run-time predictor to predict peak memory, in MiB instead of seconds, on the recorded and the live clock.
 
-Also handles accounting that reports a job's memory some time after the job's end.
+Also works with accounting databases that report a job's memory some time after the job's end.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .registry import make
 
 MIB = 1024.0
 SPARE = 64.0
-"""Factor applied to the memory request before the predictor sees it. Predictors keep their predictions below the time
-limit, but jobs often use more memory than they request. Similarity only compares ratios, so the factor does not affect
-it.
+"""Factor on the memory request that the predictor receives as time limit. Predictors limit their predictions to the
+time limit, but jobs often use more memory than they request. The factor does not affect the similarity of jobs, because
+only ratios of requests are compared.
 """
 _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
 _PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")
@@ -38,22 +38,23 @@ class PeakMemory:
     Parameters
     ----------
     of
-        Any run-time predictor. It receives the memory request as the time limit, and the time limit as memory request.
+        Any run-time predictor. It receives each job with the memory request and the time limit swapped.
     asked
-        Function of a job's request: the requested memory in KiB per node or processor; NaN if unknown.
+        Function of a job request that returns the requested memory in KiB per node or processor; NaN if unknown.
     used
-        Function of a job's End: the peak memory in KiB; NaN if it was not measured. Never called before the End.
+        Function of a job's End event that returns the peak memory in KiB; NaN if the peak was not measured.
     most
         Memory of a node in MiB; predictions do not exceed it.
 
     Notes
     -----
-    Start events are not passed on: how long a running job has run says nothing about its memory. A job that ran out of
-    memory needed more than its request. The predictor then learns the median of its own distribution above the request
-    (its `revise`), or twice the request if it has no such median. A job without a measurement teaches nothing. Without
-    history, the prediction is the request, or the largest peak so far if there is no request. Predictions are at least
-    1 MiB, which is Slurm's unit of a request. They are at most a node's memory, and at most the request or twice the
-    largest peak so far, whichever is more. O(1) beside the predictor's own cost.
+    Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about its
+    memory. A job that ran out of memory needed more than its request. For such a job, the predictor learns the median
+    of its own distribution above the request (by `revise`), or twice the request if its distribution ends below.
+    Nothing is learned from a job without a measurement. Without history, the prediction is the request, or the largest
+    peak so far if there is no request. Predictions are at least 1 MiB, which is Slurm's unit of a request. They are at
+    most a node's memory, and at most the larger of the request and twice the largest peak so far. Each event costs O(1)
+    more than the run-time predictor.
 
     Examples
     --------
@@ -83,7 +84,7 @@ class PeakMemory:
                 setattr(self, name, getattr(of, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction in MiB; the request if the predictor has no history."""
+        """Return the prediction in MiB; the memory request if the predictor has no history."""
         answer: Prediction = self.inner.predict(self._seen(job), at)
         if answer.grounds == Grounds.LIMIT:
             return self._request(job, answer)
@@ -103,9 +104,7 @@ class PeakMemory:
         return self.inner.distribution(self._seen(job), at)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Learn the request from Submit and the peak from End; Start is ignored because it tells nothing about
-        memory.
-        """
+        """Pass the event on with memory in place of time; Start is ignored, because it says nothing about memory."""
         if isinstance(event, End):
             self._end(event, at)
         elif isinstance(event, Submit | Requeue | Change | Withdraw):
@@ -154,7 +153,7 @@ class LateMemory:
     """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, with late measurements.
 
     A job's peak may arrive with its end or later (`measured`). If it does not arrive within an hour, nothing is learned
-    from the job. O(1) beside the predictor's own cost.
+    from the job. Each event costs O(1) more than the run-time predictor.
 
     Parameters
     ----------
@@ -185,7 +184,7 @@ class LateMemory:
         return replace(answer, point=answer.point * MIB, quantiles=kib, basis=words)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass on Submit and Withdraw; hold back an End until its memory is measured."""
+        """Pass Submit and Withdraw on; delay an End event until the job's memory is measured."""
         if isinstance(event, End):
             if event.peak_mem_kib == event.peak_mem_kib:
                 self._hear(event, at)
@@ -202,9 +201,12 @@ class LateMemory:
             self._hear(event._replace(time=at.now, peak_mem_kib=peak_mem_kib, status=status), at)
 
     def bound(self, job: JobRequest, risk: float, forecast: Prediction) -> Prediction | None:
-        """Return an upper bound of the job's need at the risk, in KiB per node, as a single quantile; None if unknown.
+        """Return the bound, in KiB per node, that the job's need exceeds with probability `risk`; None if unknown.
 
-        For a job with a name, only jobs of the same name decide (`Namesakes`). Otherwise `forecast` decides.
+        The bound is the single quantile of the returned prediction.
+
+        For a job with a name, the bound is computed only from jobs with the same name (`Namesakes`). Otherwise it is
+        `forecast`.
         """
         if job.job_name is None:
             return forecast if forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY) else None
@@ -230,7 +232,7 @@ class LateMemory:
 
 
 class AskedANode:
-    """Computes the requested KiB per node; NaN if unknown. A class, so that a saved clock can be unpickled.
+    """Function that returns the requested KiB per node; NaN if unknown. It is a class so that it can be pickled.
 
     >>> AskedANode()(JobRequest(0, 1, 0.0, 8.0, 600.0, 4096.0, req_nodes=2.0))
     2048.0
@@ -242,7 +244,7 @@ class AskedANode:
 
 
 class Held:
-    """Reads the peak memory per node, in KiB, from a job's End."""
+    """Function that returns the peak memory per node, in KiB, from a job's End event."""
 
     def __call__(self, end: End) -> float:
         """Return the measured peak in KiB per node."""
@@ -257,7 +259,8 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     levels
         Probabilities in (0, 1), ascending, shape (n,).
     bounds
-        The peak stays below these bounds with these probabilities; shape (n,), not descending, in any unit above 0.
+        Bounds that the peak does not exceed with the probabilities `levels`; shape (n,), not descending, in any unit,
+        above 0.
     again
         Request of the second attempt, in the same unit. If it is unknown (NaN) or too small, each attempt requests
         twice the amount of the attempt before.
@@ -265,16 +268,17 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     Returns
     -------
     float
-        One of the bounds. Of bounds with equal cost, the largest.
+        The cheapest of the bounds; if several are equally cheap, the largest of them.
 
     Notes
     -----
     A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
-    Calibrated levels hold for the next job; an empirical distribution would end at the largest peak so far, which the
-    next job may exceed. An attempt is charged for the whole run time although it ends when memory runs out, which
-    favors larger requests. The run time is assumed independent of the peak. After Tovar et al., A job
-    sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018, doi:10.1109/TPDS.2017.2762310,
-    who take the first request from an empirical distribution and use the largest peak so far as the second. O(n^2).
+    We use calibrated levels because they are valid for the next job; an empirical distribution would end at the largest
+    peak so far, which the next job may exceed. An attempt is charged for the whole run time although it ends when
+    memory runs out, which favors larger requests. The run time is assumed independent of the peak. After Tovar et al.,
+    A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
+    doi:10.1109/TPDS.2017.2762310, who take the first request from an empirical distribution and use the largest peak so
+    far as the second. O(n^2).
 
     >>> least_waste((0.75, 0.99), [1.0, 10.0], 16.0), least_waste((0.5, 0.99), [6.0, 10.0], 16.0)
     (1.0, 10.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of all predictors (run time and wait), and the names of predictors that people read."""
+"""The protocol of all predictors (run time and wait), and how predictors are named in reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
-if TYPE_CHECKING:  # reading a stored Prediction must not import events and numpy
+if TYPE_CHECKING:  # code that reads a stored Prediction must not import events and numpy
     from ..events.event import Event
     from ..events.state import SystemState
     from ..job import JobRequest
@@ -17,7 +17,9 @@ SHORTEST = 1.0
 
 
 class Grounds(StrEnum):
-    """What a prediction rests on, for use by code. The values are text, so that they can be stored.
+    """The kind of evidence that a prediction is based on, for use by code.
+
+    The values are text, so that they can be stored.
 
     >>> Grounds("class") is Grounds.CLASS
     True
@@ -25,7 +27,7 @@ class Grounds(StrEnum):
 
     UNSTATED = "unstated"
     NO_HISTORY = "no_history"
-    """There is no history: the number is a placeholder and must not be shown to users."""
+    """There is no history; the predicted number is a placeholder and must not be shown to users."""
     LIMIT = "limit"
     """The user's time limit, or a replacement for a missing time limit."""
     OWN_HISTORY = "own_history"
@@ -39,7 +41,7 @@ class Grounds(StrEnum):
     SIMULATION = "simulation"
     """A forward simulation of the schedule."""
     FALLBACK = "fallback"
-    """Another predictor answered instead; the attribute `falls_back_to` names it."""
+    """Another predictor made the prediction; the attribute `falls_back_to` is its name."""
     SCHEDULER = "scheduler"
     """The batch system's own estimate."""
     ORACLE = "oracle"
@@ -58,9 +60,9 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     quantiles
         Quantiles in seconds, one per level, at least 1, not descending.
     basis
-        What the prediction rests on, in words for people. Code must not depend on it.
+        The evidence that the prediction is based on, in words for people. Code must not depend on this text.
     grounds
-        What the prediction rests on, as one of a few kinds, for code.
+        The evidence that the prediction is based on, as one of a few kinds, for code.
 
     Examples
     --------
@@ -90,22 +92,23 @@ class Distribution(Protocol):
 class Predictor(Protocol):
     """Predicts a job's value at its submission and learns from events; it never sees a job's outcome before its end.
 
-    `predict` must not change the predictor, and may be skipped for jobs that are not scored. When it is called, the
-    state contains earlier submissions of the same instant, but not the job itself. `observe` receives every event right
-    after the state has been updated with it.
+    `predict` must not change the predictor, and may be skipped for jobs that are not scored. When `predict` is called,
+    the state contains earlier submissions of the same instant, but not the job itself. `observe` receives every event
+    right after the state has been updated with it.
 
     Notes
     -----
     Optional members:
 
-    - `uses`: the columns that the predictor reads, which the gate checks (predict/gate.py).
-    - `target`: the column that it predicts, `run_time` (default) or `wait_time`.
+    - `uses`: the columns that the predictor reads; predict/gate.py checks that they are known at submission.
+    - `target`: the column that the predictor predicts, `run_time` (default) or `wait_time`.
     - `refit(now)` with `refit_every_jobs` (submissions) or `refit_every_s` (seconds of the log's clock): called by the
       clock before the submission at which a refit is due.
-    - `fitting`: a fit that `refit` has begun (`begin(run)`), which a live clock computes in a background process.
+    - `fitting`: a fit that `refit` has prepared; a live clock calls `fitting.begin(run)` to compute it in a background
+      process.
     - `revise(job, elapsed, at)`: a new prediction for a running job that has exceeded its prediction.
     - `distribution(job, at)`: the full `Distribution`.
-    - `falls_back_to`: the predictor that answers if `grounds` is `Grounds.FALLBACK`.
+    - `falls_back_to`: name of the predictor whose prediction is returned if `grounds` is `Grounds.FALLBACK`.
     - `holds_entries`: true if the predictor refers to jobs by their entry in the state; the state then keeps the
       entries of jobs that have left.
     - `predict_trace(trace, protocol, procs)`: predicts a whole log, with exactly the numbers of `predict` and
@@ -155,7 +158,7 @@ def name_and_settings(spec: str) -> tuple[str, str]:
 
 
 def method_name(spec: str) -> str:
-    """Return a predictor's name for people, without its settings.
+    """Return the name of a predictor that reports show, without the predictor's settings.
 
     >>> method_name("requested"), method_name("forecast:window=1000,first=500"), method_name("squeue --start")
     ("users' limits", 'forecast', 'squeue --start')
@@ -165,7 +168,7 @@ def method_name(spec: str) -> str:
 
 
 def named(spec: str) -> str:
-    """Return a predictor's name for people with its settings, for tables where two may differ only in settings.
+    """Return the name of a predictor that reports show, with its settings; for tables of several settings.
 
     >>> named("actual"), named("kernel:k=5")
     ('perfect knowledge', 'kernel:k=5')
@@ -174,7 +177,7 @@ def named(spec: str) -> str:
 
 
 def is_of_job(given: object) -> bool:
-    """Return whether the object is a function that predicts directly: its first parameter is called `job`.
+    """Return whether the object is a function whose first parameter is called `job`; it is then used as a predictor.
 
     >>> is_of_job(lambda job: job.req_time), is_of_job(lambda job, at: 60.0), is_of_job(lambda log: None)
     (True, True, False)
@@ -183,5 +186,5 @@ def is_of_job(given: object) -> bool:
 
     try:
         return isroutine(given) and next(iter(signature(given).parameters), "") == "job"
-    except ValueError:  # written in C, without a signature
+    except ValueError:  # functions written in C may have no signature
         return False

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suggests time limits from similar jobs' run times or from a predictor, and computes the cost of a job's attempts.
 
-From similar jobs, the suggestion is an empirical quantile under a site's rules. From a predictor, it is the smallest
-limit that kills the job with at most a given probability. Uses no numpy, because web pages import this module.
+From similar jobs, the suggestion is an empirical quantile of their run times, adjusted to the site's rules. From a
+predictor, the suggestion is the smallest limit that the job exceeds with at most a given probability. Uses no numpy,
+because web pages import this module.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def spent(request: float, peak: float, again: float) -> float:
-    """Return the total that a job's attempts request until one succeeds, in the unit of the request.
+    """Return the sum of the requests of a job's attempts until one attempt succeeds, in the unit of the request.
 
-    The second attempt requests `again` if that is enough; otherwise each attempt doubles the request before it. Every
-    attempt is charged for the whole run time.
+    The second attempt requests `again` if that is enough; otherwise each attempt requests twice the amount of the
+    attempt before. Every attempt is charged for the whole run time.
 
     >>> unknown = float("nan")
     >>> spent(4.0, 3.0, unknown), spent(4.0, 6.0, 7.0), spent(1.0, 3.0, unknown), spent(4.0, 9.0, 6.0)
@@ -70,11 +71,12 @@ def recommend_limit(
 
     The limit is the k-th smallest of n run times with k = ceil((n + 1)(1 - risk)). If the jobs are exchangeable, the
     next job exceeds it with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec.
-    2.2). The full run time of a job that was killed at its limit is unknown, and the limit depends on what the user
-    expected, so methods for independent censoring do not apply. Such a job counts as the longest of all (the worst-case
-    bound of Peterson 1976). If fewer than k jobs ended by themselves, no limit from these jobs keeps the risk: the
-    longest run time plus a quarter is used, and `reached` is false. A risk of 5 % therefore needs at least 19 jobs.
-    Finally the limit is raised to `floor`, rounded up to a multiple of `step`, and lowered to `most`. O(n log n).
+    2.2). The full run time of a job that was killed at its limit is unknown (censored). Users choose limits by the run
+    time that they expect, so methods for independent censoring do not apply. A killed job therefore counts as longer
+    than all other jobs (the worst-case bound of Peterson 1976). If fewer than k jobs ended by themselves, these jobs
+    are too few for the risk. The result is then 1.25 times the longest run time, and `reached` is false. A risk of 5 %
+    therefore needs at least 19 jobs. Finally the limit is raised to at least `floor`, rounded up to a multiple of
+    `step`, and lowered to at most `most`. O(n log n).
 
     >>> recommend_limit([100.0] * 30 + [1000.0], [False] * 31, 0.05, floor=60, step=60)[:4]
     (1020.0, 1000.0, 31, 31)
@@ -97,9 +99,9 @@ def recommend_limit(
 def bound_at(forecast: Prediction, level: float) -> float:
     """Return the value that is not exceeded with probability `level`, in the prediction's unit.
 
-    Interpolates between two levels linearly in the logarithm. Outside the issued levels it returns the nearest
-    quantile; above the last level, that quantile holds only with the last level's probability. Without quantiles it
-    returns the point. O(levels).
+    Interpolates between two levels linearly in the logarithm. Outside the prediction's levels, the function returns the
+    nearest quantile; that is too low a value above the highest level. Without quantiles it returns the point.
+    O(levels).
 
     >>> like = Prediction(10.0, (0.5, 0.9), (10.0, 1000.0))
     >>> round(bound_at(like, 0.7), 6), bound_at(like, 0.9), bound_at(like, 0.99), bound_at(Prediction(5.0), 0.9)
@@ -116,7 +118,8 @@ def bound_at(forecast: Prediction, level: float) -> float:
 
 
 def rounded_request(amount: float, floor: float, step: float, most: float = math.inf) -> float:
-    """Raise the amount to `floor`, round it up to a multiple of `step` (0: no rounding), and lower it to `most`.
+    """Raise the amount to at least `floor`, round it up to a multiple of `step` (0: no rounding), and lower it to at
+    most `most`.
 
     >>> rounded_request(130.0, 100.0, 100.0), rounded_request(130.0, 100.0, 100.0, most=150.0)
     (200.0, 150.0)
@@ -144,25 +147,24 @@ REACHES = 1.0 - 1e-9
 
 
 class LimitAdvice:
-    """Turns a run-time predictor into one whose point is a time limit to request, before rounding.
+    """Wraps a run-time predictor; the point of its predictions becomes a suggested time limit, before rounding.
 
-    The point is the predictor's bound at level 1 - `risk` (of `calibrated`, without its randomization); the quantiles
-    are unchanged. A bound never exceeds the job's own limit. If the bound equals that limit, and the predictor also
-    reaches it before calibration (which moves the levels to correct the coverage), more jobs than the risk allows run
-    into their limit. Their full run time is unknown, so the point is then the limit plus a quarter. A predictor without
-    quantiles suggests its point.
+    The suggested limit is the predictor's bound at level 1 - `risk` (without randomization, if the predictor is
+    `calibrated`); the quantiles are unchanged. A bound never exceeds the job's own limit. If the bound equals the job's
+    limit even before calibration, more jobs than the risk allows run into their limit. The full run time of such jobs
+    is unknown, so 1.25 times the limit is suggested. If the predictor has no quantiles, its point is suggested.
 
-    If enough jobs of the same user, name and size have ended for the risk, only they decide (`Namesakes`), with at most
-    a quarter above the limit. A predictor that knows the job's input files decides without them, because jobs with the
-    same name can have very different inputs. A job with a new name keeps its limit if the predictor's bounds did not
-    hold for such jobs.
+    If enough jobs of the same user, name and size have ended for the risk, the limit is computed only from these jobs
+    (`Namesakes`), and is at most 1.25 times the job's own limit. They are not used if the predictor reads the job's
+    input files, because jobs with the same name can have very different inputs. A job with a new name keeps its limit
+    if too many jobs with new names exceeded the predictor's bounds.
 
     Parameters
     ----------
     of
         Name of the predictor, as in `runtime`: `NAME:key=value,...`.
     risk
-        Share of jobs that the limit may kill, in (0, 1).
+        Largest share of jobs that may exceed the suggested limit, in (0, 1).
 
     Examples
     --------
@@ -182,7 +184,7 @@ class LimitAdvice:
         self.namesakes = Namesakes("time")
         self.risk = risk
         self.uses = tuple(getattr(self.inner, "uses", ()))
-        # otherwise the driver would never train the predictor
+        # without these attributes, the driver would not refit the predictor
         for name in ("refit_every_jobs", "refit_every_s", "refit"):
             if hasattr(self.inner, name):
                 setattr(self, name, getattr(self.inner, name))
@@ -192,7 +194,7 @@ class LimitAdvice:
         return self.advise(job, at, self.risk)
 
     def advise(self, job: JobRequest, at: SystemState, risk: float) -> Prediction:
-        """Return the suggested limit at another risk."""
+        """Return the suggested limit at the given risk."""
         answer = self._forecast(job, at)
         if answer.grounds == Grounds.MODEL and answer.levels and self._reads_inputs():
             return self._of_forecast(answer, job, at, risk)
@@ -221,17 +223,19 @@ class LimitAdvice:
         return replace(answer, point=bound)
 
     def _forecast(self, job: JobRequest, at: SystemState) -> Prediction:
-        ask = getattr(self.inner, "steady", self.inner.predict)  # randomization must not decide over a single job
+        ask = getattr(self.inner, "steady", self.inner.predict)  # the limit of a single job must not be random
         answer: Prediction = ask(job, at)
         return answer
 
     def _comes_to_it(self, job: JobRequest, at: SystemState, risk: float) -> bool:
-        """Return whether the uncalibrated predictor expects more than the share `risk` of such jobs at their limit."""
+        """Return whether the uncalibrated predictor expects that the job reaches its limit with a probability above
+        `risk`.
+        """
         own: Prediction = getattr(self.inner, "inner", self.inner).predict(job, at)
         return bool(own.levels) and bound_at(own, 1.0 - risk) >= job.req_time * REACHES
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event to the predictor, and record it for jobs of the same name."""
+        """Pass the event to the predictor, and learn from it for later jobs with the same name."""
         from ..events.event import End, Requeue, Start, Submit, Withdraw
         from .namesakes import needed_time
 

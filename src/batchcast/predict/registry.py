@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds predictors by name, class, object or factory; every call that takes a predictor accepts all four.
+"""Finds and creates predictors by name, class, object or factory; functions that take a predictor accept all four.
 
 Names come from `OWN`, from other packages' entry points, or have the form MODULE:CLASS for the user's own code. The
 syntax of a name with settings is `NAME:key=value,key=value`.
@@ -31,7 +31,7 @@ GROUPS = {
 
 
 class Registered(NamedTuple):
-    """Where a registered method is (MODULE:CLASS); it is imported when it is used."""
+    """A registered method and its location MODULE:CLASS; the class is imported when it is used."""
 
     name: str
     value: str
@@ -48,7 +48,7 @@ def _own(kind: str) -> dict[str, Registered]:
 
 @cache
 def available(kind: str) -> Mapping[str, Registered]:
-    """Return every registered method of a kind (a key of `GROUPS`) by name, sorted, without importing."""
+    """Return every registered method of a kind (a key of `GROUPS`) by name, sorted, without importing the methods."""
     from importlib.metadata import entry_points
 
     others = {point.name: Registered(point.name, point.value) for point in entry_points(group=GROUPS[kind])}
@@ -91,7 +91,7 @@ def split_specs(text: str, kind: str = "runtime") -> list[str]:
 
 
 def load(kind: str, name: str) -> Any:
-    """Return the class of a name, or the object at MODULE:CLASS; UsageError suggests the nearest registered names."""
+    """Return the class registered as `name`, or the object at MODULE:CLASS; UsageError suggests similar names."""
     if ":" in name:
         return _imported(*name.split(":"), kind="policy" if kind == "policy" else "predictor")
     methods: Mapping[str, Registered] = _own(kind)
@@ -112,7 +112,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
         if isinstance(error, ImportError) and missing and not f"{module}.".startswith(f"{missing}."):
             raise raised_outside(error, f"{module}, imported,") from error
         raise UsageError(
-            f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
+            f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python can import)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
     except Exception as error:  # raised by the user's own module
@@ -120,13 +120,13 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
             what = f"{module}:{name} is neither a class nor a function nor a {kind}"
-            raise UsageError(f"{what} (accepted: a {kind}, or what makes one)")
+            raise UsageError(f"{what} (accepted: a {kind}, or a class or function that makes one)")
         return lambda: deepcopy(maker)
     return maker
 
 
 def check_installed(kind: str, methods: Collection[Any]) -> None:
-    """Raise ModuleNotFoundError if a named method needs a missing package, so that it fails before the work begins."""
+    """Raise ModuleNotFoundError if a method needs a package that is not installed, before any work begins."""
     for spec in methods:
         if isinstance(spec, str):
             for package in getattr(load(kind, parse_spec(spec)[0]), "needs", ()):
@@ -139,8 +139,8 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
 
     Settings are converted by the constructor's annotations: int, float, bool (yes/no), str, and tuples of text
     separated by `+`. Raises UsageError for an unknown setting, naming the accepted ones, and for columns that are not
-    known at submission. Columns that `columns.py` does not declare must be in `known_at_submit`; None skips the check,
-    which the caller then makes.
+    known at submission. Columns that `columns.py` does not declare must be in `known_at_submit`. None skips this check;
+    the caller must then make it.
     """
     name, text = parse_spec(spec)
     factory = load(kind, name)
@@ -176,7 +176,7 @@ def input_columns() -> frozenset[str]:
 
 
 def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
-    """Call a class or function with the settings `chosen` and with those of `objects` that it has parameters for.
+    """Call a class or function with the settings `chosen` and with each of `objects` that one of its parameters names.
 
     If a function has one parameter of another name, it receives the log (`trace`); a second one receives the number of
     processors (`max_procs`). Raises UsageError if further parameters have no default.
@@ -207,7 +207,7 @@ def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) ->
 
 
 def name_of(method: Any) -> str:
-    """Return the name of a method that was given without one: its spec, or the name of its class or function.
+    """Return the default name of a method: its spec, or the name of its class or function.
 
     >>> name_of("last_2:need=2"), name_of(dict), name_of({})
     ('last_2:need=2', 'dict', 'dict')
@@ -260,15 +260,16 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
 
 
 def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
-    """Return the requested methods by the names that results show, in order.
+    """Return the requested methods as a mapping from the names that results show, in the given order.
 
     Parameters
     ----------
     given
-        A name with settings or a comma-separated list of names; a class, object or factory, which gets the name it has
-        in its own code; a sequence of these; or a mapping of names to these (None: the registered method of that name).
+        A name with settings, or a comma-separated list of names; a class, object or factory, which is named after its
+        class or function; a sequence of names and objects; or a mapping from names to them, where None stands for the
+        registered method of that name.
     kind
-        `runtime` or `wait`; decides what `all` means.
+        `runtime` or `wait`: the kind of methods that the name `all` stands for.
 
     Raises
     ------
@@ -290,10 +291,15 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
         for method in several:
             for name, one in _named(method, kind):
                 if name in found and found[name] is not one and found[name] != one:
-                    raise UsageError(f"predictor: two methods are called {name} (accepted: a mapping of names to them)")
+                    raise UsageError(
+                        f"predictor: two methods are called {name} (accepted: a mapping from names to methods)"
+                    )
                 found[name] = one
     if not found:
-        raise UsageError("predictor: no method", hint="predictor='last_2', or batchcast.Predictor for one's own")
+        raise UsageError(
+            "predictor: no method",
+            hint="name one, as in predictor='last_2', or pass an object that implements batchcast.Predictor",
+        )
     return found
 
 
@@ -304,19 +310,21 @@ def _named(method: Any, kind: str) -> list[tuple[str, Any]]:
 
 
 def is_made(given: Any) -> bool:
-    """Return whether it is an object or a function of a job, not a name, class or factory."""
+    """Return whether `given` is a predictor object or a function of a job, not a name, class or factory."""
     shapes = ("predict", "predict_one")
     made_so = not isinstance(given, (str, type)) and any(callable(getattr(given, name, None)) for name in shapes)
     return made_so or is_of_job(given)
 
 
 def makes(given: Any) -> bool:
-    """Return whether it is a class or function that creates a method."""
+    """Return whether `given` is a class or function that creates a predictor."""
     return callable(given) and not is_made(given)
 
 
 def fresh(given: Any) -> Any:
-    """Return names and factories unchanged, and a copy of an object, so that each use starts from the given state."""
+    """Return a copy of a predictor object, so that each use starts from the same state; names and factories are
+    unchanged.
+    """
     return deepcopy(given) if is_made(given) else given
 
 
@@ -336,11 +344,12 @@ def method_of(
     kind
         `runtime` or `wait`.
     given
-        The predictor, as the user gave it. A class or function is called with `trace` and those of `objects` that it
-        has parameters for; if a function has one parameter of another name, it receives the log. An object is used as
-        it is. A function of `job` (and the state) is used as a predictor that does not learn.
+        The predictor, as the user specified it. A class or function is called with `trace` and with each of `objects`
+        that its parameters name; if a function has a single parameter with another name, this parameter receives the
+        log. An object is used as it is. A function of `job` (and the state) is used as a predictor that does not learn.
     known_at_submit
-        Columns beyond batchcast's own that the predictor may use; None leaves the check to the caller.
+        Columns, in addition to batchcast's own, that the predictor may read; with None the caller must check the
+        columns.
     who
         The predictor's name in messages.
     trace, objects
@@ -378,7 +387,7 @@ def method_of(
 
 
 def _check_target(method: Any, kind: str, who: str) -> None:
-    """Raise UsageError if the method declares another target than the kind for which it is used."""
+    """Raise UsageError if the method's `target` does not fit the kind (run time or wait) for which it is used."""
     target = getattr(method, "target", None)
     wanted = {"runtime": "run_time", "wait": "wait_time"}.get(kind)
     if isinstance(target, str) and target in ("run_time", "wait_time") and target != wanted:

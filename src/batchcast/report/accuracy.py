@@ -118,11 +118,11 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return which methods never trained, because the log is shorter than their first window.
 
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
-    'knn_ga: never trained, since its first search needs 4,500 submissions; its parameters are those it began with.'
+    'knn_ga: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
     """
     return " ".join(
-        f"{named(row['predictor'])}: never trained, since its first search needs {row['trains_from_jobs']:,} "
-        "submissions; its parameters are those it began with."
+        f"{named(row['predictor'])}: never trained, because its first search needs {row['trains_from_jobs']:,} "
+        "submissions; it used its initial parameters."
         for row in rows
         if row.get("trains_from_jobs")
     )

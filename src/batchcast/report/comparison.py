@@ -113,7 +113,7 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
     """Return the groups of the intervals, why intervals are missing, and each change that one group decides."""
     blocks, reasons = (dict.fromkeys(r[key] for r in rows if r.get(key)) for key in ("blocks", "no_interval"))
     note = [f"{what}: bootstrap over {', '.join(blocks)}."] if blocks else []
-    note += [f"No interval where {reason}." for reason in reasons]
+    note += [f"No interval: {reason}." for reason in reasons]
     note += [
         f"{' '.join(str(row[name]) for name in ('policy', 'predictor') if name in row)}, {measure.title}: {sentence}."
         for row in rows

@@ -28,7 +28,7 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
         TableColumn("work", "processor-hours delayed (90 %)"),
         TableColumn("against", "more than the best (90 %)"),
     ]
-    table = Table("What the outage delays, the asked start first", columns, cells, _more(rows, shown))
+    table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
     some = sorted(groups, key=lambda row: -row["jobs"] * row["change_s"])[: None if details else MOST_GROUPS]
     whose = [
         *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
@@ -36,7 +36,7 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
         TableColumn("then_s", "with the outage", "seconds"),
     ]
     blocks: list[Block] = [_advice(requested, best, len(rows) == 1), table]
-    blocks += [Table("Whose jobs wait longer at the asked start", whose, some)] if some else []
+    blocks += [Table("Groups whose jobs wait longer with the requested start", whose, some)] if some else []
     return blocks, [Callout("--details shows every start.")] if len(shown) < len(rows) else []
 
 
@@ -93,17 +93,17 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
     ]  # fmt: skip
     columns = [
         TableColumn("start", "start"),
-        TableColumn("waiting", "waiting jobs held (80 %)"),
-        TableColumn("past", "running jobs not over"),
+        TableColumn("waiting", "waiting jobs delayed (80 %)"),
+        TableColumn("past", "jobs still running"),
         TableColumn("mean_delay_s", "mean delay", "seconds"),
         TableColumn("work", "processor-hours delayed (80 %)"),
-        TableColumn("lost", "and lost if ended", more=True),
+        TableColumn("lost", "and lost if running jobs are ended", more=True),
     ]
-    table = Table("What the outage holds, the asked start first", columns, cells, _more(rows, shown))
+    table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
     text = (
-        f"Starting at {_when(requested['start_s'])}, the outage holds {_range(requested, 'held_waiting')} waiting "
-        f"jobs; {requested['running_past']:.0f} running jobs will not be over, {requested['running_past_by_limit']} at "
-        "most. "
+        f"Starting at {_when(requested['start_s'])}, the outage delays {_range(requested, 'held_waiting')} waiting "
+        f"jobs; {requested['running_past']:.0f} running jobs will still run then, "
+        f"{requested['running_past_by_limit']} at most. "
     )
     if requested is best or requested["cost_hours"] <= best["cost_hours"]:
         text += "No later start of that week costs less."
@@ -113,8 +113,8 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
         text += f"{_hours(requested, 'cost_hours')}{overlap})."
     blocks: list[Block] = [Callout(text, "note"), table]
     if held:
-        whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs held", "count"),
-                 TableColumn("running", "running past the start by limit", "count"),
+        whose = [TableColumn("user", "user"), TableColumn("waiting", "waiting jobs delayed", "count"),
+                 TableColumn("running", "still running if jobs use their limits", "count"),
                  TableColumn("procs", "processors", "count")]  # fmt: skip
         some = held[: None if details else MOST_GROUPS]
         note = f"{len(some)} of {len(held)} users; --details shows all." if len(some) < len(held) else ""

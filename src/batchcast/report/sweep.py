@@ -40,7 +40,7 @@ _BEHIND = "In brackets: the 5th to 95th percentile over the replicates, paired"
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
     """Return the table that `--dry-run` prints."""
     note = (
-        f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least that of the "
+        f"Seconds per task: {source}. The time assumes an even share of the tasks, and is at least the time of the "
         "longest task."
     )
     return Table(f"Tasks and their cost, on {counted(workers, 'worker')}", _COST, rows, note)
@@ -98,7 +98,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     """Return the effect of each word of a plan: the plan without it against the plan with it."""
     slowdown = TableColumn("slowdown", "bounded slowdown more", "difference")
     columns = [*_naming(rows), TableColumn("without", "without"), slowdown, *_RATIOS]
-    note = "The plan without the word less, or over, the plan with it: above 0, or above 1, if the word helps."
+    note = "Difference and ratio of the plan without the word to the plan with it: above 0 or 1 if the word helps."
     caption = "Ablation: pairs of plans that differ by one word"
     return Table(caption, columns, [_cells(row) for row in rows], f"{note} {_BEHIND}.")
 

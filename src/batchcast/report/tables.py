@@ -107,14 +107,15 @@ WAIT_COLUMNS = (
             TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
             TableColumn("quick_identified", "identified", "share", "quick starters that the method marks as quick"),
             TableColumn("quick_bounded", "bounded", "share",
-                        "quick starters with a predicted wait of at most this, by any branch"),
-            TableColumn("misguided_share", "misguided", "share", "jobs marked quick that waited longer, of all"),
-            TableColumn("identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by the chance"),
-            TableColumn("identified_at_4", "identified at 4 % misguided", "share", "else ranked by the point"),
+                        "quick starters with a predicted wait of at most the threshold"),
+            TableColumn("misguided_share", "misguided", "share",
+                        "jobs marked quick that waited longer, as a share of all jobs"),
+            TableColumn("identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by probability"),
+            TableColumn("identified_at_4", "identified at 4 % misguided", "share", "else by point prediction"),
             TableColumn("misguided_under_4h", "of them < 4 h", "share"),
-            TableColumn("interval_80_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
+            TableColumn("interval_80_low", "least of 5,000", "share", "least of all windows of 5,000 jobs"),
             TableColumn("interval_80_high", "most", "share"),
-            TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
+            TableColumn("interval_90_low", "least of 5,000", "share", "least of all windows of 5,000 jobs"),
             TableColumn("interval_90_high", "most", "share"),
             *(
                 TableColumn(f"told_{key}_{level}", f"{level} % coverage, predicted {words} or more", "share")
@@ -125,7 +126,7 @@ WAIT_COLUMNS = (
             TableColumn("normalised_rms", "normalised RMS", "number", "error divided by the wait (at least 1 s)"),
             TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),
             TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
-            TableColumn("good_likeliest", "good, likeliest range", "share", "the point in the likeliest range"),
+            TableColumn("good_likeliest", "good, likeliest range", "share", "with the point of the likeliest range"),
             TableColumn("within_x2", "within x2", "share", "predicted and actual wait differ by at most a factor of 2"),
             TableColumn("within_x3", "within x3", "share"),
             TableColumn("bound_coverage", "within 95 % bound", "share", "waits within the method's own 95 % bound"),
@@ -136,8 +137,8 @@ WAIT_COLUMNS = (
     ),
 )  # fmt: skip
 CLOCKS = {
-    "honest": "honest clock",
-    "starts_first": "clock of the paper: starts up to an instant come before its submissions",
+    "honest": "honest clock (at one instant, submissions come before starts)",
+    "starts_first": "clock of the paper (at one instant, starts come before submissions)",
     "paper": "paper protocol (each end is known right after submission, which no cluster can offer)",
 }
 

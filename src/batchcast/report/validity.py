@@ -31,10 +31,10 @@ COVERED = {
 """What a simulation covers if no job needs more, by its policy."""
 RULES = {
     "easy": "under EASY",
-    "slurm": "under Slurm's two loops on the described machine",
-    "slurm_by_log": "under Slurm's two loops on a machine made from the log (its size is that of the header, else the "
-    "most processors in use at once)",
-    "slurm_learned": "under Slurm's two loops on the machine learned from the log's first part",
+    "slurm": "under Slurm's main and backfill loops on the described machine",
+    "slurm_by_log": "under Slurm's main and backfill loops on a machine derived from the log (its size is the header's,"
+    " else the most processors in use at once)",
+    "slurm_learned": "under Slurm's main and backfill loops on the machine learned from the log's first part",
 }
 NOTHING = "No schedule was simulated, so this report cannot say how much sooner jobs would start."
 VERDICTS: dict[Verdict, tuple[Tone, str]] = {
@@ -153,11 +153,11 @@ def _doubts(validity: Validity) -> list[str]:
         Doubt.RANK: f"The jobs that wait long are not the same as in the record (rank correlation "
         f"{validity.rank_correlation:.2f}).",
         Doubt.FEW_WAITED: f"Only {validity.waited_jobs:,} of the jobs waited for a minute or more in the record.",
-        Doubt.DISTRIBUTION: "The distribution of simulated waits differs from the recorded one.",
+        Doubt.DISTRIBUTION: "The distribution of simulated waits differs from the distribution of recorded waits.",
         Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated.",
         Doubt.UTILIZATION: f"The machine was {shown(validity.recorded_utilization, 'share')} busy in the record, "
         f"{shown(validity.simulated_utilization, 'share')} in the simulation.",
-        Doubt.MACHINE: f"Recorded jobs held up to {validity.peak:,.0f} processors at once, "
+        Doubt.MACHINE: f"Recorded jobs used up to {validity.peak:,.0f} processors at once, "
         f"{shown(validity.over_share, 'share')} of their core-hours beyond the {validity.procs:,.0f} that the machine "
         "has: its size is wrong.",
     }

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled scheduling kernels: a pool of processors under a policy in this room, Slurm's loops on nodes in `slurm`."""
+"""Compiled scheduling kernels: a pool of processors under a policy (this package), Slurm's loops on nodes (`slurm`)."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One resumable scheduling kernel. `advance` runs until it needs a prediction, a job outlives its planned run time, the
-log of decisions is full, or all jobs have ended.
+"""The scheduling kernel of a processor pool, which stops and resumes.
+
+`advance` runs until it needs a prediction, a job exceeds its planned run time, the log of decisions is full, or all
+jobs have ended.
 """
 
 from __future__ import annotations
@@ -54,10 +56,10 @@ from .state import (
 
 @inner
 def note_result(s: Record, rules: Record, ended: int) -> None:
-    """Record an ended job's run time for its class, and plan queued jobs of that class anew. O(queue).
+    """Record an ended job's run time for its class, and update the plans of queued jobs of that class. O(queue).
 
-    The new plan is the geometric mean of a job's first plan and of the last eight run times of its class since its
-    submission, equally weighted, and at most the request.
+    A job's new planned run time is the geometric mean of its first plan and of the last eight run times of its class
+    since the job's submission, equally weighted, and at most the requested time.
     """
     asides = asides_of(s)
     like = asides[ended].like
@@ -78,7 +80,7 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
 
 @inlined
 def planned_anew(entry: Record, results: np.ndarray) -> float:
-    """Return a waiting job's plan, from its first plan and its class's results since its submission."""
+    """Return a waiting job's planned run time, from its first plan and its class's run times since its submission."""
     known = min(int(results[0]), RESULTS)
     total, count = math.log(max(entry.first, 1.0)), 1
     for k in range(known):
@@ -110,18 +112,19 @@ def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None
 
 
 def advance(state: KernelState) -> int:
-    """Run until the caller must act; return the reason: DONE, NEEDS_PREDICTION, JOB_OVERDUE or LOG_FULL.
+    """Run until the caller must act, and return the reason: DONE, NEEDS_PREDICTION, JOB_OVERDUE or LOG_FULL.
 
-    `job` of the record is the job concerned. NEEDS_PREDICTION: set its `planned`, and call again. JOB_OVERDUE: the same
-    with a longer plan. LOG_FULL: empty the log, or enlarge it if it was empty, and call again. Amortised cost: O(log
-    running) per end, O(running + blocks) per pass.
+    `job` of the state's record is the job that the reason concerns. For NEEDS_PREDICTION, the caller sets the job's
+    `planned` and calls again. For JOB_OVERDUE, the caller sets a longer `planned` and calls again. For LOG_FULL, the
+    caller empties the log, or enlarges it if it was empty, and calls again. The amortised cost is O(log running) per
+    end and O(running + blocks) per pass.
     """
     return go_on(state.record, state.rules)
 
 
 @branching
 def go_on(record: np.ndarray, settings: np.ndarray) -> int:
-    """Run the compiled part of `advance`."""
+    """Run the kernel until the caller must act: the compiled part of `advance`."""
     s, rules = record[0], settings[0]
     jobs, endings, instant, log = jobs_of(s), endings_of(s), instant_of(s), log_of(s)
     while True:
@@ -180,7 +183,7 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
 
 @inner
 def one_pass(s: Record, rules: Record) -> None:
-    """Make one scheduling pass of the policy's kind. pyss makes a pass in four places."""
+    """Make one scheduling pass of the policy's kind; the pyss order of events has passes in four places."""
     if rules.backfill == CONSERVATIVE:
         conservative_pass(s, rules)
     else:
@@ -189,7 +192,7 @@ def one_pass(s: Record, rules: Record) -> None:
 
 @inlined
 def next_instant(s: Record) -> float:
-    """Return the time of the next submission, true or planned end, or reservation; infinity if there is none."""
+    """Return the time of the next submission, actual or planned end, or reservation; infinity if there is none."""
     jobs = jobs_of(s)
     plan = plan_of(s)
     endings = endings_of(s)
@@ -206,7 +209,7 @@ def next_instant(s: Record) -> float:
 
 @inlined
 def correct_overdue(s: Record, rules: Record) -> bool:
-    """Lengthen plans that have run out; return true if a predictor must revise the plan of `s.job`."""
+    """Lengthen the plans of jobs that exceeded them; return true if a predictor must revise the plan of `s.job`."""
     jobs = jobs_of(s)
     plan = plan_of(s)
     place = 0
@@ -243,7 +246,7 @@ def correct_overdue(s: Record, rules: Record) -> bool:
 
 @inlined
 def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
-    """Move a running job to its new planned end, later than now: otherwise the clock would not advance."""
+    """Move a running job to its new planned end, which must be later than now so that the clock advances."""
     if not entry.start + entry.planned > s.now:
         entry.planned = max(entry.request, entry.run)
     put_off(s, place, entry.start + entry.planned)
@@ -253,7 +256,7 @@ def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
 
 @inlined
 def end_job(s: Record, rules: Record, job: int) -> None:
-    """Remove a job from the machine, and let the built-in planner learn from it."""
+    """Remove an ended job from the machine, and let the built-in planner learn its run time."""
     jobs = jobs_of(s)
     entry = jobs[job]
     if not entry.released:
@@ -283,7 +286,7 @@ def arrive(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def further_round(s: Record) -> bool:
-    """Return whether jobs of zero length have started at this instant; their ends are the next round."""
+    """Return whether jobs with run time 0 have started at this instant; if so, their ends are processed next."""
     instant = instant_of(s)
     again: bool = s.instant_first < s.instant_end
     for place in range(s.instant_first, s.instant_end):

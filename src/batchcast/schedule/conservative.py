@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conservative backfilling (Mu'alem & Feitelson, TPDS 2001).
 
-Every job gets a reservation at its submission, in a profile of free processors over time.
+Every job gets a reservation at its submission; a profile stores the free processors over time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .state import GONE, jobs_of, plan_of, profile_of, slots_of
 
 @inner
 def clear_profile(s: Record) -> None:
-    """Reset the profile: processors that no running job uses are free from now on. The caller adds the running jobs."""
+    """Reset the profile to the processors that are free now; the caller then adds the running jobs."""
     profile = profile_of(s)
     s.first_step = 0
     s.steps = 1
@@ -41,7 +41,7 @@ def forget_past(s: Record) -> None:
 
 @inner
 def step_at(s: Record, time: float) -> int:
-    """Return the index of the step that begins at `time`; insert it if needed. O(log steps) and a shift."""
+    """Return the index of the step that begins at `time`; insert it if needed. O(log steps), plus a shift to insert."""
     profile = profile_of(s)
     low: int = s.first_step
     high: int = s.steps
@@ -65,7 +65,7 @@ def step_at(s: Record, time: float) -> int:
 
 @inner
 def drop_step(s: Record, place: int) -> None:
-    """Remove a step that has as many free processors as the step before it."""
+    """Remove a step if its number of free processors is the same as in the step before it."""
     profile = profile_of(s)
     if place > s.first_step and place < s.steps and profile[place].free == profile[place - 1].free:
         s.steps -= 1
@@ -102,7 +102,7 @@ def earliest_fit(s: Record, procs: int, length: float) -> float:
 def earlier_fit(s: Record, procs: int, length: float, reserved: float, before: float) -> float:
     """Return a start earlier than a job's reservation and than `before`, else the reservation.
 
-    Inside its own reservation a job always fits, so later steps are not read.
+    A job always fits inside its own reservation, so steps after the reservation's start need no check.
     """
     profile = profile_of(s)
     start: float = s.now
@@ -167,9 +167,10 @@ def reserve_for(s: Record, entry: Record) -> None:
 def move_up(s: Record, end: int) -> None:
     """Try to give waiting jobs earlier reservations, in arrival order.
 
-    A job that kept its place in the last pass can gain only from processors that were freed since then, so only times
-    until the latest freed instant are tried, and only if enough processors are free at once before it. Processors that
-    a moved job leaves are available to later jobs in this pass, and to earlier jobs in the next pass.
+    A job that kept its reservation in the last pass can only gain from processors that were freed since then. So the
+    search covers only times until the latest freed instant, and only if enough processors are free at one time before
+    that instant. Processors that a moved job leaves are available to later jobs in this pass, and to earlier jobs in
+    the next pass.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -194,7 +195,7 @@ def move_up(s: Record, end: int) -> None:
 
 @inner
 def place_anew(s: Record) -> None:
-    """Discard all reservations: running jobs get their planned time, waiting jobs are placed in arrival order."""
+    """Discard all reservations; enter running jobs by their planned ends, and reserve for waiting jobs by arrival."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     plan = plan_of(s)
@@ -222,7 +223,7 @@ def profile_hold_running(s: Record, entry: Record) -> None:
 
 @inner
 def give_back(s: Record, entry: Record) -> None:
-    """Release what remains of an ended job's reservation, and let waiting jobs be placed again."""
+    """Release the rest of an ended job's reservation, so that waiting jobs can move to earlier starts."""
     s.ended = 1
     end = entry.start + entry.planned
     if end > s.now:

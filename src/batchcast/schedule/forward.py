@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward simulation: when the last job in the queue starts, if no other job arrives and every plan is exact."""
+"""Forward simulation: computes when a job at the end of the queue starts, if no job arrives and all plans are exact."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class ForwardPlan:
     """The planned schedule of a queue and its running jobs under FCFS, EASY, or EASY with shortest-job backfill.
 
     The method is that of Mu'alem & Feitelson (TPDS 2001) with exact plans. The schedule is computed only as far as a
-    question requires. It stays valid while jobs join the end of the queue (`append`), while queued jobs start as
-    planned (`started`), and while time passes without an event (`moved_to`). `running_end` has planned ends after
-    `now`, in any order; the queue is in order of arrival; the running jobs use at most `size` processors. A queued job
-    that is larger than `size` is left out. Times are instants in seconds. Construction and simulation cost O(jobs log
-    jobs), an answer O(openings).
+    call requires. It stays valid when jobs join the end of the queue (`append`), when queued jobs start as planned
+    (`started`), and when time passes without an event (`moved_to`). `running_end` has planned ends after `now`, in any
+    order. The queue is in order of arrival. The running jobs must use at most `size` processors. A queued job that is
+    larger than `size` is ignored. Times are instants in seconds. Construction and simulation cost O(jobs log jobs), an
+    answer O(openings).
 
     >>> plan = ForwardPlan(0.0, 4, np.array([60.0]), np.array([2]), np.array([4]), np.array([100.0]))
     >>> plan.start_of(2, 50.0), plan.start_of(2, 70.0)
@@ -41,7 +41,7 @@ class ForwardPlan:
         policy: str = "easy",
         room: Forward | None = None,
     ) -> None:
-        """Create the schedule. Arrays of a plan that is not needed any more (`room`) are reused if large enough."""
+        """Create the schedule; the arrays of an old plan (`room`) are reused if they are large enough."""
         n, running = len(queued_procs), len(running_end)
         self.by_length = policy == "easy-sjbf"
         if room is None or n >= len(room.procs) or running > len(room.running_end) - len(room.procs):
@@ -68,9 +68,10 @@ class ForwardPlan:
         return float(self.arrays.openings[i]["time"]) if i >= 0 else np.inf
 
     def append(self, procs: int, planned: float) -> float:
-        """Add a job to the end of the queue, and return its start. O(jobs) if the plan goes beyond it.
+        """Add a job to the end of the queue, and return its start. O(jobs) if the plan extends beyond this start.
 
-        The plan changes from the job's start on, or from when the job is the head and has a reservation.
+        The plan changes from the job's start on, or from the time at which the job becomes the head and has a
+        reservation.
         """
         if len(self) == len(self.arrays.procs):
             self._grow()
@@ -90,7 +91,7 @@ class ForwardPlan:
         return start
 
     def started(self, place: int, time: float) -> bool:
-        """Return whether the queued job `place` starts now as planned, and let it run. If false, make a new plan."""
+        """Mark the queued job `place` as running if it starts now as planned; False: the caller must plan again."""
         f = self.arrays
         if self.by_length or f.start[place] != time or time != self.now:
             return False
@@ -104,9 +105,9 @@ class ForwardPlan:
         return True
 
     def moved_to(self, now: float) -> bool:
-        """Return whether the plan still holds at `now`, if nothing has happened in between. If false, make a new plan.
+        """Move the plan to `now` if it is valid and there was no event; False: the caller must make a new plan.
 
-        The plan does not hold if a job should have started by now, or should have ended more than a second ago.
+        The plan is not valid if a job should have started by now, or should have ended more than a second ago.
         """
         if now == self.now:
             return True
@@ -127,7 +128,7 @@ class ForwardPlan:
         return float(kernel.go_forward(self.arrays, what, float(now), int(procs), float(planned)))
 
     def _rank(self, q: int) -> None:
-        """Place the new job among the backfill candidates: last, or after all jobs that are not longer."""
+        """Insert the new job into the backfill candidates: at the end, or by length after all jobs not longer."""
         f, place = self.arrays, q
         if self.by_length:
             place = int(np.searchsorted(f.planned[f.order[:q]], f.planned[q], side="right"))
@@ -135,7 +136,7 @@ class ForwardPlan:
         f.order[place] = q
 
     def _grow(self) -> None:
-        """Double the capacity of the queue; the plan is computed again from its first instant."""
+        """Double the capacity of the queue, and compute the plan again from its first instant."""
         old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
         self.arrays = f = blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[POLICY]))
         for name in ("procs", "planned", "start", "order"):

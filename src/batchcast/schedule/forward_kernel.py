@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled part of the forward simulation, and its arrays.
 
-No job arrives and every plan is exact, so each head needs only one reservation.
+Because no job arrives and every plan is exact, each head job needs only one reservation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ OPENING_RECORD = np.dtype(
 
 @by_address
 class Forward(NamedTuple):
-    """The arrays: `tally` is indexed by SIZE..RESERVED, `time` by NOW and SHADOW; the queue is by arrival.
+    """The arrays: `tally` is indexed by SIZE..RESERVED, `time` by NOW and SHADOW; the queue is in order of arrival.
 
-    `start` is infinity if a job waits, before now if it runs, -infinity if it left the queue or never fits. `order` and
-    `place` map candidate places to jobs and back; `slot_*`, `block_*` and `wide_*` have processors and planned run
-    times by candidate place, and their minima over 16 and 256 places.
+    `start` is infinity if a job waits, at most now if it runs, and -infinity if it left the queue or never fits.
+    `order` maps positions among the backfill candidates to jobs, and `place` maps jobs to positions. `slot_*` has
+    processors and planned run times by candidate position; `block_*` and `wide_*` have their minima over 16 and 256
+    positions.
     """
 
     tally: np.ndarray
@@ -76,7 +77,7 @@ BEGIN, OPENING, NOTICED, JOIN = range(4)
 
 @kernel
 def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
-    """Execute a command: the only entry from Python, so that a pass is compiled once.
+    """Execute a command; Python calls only this function, so that a pass is compiled once.
 
     BEGIN: simulate from `now`; return how many jobs start then. OPENING: return the index of the job's opening, or -1.
     NOTICED: return when the job begins to affect other jobs. JOIN: start the job in the latest pass; return 0.
@@ -97,7 +98,7 @@ def fill(
     f: Forward, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
     procs: np.ndarray, planned: np.ndarray, order: np.ndarray,
 ) -> float:  # fmt: skip
-    """Load running jobs and queue, and return the earliest end. An empty `order` means by arrival."""
+    """Load running jobs and queue, and return the earliest end; an empty `order` means order of arrival."""
     f.tally[:] = 0
     f.time[:] = 0.0
     f.tally[SIZE], f.tally[POLICY], f.tally[JOBS], f.tally[RUNNING] = size, policy, len(procs), len(running_end)
@@ -151,7 +152,7 @@ def begin(f: Forward, now: float) -> None:
 
 @inlined
 def fill_slot(f: Forward, place: int) -> None:
-    """Set a candidate place from its job's start, and the minima above the place. Places must be filled in order."""
+    """Enter a job at a candidate position and update the minima; positions must be filled in order."""
     q = f.order[place]
     f.place[q] = place
     waits = f.start[q] == np.inf
@@ -174,7 +175,7 @@ def fill_slot(f: Forward, place: int) -> None:
 
 @inlined
 def empty_slot(f: Forward, place: int) -> None:
-    """Clear a candidate place, and recompute the minima that the candidate determined. O(16)."""
+    """Clear a candidate position, and recompute the minima that the candidate determined. O(16)."""
     procs, planned = f.slot_procs[place], f.slot_planned[place]
     f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
     b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
@@ -198,7 +199,7 @@ def empty_slot(f: Forward, place: int) -> None:
 
 @inner
 def one_pass(f: Forward) -> None:
-    """Start heads while they fit, reserve for the next head, backfill, and record what remains open."""
+    """Start head jobs while they fit, reserve for the next head, backfill, and record openings for later jobs."""
     count, now = f.tally, f.time[NOW]
     head, n = count[HEAD], count[JOBS]
     while True:
@@ -229,7 +230,7 @@ def one_pass(f: Forward) -> None:
         if now + f.planned[q] > shadow:
             count[EXTRA] -= f.procs[q]
         run_job(f, q, shadow)
-        if count[POLICY] == EASY_SJBF:  # a shorter job would have come before this job, every other job comes after it
+        if count[POLICY] == EASY_SJBF:  # a shorter job would start before this job, all other jobs start after it
             f.openings[count[OPENINGS] - 1].below = f.planned[q]
             leave_open(f, f.planned[q])
         place = next_place(f, place + 1)
@@ -239,8 +240,7 @@ def one_pass(f: Forward) -> None:
 
 @inlined
 def run_job(f: Forward, q: int, shadow: float) -> None:
-    """Start job q now. A started job goes to the heap `near` if its planned end is not after the shadow time, else to
-    `far`."""
+    """Start job q now; it enters the heap `near` if its planned end is not after the shadow time, else `far`."""
     count, now = f.tally, f.time[NOW]
     end = now + f.planned[q]
     f.start[q] = now
@@ -254,7 +254,7 @@ def run_job(f: Forward, q: int, shadow: float) -> None:
 
 @inlined
 def reserve_once(f: Forward, procs: int) -> None:
-    """Compute the shadow time of a new head: move running jobs from far to near until it fits, including equal ends."""
+    """Compute the shadow time of a new head job: move running jobs from `far` to `near` until the head fits."""
     count = f.tally
     free, shadow = count[FREE], f.time[NOW]
     while count[FAR] > 0 and (free < procs or f.far[0].key == shadow):
@@ -269,7 +269,7 @@ def reserve_once(f: Forward, procs: int) -> None:
 
 @inlined
 def next_place(f: Forward, first: int) -> int:
-    """Return the first candidate from a place on that fits and does not delay the head, or -1."""
+    """Return the first candidate from position `first` on that fits and does not delay the head job, or -1."""
     count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
     free, extra, n = count[FREE], count[EXTRA], count[JOBS]
     place = first
@@ -292,7 +292,7 @@ def next_place(f: Forward, first: int) -> int:
 
 @inlined
 def leave_open(f: Forward, shortest: float) -> None:
-    """Record what a job with a planned run time of at least `shortest` finds at this point of the pass."""
+    """Record an opening: what jobs with a planned run time of `shortest` or more find at this point of the pass."""
     count = f.tally
     opening = f.openings[count[OPENINGS]]
     opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]
@@ -342,7 +342,7 @@ def first_opening(f: Forward, procs: int, planned: float) -> int:
 
 @inlined
 def noticed(f: Forward, procs: int, planned: float) -> float:
-    """Return when a job at the end of the queue begins to affect later jobs: as a start or as the head."""
+    """Return when a job at the end of the queue begins to affect later jobs: when it starts, or becomes the head."""
     i = first_opening(f, procs, planned)
     while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
         i -= 1
@@ -352,7 +352,7 @@ def noticed(f: Forward, procs: int, planned: float) -> float:
 
 @inner
 def join_queue(f: Forward, procs: int, planned: float) -> None:
-    """Add a job to the end of the queue, and simulate again from when it affects other jobs.
+    """Add a job to the end of the queue, and simulate again from the time at which it affects other jobs.
 
     O(1) if the job starts in the latest pass, else O(queued + running).
     """

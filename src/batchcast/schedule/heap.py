@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A binary heap of records (key, tie, item) in an array, for ends of running jobs and candidates of a pass."""
+"""A binary heap of records (key, tie, item) in an array, used for ends of running jobs and for candidates of a pass."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -
 def pop(heap: Record, count: int) -> int:
     """Remove the first entry of a heap of `count` entries; return the new count. O(log count).
 
-    The gap moves down to a leaf, the last entry fills it and moves up (Wegener 1993, bottom-up heapsort). The smaller
-    child is chosen by arithmetic, because no processor can predict the branch.
+    The gap moves down to a leaf; the last entry fills the gap and moves up (bottom-up heapsort, Wegener 1993). The
+    smaller child is chosen by arithmetic, because a processor cannot predict a branch for it.
     """
     last = count - 1
     moved = heap[last]
@@ -57,5 +57,5 @@ def pop(heap: Record, count: int) -> int:
 
 @inlined
 def before(one: Record, other: Record) -> bool:
-    """Return whether one entry comes before another."""
+    """Return whether entry `one` comes before entry `other`."""
     return bool(one.key < other.key or (one.key == other.key and one.tie < other.tie))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An index over a long queue: minima per class of width, 16 slots per node, 16 nodes per node of the next level.
+"""An index over a long queue: a tree of minima for each class of width, with 16 slots or 16 nodes below each node.
 
 A job can be backfilled if it needs at most the free processors, and is short enough or narrow enough. Separate minima
-of width and length cannot answer that question; the minimum length per class of width can. The index exists only while
-the queue is long. A pass then costs (started jobs) x log(queue).
+of width and of length cannot show whether one job meets both conditions; the minimum length per class of width can. The
+index exists only while the queue is long. A pass then costs (started jobs) x log(queue).
 
 A row of the index is a node: the smallest planned run time of each class, the smallest candidate key of each class, and
-the smallest head key. Row 0 has the smallest width of each class. The levels follow each other, the leaves first.
+the smallest head key. Row 0 has the smallest width of each class. The levels follow each other in the array, the leaves
+first.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from .heap import pop, push
 from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW, choices_of, nodes_of, slots_of
 
 LAST = 1.7e308  # stands for an infinite key, because infinity means that a node has no job
-LEVEL = 1 << 40  # a node is encoded as level * LEVEL + its place in the level
+LEVEL = 1 << 40  # a node is encoded as level * LEVEL + its position in the level
 
 
 @inner
 def watch_length(s: Record, rules: Record) -> None:
-    """Build the index when the queue becomes long, and drop it when it is short. O(queue), amortised O(1)."""
+    """Build the index when the queue becomes long, drop the index when the queue is short. O(queue), amortised O(1)."""
     span = s.tail - s.head
     if s.indexed:
         s.indexed = 4 * span > rules.long_queue
@@ -52,7 +53,7 @@ def width_class(s: Record, procs: int | np.int64) -> int:
 
 @inlined
 def classes_within(s: Record, procs: int) -> int:
-    """Return how many classes begin at a width of at most `procs`; in the last of them some jobs may not fit."""
+    """Return the number of classes that begin at a width of at most `procs`; jobs of the last class may not fit."""
     index = nodes_of(s)
     count = 0
     for k in range(CLASSES):
@@ -135,7 +136,7 @@ def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
 
 @inlined
 def may_pass(s: Record, slot: Record) -> bool:
-    """Return whether a waiting job may be backfilled now: it fits, and is short enough or narrow enough."""
+    """Return whether a waiting job may be backfilled now: it fits, and does not delay the head's reservation."""
     if slot.procs > s.free:
         return False
     return bool(slot.procs <= s.extra_procs or s.now + slot.planned <= s.shadow_time)
@@ -143,9 +144,9 @@ def may_pass(s: Record, slot: Record) -> bool:
 
 @inlined
 def least_key(s: Record, rules: Record, row: int, node: int) -> float:
-    """Return the smallest candidate key below a node that may have a job to backfill, else infinity.
+    """Return the smallest candidate key below a node; infinity if no job below the node can be backfilled.
 
-    Without an order of candidates the key is 0, and the caller takes jobs by arrival.
+    If candidates have no order, the key is 0, and the caller takes jobs by arrival.
     """
     index = nodes_of(s)
     entry = index[row + node]
@@ -161,7 +162,7 @@ def least_key(s: Record, rules: Record, row: int, node: int) -> float:
 
 @inner
 def count_classes(s: Record) -> None:
-    """Store how many classes begin within the free processors, and within the extra processors."""
+    """Store the numbers of width classes that begin within the free and within the extra processors."""
     s.classes_free = classes_within(s, s.free)
     s.classes_extra = min(classes_within(s, s.extra_procs), s.classes_free)
 
@@ -212,8 +213,8 @@ def push_root(s: Record) -> int:
 def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, int]:
     """Continue a search by key: return the size of the heap, and the next slot to backfill, or -1.
 
-    The heap has nodes by the smallest key below them and slots by their key, equal keys by place. A node's key is
-    checked when the node is opened: during a pass fewer jobs fit, so keys only rise.
+    The heap has nodes with the smallest key below them, and slots with their key; equal keys are in order of position.
+    Fewer and fewer jobs fit during a pass, so a node's key can only rise; it is checked when the node is opened.
     """
     slots = slots_of(s)
     choices = choices_of(s)
@@ -246,7 +247,7 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
 
 @inner
 def head_by_key(s: Record) -> int:
-    """Return the slot with the smallest head key, equal keys by arrival; the queue has a job. O(16 levels)."""
+    """Return the slot with the smallest head key, equal keys by arrival; the queue must have a job. O(16 levels)."""
     slots = slots_of(s)
     index = nodes_of(s)
     row, size, level = 1, s.leaves, 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue orders, corrections of plans that a job outlived, and the built-in planners, by integer code.
+"""Queue orders, corrections of plans that a job exceeded, and the built-in planners, selected by integer codes.
 
-An order maps (now, submit, procs, planned, wait) to a key; the smallest key comes first. The built-in planners,
-`last_2` and `recent_mean`, are equal to their Python versions.
+An order maps (now, submit, procs, planned, wait) to a key; the smallest key comes first. The built-in planners `last_2`
+and `recent_mean` give the same results as their Python versions.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ def order_key(
 ) -> float:
     """Return the key of a queued job. `origin` is the log's first submission; times are in seconds.
 
-    sjf, ljf: planned run time, ascending and descending. saf: procs * planned. wfp: -procs * (wait / planned)^3 (Tang,
-    Lan, Desai & Buettner, CLUSTER 2009). f1..f4: Carastan-Santos & de Camargo, "Obtaining dynamic scheduling policies
-    with simulation and machine learning", SC 2017, fitted on r (run time), n (processors) and s (submission). Here s is
-    counted from the log's start and is at least 1 s, so that its logarithm exists.
+    `sjf` and `ljf` order by planned run time, ascending and descending; `saf` by procs * planned; `wfp` by -procs *
+    (wait / planned)^3 (Tang, Lan, Desai & Buettner, CLUSTER 2009). `f1` to `f4` are functions of r (run time), n
+    (processors) and s (submission), fitted by Carastan-Santos & de Camargo, "Obtaining dynamic scheduling policies with
+    simulation and machine learning", SC 2017. Here s is counted from the log's start and is at least 1 s, so that its
+    logarithm exists.
     """
     if order == FCFS:
         return submit
@@ -74,7 +75,7 @@ def head_key(s: Record, rules: Record, entry: Record) -> float:
 
 @inlined
 def candidate_key(s: Record, rules: Record, entry: Record) -> float:
-    """Return the key of a job among backfill candidates."""
+    """Return the key by which backfill candidates are ordered."""
     planned = entry.request if rules.candidate_on else entry.planned
     by = (rules.candidate_order, rules.candidate_address, s.origin, s.now, rules.candidate_ageing)
     return aged_key(by, entry, planned)
@@ -82,7 +83,7 @@ def candidate_key(s: Record, rules: Record, entry: Record) -> float:
 
 @inlined
 def ordering(s: Record, rules: Record) -> tuple[int, int, float, float, float]:
-    """Return what determines head keys besides the job: order, address, origin, now, weight of ageing."""
+    """Return the settings of head keys: order, address, origin, now, weight of ageing."""
     return rules.head_order, rules.head_address, s.origin, s.now, rules.head_ageing
 
 
@@ -106,8 +107,9 @@ INCREMENTS = np.array([1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000], np.fl
 def corrected(correction: int, elapsed: float, first: float, request: float, step: int) -> float:
     """Return the planned run time after the `step`-th correction (from 0) of a job that has run for `elapsed` seconds.
 
-    requested: the request. incremental: first prediction + INCREMENTS[step], then the request. doubling: first
-    prediction * 2^(step + 1). The result is at most the request; if it is not above `elapsed`, it is the request.
+    `requested` gives the requested time; `incremental` the first prediction + INCREMENTS[step], after the last
+    increment the requested time; `doubling` the first prediction * 2^(step + 1). The result is at most the requested
+    time. If it would not be above `elapsed`, it is the requested time.
     """
     if correction == INCREMENTAL and step < INCREMENTS.size:
         new = first + INCREMENTS[step]
@@ -160,9 +162,10 @@ def learn_natively(s: Record, rules: Record, entry: Record) -> None:
 
 @inlined
 def recent_plan(memory: Record, entry: Record) -> float:
-    """Return the mean of recent run times, else the request; at least 1 s, at most the request.
+    """Return the mean of recent run times, else the requested time; at least 1 s, at most the requested time.
 
-    Similar jobs of the user come before all jobs of the user. Sums begin with the oldest, as in Python.
+    The mean is over similar jobs of the user, or if there are none over all jobs of the user. Sums begin with the
+    oldest run time, as in the Python version.
     """
     rings, counts = rings_of(memory), counts_of(memory)
     number = entry.alike_ring

@@ -2,8 +2,8 @@
 """One EASY scheduling pass, and a shadow run of EASY for the policy setting `due_after`.
 
 The shadow run schedules the same submissions by EASY with requested times, to learn when plain EASY would have started
-each job. It knows a job's run time only after the job ended in the real schedule. Until then the job runs to its
-request or, with `due_ends`, as long as predicted unless it has run longer.
+each job. The shadow run knows a job's run time only after the job ended in the real schedule. Until then the job runs
+to its requested time or, with `due_ends`, to its predicted run time unless it has run longer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .state import EASY, PLANNED, asides_of, choices_of, jobs_of, shadow_queue_o
 
 @inner
 def follow_shadow(s: Record, rules: Record) -> None:
-    """Advance the shadow run to `now`: a pass per instant with ends, then new submissions. O(queue) a pass."""
+    """Advance the shadow run to `now`: one pass per instant with ends, then the new submissions. O(queue) per pass."""
     jobs = jobs_of(s)
     queue = shadow_queue_of(s)
     end = next_shadow_end(s)
@@ -52,7 +52,7 @@ def next_shadow_end(s: Record) -> float:
 
 @inlined
 def end_shadows(s: Record, rules: Record, time: float) -> None:
-    """Remove jobs that have ended from the shadow run; jobs that outlived a prediction go on. O(running)."""
+    """Remove jobs that have ended from the shadow run; jobs that exceeded a prediction continue. O(running)."""
     running = shadow_running_of(s)
     kept = 0
     for place in range(s.shadow_count):
@@ -96,7 +96,7 @@ def shadow_pass(s: Record, rules: Record, time: float) -> None:
 
 @inlined
 def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
-    """Return when the head can start by the requests of running jobs, and how many processors are then left over."""
+    """Return when the head can start by running jobs' requested times, and how many processors are then left over."""
     running = shadow_running_of(s)
     free, place, count = s.shadow_free, 0, s.shadow_count
     until: float = time
@@ -112,8 +112,7 @@ def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
 
 @inner
 def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
-    """Start a job in the shadow run, and set when it is due. The list of started jobs is ordered by the ends of their
-    limits. O(running)."""
+    """Start a job in the shadow run, and set when it is due; running jobs are sorted by requested end. O(running)."""
     running = shadow_running_of(s)
     entry, aside = jobs_of(s)[job], asides_of(s)[job]
     limit_end = time + entry.request
@@ -136,7 +135,7 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
 
 @inlined
 def shadow_length(s: Record, rules: Record, job: int) -> float:
-    """Return how long a job runs, as far as is known now."""
+    """Return how long a job runs in the shadow run, by what the scheduler knows now."""
     entry = jobs_of(s)[job]
     seconds: float = entry.request
     if asides_of(s)[job].over:
@@ -148,7 +147,7 @@ def shadow_length(s: Record, rules: Record, job: int) -> float:
 
 @inner
 def note_end(s: Record, job: int) -> None:
-    """Tell the shadow run the run time of a job that ended in the real schedule, if it runs there. O(running)."""
+    """Give the shadow run the run time of a job that ended in the real schedule. O(running)."""
     running = shadow_running_of(s)
     entry = jobs_of(s)[job]
     asides_of(s)[job].over = 1
@@ -165,8 +164,8 @@ FEW = 6  # searches for one candidate each; the remaining candidates are then co
 def easy_pass(s: Record, rules: Record) -> None:
     """Make one EASY pass at `now`.
 
-    If only one job arrived since a pass that left the queue blocked, only this job can start, because with time fewer
-    jobs fit.
+    If the only change since a pass that left the queue blocked is one arrival, only this job can start, because as time
+    passes fewer jobs fit before the reservation.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -215,7 +214,7 @@ def easy_pass(s: Record, rules: Record) -> None:
 
 @inner
 def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
-    """Start jobs that may pass the head: the first few by a search each, the others by one more search."""
+    """Backfill a short queue: find each of the first few jobs by its own search, and all others by one more search."""
     keyed = rules.candidate_order != 0
     searches = 1
     place = next_candidate(s, rules, head, by_request, s.head)
@@ -244,9 +243,9 @@ def backfill_indexed(s: Record, rules: Record, head: int) -> None:
 
 @inner
 def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None:
-    """Start jobs that may pass the head, the smallest key first, from one more search of the queue.
+    """Backfill the jobs that one search of the queue finds, the smallest key first.
 
-    During a pass processors only become fewer, so a job that does not fit any more is skipped for good.
+    The number of free processors only falls during a pass, so a job that does not fit anymore needs no second test.
     """
     slots = slots_of(s)
     choices = choices_of(s)

@@ -18,7 +18,7 @@ from .state import BLOCK, GONE, TAIL, asides_of, blocks_of, choices_of, jobs_of,
 
 @inlined
 def chance_beyond(s: Record, job: int, seconds: float) -> float:
-    """Return the chance that a waiting job runs longer than `seconds`, by its quantiles; infinity: unknown."""
+    """Return the probability that a waiting job runs longer than `seconds`, by its quantiles; infinity if unknown."""
     if jobs_of(s)[job].request <= seconds:
         return 0.0
     quantiles = tails_of(s)[job]
@@ -39,7 +39,7 @@ def is_in_budget(s: Record, rules: Record, head: int, place: int) -> bool:
 
 @inlined
 def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
-    """Charge the reserved job with the risk of a delay by the job at `place`, if its budget allows."""
+    """If the reserved job's risk budget allows it, charge the budget with the risk of a delay by the job at `place`."""
     if not (rules.risk_budget > 0.0 and is_in_budget(s, rules, head, place)):
         return False
     slots = slots_of(s)
@@ -52,7 +52,7 @@ def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
 
 @inlined
 def enqueue(s: Record, rules: Record, job: int) -> None:
-    """Append a job. O(1); sometimes O(waiting), to close the gaps of jobs that started."""
+    """Append a job to the queue. O(1), sometimes O(waiting) to close the gaps of started jobs."""
     slots = slots_of(s)
     if s.tail - s.head > 2 * s.waiting + 2 * BLOCK or s.tail >= slots.size:
         compact(s, rules)
@@ -66,7 +66,7 @@ def enqueue(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def put(s: Record, rules: Record, place: int, job: int) -> None:
-    """Fill a slot, and lower the minima of its block."""
+    """Enter a job into a slot, and lower the minima of the slot's block."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -104,7 +104,7 @@ def compact(s: Record, rules: Record) -> None:
 
 @inlined
 def dequeue(s: Record, rules: Record, place: int) -> None:
-    """Clear a slot, and recompute the minima of its block if it determined one. O(BLOCK)."""
+    """Clear a slot, and recompute the minima of its block if the slot's job had one of them. O(BLOCK)."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     slot, block = slots[place], blocks[place // BLOCK]
@@ -147,11 +147,11 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
 
 @inner
 def rekey(s: Record, rules: Record) -> None:
-    """Recompute all keys of a head order that changes with time. O(waiting), once per pass."""
+    """Recompute all head keys if they change with time. O(waiting), once per pass."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
-    by = ordering(s, rules)  # read once, because the compiler cannot know that writing a key changes no setting
+    by = ordering(s, rules)  # read once: the compiler cannot know that writing a key does not change the settings
     first, end, on_request = s.head, s.tail, rules.head_on
     for number in range(first // BLOCK, (end - 1) // BLOCK + 1):
         least_key = np.inf
@@ -170,8 +170,9 @@ def rekey(s: Record, rules: Record) -> None:
 def head_place(s: Record, rules: Record) -> int:
     """Return the slot of the head job. The queue must have a job.
 
-    Due jobs come first, by arrival; then the earliest arrival if it has waited longer than `first_after`; then the
-    smallest key. O(blocks); O(log queue) with an index; O(queue) if a job may be due.
+    Due jobs come first, in order of arrival. Then comes the earliest arrival if it has waited longer than
+    `first_after`, and then the job with the smallest key. O(blocks); O(log queue) with an index; O(queue) if a job may
+    be due.
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -231,8 +232,8 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
     """Return the first job from slot `start` on, in candidate order, that may be backfilled now, or -1; never the head.
 
     A job may be backfilled if it needs at most the free processors, and either ends by the shadow time or needs at most
-    the extra processors. Equal keys: the earlier arrival. With `by_request` the length of a job is its request, which
-    the blocks do not have, so blocks are then skipped by width alone.
+    the extra processors. Of equal keys, the earlier arrival comes first. With `by_request`, the length of a job is its
+    requested time; the blocks do not store it, so blocks are then skipped by width alone.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -268,7 +269,7 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
 
 @inlined
 def length(s: Record, slot: Record, by_request: bool) -> float:
-    """Return the assumed length of a waiting job: planned, or requested."""
+    """Return the length that the pass assumes for a waiting job: its planned or its requested time."""
     jobs = jobs_of(s)
     seconds: float = jobs[slot.job].request if by_request else slot.planned
     return seconds

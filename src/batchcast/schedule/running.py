@@ -59,7 +59,7 @@ def drop_plan(s: Record, job: int, planned_end: float) -> None:
 
 @inlined
 def put_off(s: Record, place: int, planned_end: float) -> None:
-    """Give the running job at `place` a later planned end, after equal ends. O(running jobs between)."""
+    """Give the running job at `place` a later planned end, and move it after equal ends. O(passed jobs)."""
     plan = plan_of(s)
     job, procs, last = plan[place].job, plan[place].procs, s.running - 1
     while place < last and plan[place + 1].end <= planned_end:
@@ -75,7 +75,7 @@ def reserve(s: Record, procs: int) -> None:
     """Compute when a head job of `procs` processors can start by the plan, and how many processors are then left over.
 
     Mu'alem & Feitelson (TPDS 2001): go through the running jobs by planned end until enough processors are free; all
-    jobs that end at that instant count. O(running).
+    jobs that end at the last of these instants count. O(running).
     """
     plan = plan_of(s)
     free, place, running = s.free, 0, s.running
@@ -95,8 +95,9 @@ def reserve(s: Record, procs: int) -> None:
 def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
     """Compute the reservation as `reserve` does, but let each running job end at start + request. O(running).
 
-    A job that passed the job `head` at a risk ends at the reserved start at that time, as long as this start is in the
-    future. The risk was charged once; a later reservation would let further jobs pass without a charge.
+    A job that passed the job `head` at a risk counts as ending at the start that was reserved then, as long as this
+    start is in the future. The risk budget was charged for that start; a later reservation would let other jobs pass
+    without a charge.
     """
     jobs = jobs_of(s)
     asides = asides_of(s)
@@ -123,7 +124,7 @@ def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
 
 @inlined
 def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
-    """Start the job of a slot. Equal ends are in log order; under pyss, in order of start."""
+    """Start the job of a slot; equal ends are in log order, or in order of start with the pyss order of events."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     instant = instant_of(s)
@@ -152,7 +153,7 @@ def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
 
 @inlined
 def push_end(s: Record, time: float, tie: np.int64, job: int) -> None:
-    """Enter the true end of a job into the heap."""
+    """Push a job's actual end onto the heap of ends."""
     endings = endings_of(s)
     s.ending = push(endings, s.ending, time, tie, job)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of the scheduling kernel, settings (`RULES`) and state (`STATE`), with their arrays."""
+"""The records of the scheduling kernel: settings (`RULES`) and state (`STATE`), with their arrays."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ GONE = np.int64(1 << 30)  # processors of an empty slot: it never fits
 NEXT, OVERDUES, ENDS, SUBMITS, PREDICTED, PASS = range(6)
 # why `advance` returned
 DONE, NEEDS_PREDICTION, JOB_OVERDUE, LOG_FULL = range(4)
-# who plans run times: the caller in advance, a predictor outside, or the built-in mean (last_2, recent_mean)
+# who plans run times: the caller in advance, an external predictor, or the built-in mean (last_2, recent_mean)
 GIVEN, ASKED, RECENT = range(3)
 # the kind of backfill
 NO_BACKFILL, EASY, CONSERVATIVE = range(3)
-# which run time is used, by an order's key or for a running job
+# which time is used as run time, in an order's key or for a running job
 PLANNED, REQUESTED = range(2)
 # the order of events at one instant
 INSTANT, PYSS = range(2)
@@ -50,13 +50,13 @@ RULES = np.dtype(
         ("head_varying", "i8"),  # keys change while jobs wait, and are computed in every pass
         ("candidate_varying", "i8"),
         ("running_ends", "i8"),  # when a running job ends in the plan: planned or requested
-        ("head_after", "f8"),  # a head that has waited longer gets a reservation by requested times; infinity: never
-        ("first_after", "f8"),  # jobs that have waited longer precede the order, by arrival; infinity: none
-        ("due_after", "f8"),  # jobs that wait this much longer than in the shadow run come first
+        ("head_after", "f8"),  # a head that waited longer gets a reservation by requested times; infinity: never
+        ("first_after", "f8"),  # jobs that waited longer come before the order, by arrival; infinity: none
+        ("due_after", "f8"),  # jobs that wait by this much longer than in the shadow run come first
         ("due_ends", "i8"),  # when an unfinished job ends in the shadow run: requested or planned
-        ("risk_budget", "f8"),  # limit on the summed risk of delaying a reserved job; 0: no risk
-        ("refresh", "i8"),  # plan queued jobs anew when a job of their class ends
-        ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
+        ("risk_budget", "f8"),  # maximum sum of the risks of delaying a reserved job; 0: no risk
+        ("refresh", "i8"),  # update the plans of queued jobs when a job of their class ends
+        ("ask_overdue", "i8"),  # an external predictor revises the plan of an overdue job
         ("long_queue", "i8"),  # the queue is indexed from this many slots on
     ]
 )
@@ -86,7 +86,7 @@ STATE = np.dtype(
         ("now", "f8"),
         ("free", "i8"),
         ("phase", "i8"),
-        ("job", "i8"),  # the job that a reason of return concerns
+        ("job", "i8"),  # the job that the reason for returning concerns
         ("answered", "i8"),  # the new plan of this job is in its record
         ("next_submit", "i8"),
         ("tail", "i8"),  # queue: number of used slots
@@ -105,11 +105,11 @@ STATE = np.dtype(
         ("reserved", "i8"),  # shadow_time and extra_procs belong to the present head
         ("shadow_time", "f8"),
         ("extra_procs", "i8"),
-        ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: the cost of passes
+        ("looked_at", "i8"),  # slots and blocks read in searches of heads and candidates: the cost of passes
         ("next_start", "f8"),  # conservative: the earliest reservation of a waiting job
-        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last moved
+        ("freed_until", "f8"),  # conservative: no processors after this instant were freed since the last moves
         ("ended", "i8"),  # conservative: a job ended since the last pass
-        ("rebuild", "i8"),  # conservative: a running job's plan grew, so all reservations are made again
+        ("rebuild", "i8"),  # conservative: a running job's plan became longer, so all reservations are made again
         ("first_step", "i8"),  # profile: the step that contains now
         ("steps", "i8"),  # profile: number of used steps
         ("instant_first", "i8"),  # zero-length jobs that started at this instant: first and end of the list
@@ -121,7 +121,7 @@ STATE = np.dtype(
         ("shadow_count", "i8"),
         ("shadow_free", "i8"),
         ("least_due", "f8"),  # no waiting job is due before this instant
-        ("aside", "i8"),  # the array `asides` is in use, for a shadow run or for planning anew
+        ("aside", "i8"),  # the array `asides` is in use, for a shadow run or for updates of plans
         *array_fields(*ARRAYS),
     ]
 )
@@ -145,16 +145,16 @@ JOBS = np.dtype(
     ],
     align=True,
 )
-"""A record has 64 bytes, one cache line: one more field slows plain EASY by some per cent on a long log."""
+"""A record has 64 bytes, one cache line; another field would slow plain EASY by some per cent on a long log."""
 
 ASIDES = np.dtype(
     [
-        # per job, only for a shadow run, a risk budget or planning anew
+        # per job, only for a shadow run, a risk budget or updates of plans
         ("due", "f8"),  # the job comes first from this instant on; infinity: unknown yet, or never
         ("spent", "f8"),  # sum of the risks that other jobs took while this job had a reservation
-        ("until", "f8"),  # the reserved start of the job that this job passed at a risk
-        ("passed", "i4"),  # the job that was passed, -1 for none
-        ("like", "i4"),  # class whose results plan this job anew, -1 for none
+        ("until", "f8"),  # the reserved start of the job that this job overtook at a risk
+        ("passed", "i4"),  # the job that was overtaken, -1 for none
+        ("like", "i4"),  # class whose run times update this job's plan, -1 for none
         ("over", "u1"),  # ended: the run time is known
     ],
     align=True,
@@ -176,8 +176,8 @@ HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
 SHADOW = np.dtype(
     [("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")]
 )  # fmt: skip
-TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles from which a risk is read
-RESULTS = 8  # number of stored results per class: their count, when each ended, log of its seconds
+TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles that give a risk
+RESULTS = 8  # number of stored run times per class: their count, when each job ended, log of its run time
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
 
 
@@ -195,11 +195,11 @@ tails_of = array_in("tails", np.float64, len(TAIL))  # quantiles of the predicte
 shadow_queue_of = array_in("shadow_queue", np.int32)  # waiting jobs of the shadow run, in arrival order
 shadow_running_of = array_in("shadow_running", SHADOW)  # running jobs of the shadow run, by the ends of their limits
 results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the latest results of each class
-log_of = array_in("log", LOG)  # decisions for predictors outside the kernel
+log_of = array_in("log", LOG)  # decisions for external predictors
 
 
 def memory_as(dtype: np.dtype) -> Callable[[Record], Any]:
-    """Return a function that gets the record (1,) of a built-in planner, of this dtype, from the state."""
+    """Return a function that reads the record (1,) of a built-in planner, of this dtype, from the state."""
     return array_in("memory", dtype)
 
 
@@ -229,7 +229,7 @@ class KernelState(NamedTuple):
 
     @property
     def log(self) -> np.ndarray:
-        """The decisions for predictors outside the kernel, an array of LOG."""
+        """The decisions for external predictors, an array of LOG."""
         return self.arrays["log"]
 
     def enlarge_log(self) -> None:
@@ -250,9 +250,10 @@ def make_state(
 ) -> KernelState:
     """Create the state of an empty machine with `total` processors, before the first submission.
 
-    `jobs` are in log order and each fits. `rules` sets fields of RULES. `like` (n,): classes for `refresh`, -1 for
-    none. `tails` (n, TAIL): run-time quantiles for `risk_budget`, by default the request, so that no job is a risk.
-    Memory: about 150 bytes per job, 64 more for `conservative`.
+    `jobs` are in log order, and each job must fit on the machine. `rules` sets fields of RULES. `like` (n,) has the
+    classes for `refresh`, -1 for no class. `tails` (n, TAIL) has run-time quantiles for `risk_budget`; the default is
+    the requested time, so that no job is a risk. The state needs about 150 bytes per job, and 64 more for
+    `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -286,7 +287,7 @@ def make_state(
         "blocks": np.empty(blocks, BLOCKS),
         "nodes": _make_index(jobs["procs"], blocks),
         "plan": np.empty(most_running, PLAN),
-        "endings": np.empty(2 * most_running, HEAP),  # under pyss, ends that are entered late overlap new starts
+        "endings": np.empty(2 * most_running, HEAP),  # with the pyss order, ends entered late overlap new starts
         "instant": np.empty(n, np.int32),
         "choices": np.empty(n + n // 8 + 64, HEAP),
         "profile": profile,

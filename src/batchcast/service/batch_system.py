@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch system as the service sees it, the same for Slurm and PBS, and how it is opened behind its transport."""
+"""The interface of a batch system, the same for Slurm and PBS, and how to open one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .settings import Settings
 
 
 class BatchSystem(Protocol):
-    """A batch system as the collector sees it, the same for Slurm and PBS."""
+    """The queries that the collector sends to a batch system, the same for Slurm and PBS."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the present time, epoch seconds."""
 
     def ticks(self) -> float:
-        """Return seconds of a monotonic clock, which is never set."""
+        """Return the seconds of a monotonic clock, which does not change when the wall clock is set."""
 
     def snapshot(self) -> Snapshot:
         """Return every job that the batch system shows."""
@@ -28,10 +28,10 @@ class BatchSystem(Protocol):
         """Return every job that ended between two instants."""
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """Return the jobs with these ids that ended at an instant or later."""
+        """Return the jobs with these ids that ended at `since` or later."""
 
     def site(self) -> Site:
-        """Facts about the machine."""
+        """Return facts about the site: cluster, partitions, accounting, privacy."""
 
     def reservations(self) -> list[dict[str, Any]]:
         """Return name, start, end and kind (maintenance or not) of every reservation."""
@@ -40,16 +40,16 @@ class BatchSystem(Protocol):
         """Return the nodes that are down or drained."""
 
     def hides_jobs(self) -> bool:
-        """Return whether users may currently not see each other's jobs."""
+        """Return whether the batch system hides users' jobs from other users at present."""
 
 
 def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, Callable[[], dict[str, Any]]]:
-    """Open the batch system of the settings; return it and a function that returns its transport's counters.
+    """Open the batch system in the settings; return it, and a function that returns the counters of its calls.
 
     If the settings or SLURM_CLUSTERS name a Slurm cluster and another cluster answers, the first query raises
-    WrongCluster. With PBS the name is a label that the operator chooses.
+    WrongCluster. For PBS the cluster's name is only a label that the operator chooses.
     """
-    local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints only local time
+    local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints times only in the local time zone
     commands = Commands(
         environment=local,
         timeout_s=settings["timeout_s"],
@@ -70,10 +70,10 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
 
 
 def why_blind(scheduler: Any, user: str) -> str:
-    """Return why this user cannot see other users' jobs although the batch system hides them; empty if it can.
+    """Return why this user cannot see other users' jobs in a batch system that hides jobs; empty if this user can.
 
-    Raises Unreachable if the batch system does not answer. A batch system without such a query is assumed to show all
-    jobs.
+    Raises Unreachable if the batch system does not answer. If the batch system has no query for this, it is assumed to
+    show all jobs.
     """
     ask = getattr(scheduler, "why_blind", None)
     return "" if ask is None else str(ask(user))

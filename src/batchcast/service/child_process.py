@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an answer that reads much history in a child process, so that other answers do not wait for it.
+"""Computes answers that read much history in a child process, so that other answers do not wait for them.
 
-A thread would share the interpreter with the event loop and all other answers, and its memory would stay with the
-server. A child has its own interpreter, runs at a lower priority, returns its memory at its end, and can be ended at
-any moment. `KeptChild` keeps one child for answers that must take milliseconds. Question and result are pickled over
-the child's pipes, which only this program uses.
+A thread would share the Python interpreter with the event loop and all other answers, and the server would keep its
+memory. A child process has its own interpreter, runs at a lower priority, frees its memory when it ends, and can be
+killed at any moment. `KeptChild` keeps one child for answers that must take milliseconds. Question and result are
+pickled over the child's pipes, which only this program uses.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..store.reader import TooLong, time_to_read
 
 NICE = 5
 MOST_MB = 500
-"""Memory limit of an answer: enough for a fitted model (330 MB), and with the server's memory below its MemoryMax."""
+"""Memory limit of an answer (MB): a fitted model needs 330 MB, and server and child must stay below the MemoryMax."""
 LOOK_S, LONGEST_S = 0.1, 120.0
 MOST_BYTES = 2**26
 _TOO_MUCH = 75
 KEPT_S, RENEW_S, AGAIN_S, SOON_S = 86400.0, 15.0, 15.0, 0.1
-"""Four times in seconds: until a long-running process without questions ends, between its checks for news, until a
-restart after a failure, and the longest wait of a question for a loading process.
+"""Times in seconds: a kept process ends `KEPT_S` after the last question, renews its clock every `RENEW_S`, and is
+started again `AGAIN_S` after a failure. A question waits at most `SOON_S` for a process that is loading.
 """
 _CODE = "from batchcast.service.child_process import work; work(%d, %d)"
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -40,17 +40,18 @@ T = TypeVar("T")
 
 
 async def in_child(answer: Callable[[], T], seconds: float) -> T:
-    """Return the result of a call that can be pickled; batchcast's errors are raised here, with their hints.
+    """Run a call that can be pickled in a child process and return its result, or raise its error of batchcast.
 
-    The child ends if this task is cancelled, if this process ends, after `seconds`, and if it uses more than `MOST_MB`;
-    the last two raise TooLong. RuntimeError means a defect. Costs about 0.25 s of CPU besides the answer.
+    The child ends if this task is cancelled, if this process ends, after `seconds`, or if it uses more than `MOST_MB`;
+    the last two cases raise TooLong. RuntimeError means a defect. The child costs about 0.25 s of CPU in addition to
+    the answer.
     """
     starting = asyncio.ensure_future(_started(NICE))
     try:
         child = await asyncio.shield(starting)
         try:
             return cast(T, await _exchange(child, answer, seconds))
-        except (ConnectionError, asyncio.IncompleteReadError):  # the child has ended already; its exit code says why
+        except (ConnectionError, asyncio.IncompleteReadError):  # the child has ended early; its exit code says why
             code = await child.wait()
     finally:
         await _ended(starting)
@@ -62,8 +63,9 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
 
 
 async def _exchange(child: asyncio.subprocess.Process, answer: Callable[[], Any], seconds: float) -> Any:
-    """Return the result of one question, or raise its error. The child's stdin stays open; when it closes, this process
-    has ended, and the child ends too."""
+    """Send one question to the child; return its result or raise its error. The child's stdin stays open, and closes
+    when this process ends; then the child ends too.
+    """
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(pickle.dumps((seconds, answer)))
@@ -86,7 +88,7 @@ async def _started(nice: int) -> asyncio.subprocess.Process:
 async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
     """Kill the child if it runs, and wait for its end, even if this task is cancelled again while the service stops.
 
-    The error that ended the answer is raised afterwards.
+    An error that ended the answer is raised after this.
     """
     while not starting.done():
         with contextlib.suppress(asyncio.CancelledError):
@@ -102,11 +104,11 @@ async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
 
 
 class KeptChild:
-    """One process that answers one question after another, and keeps kernels, a fitted model and a clock loaded.
+    """One process that answers questions one after another and keeps kernels, a fitted model and a clock loaded.
 
-    Its first answer takes seconds, later answers milliseconds. A question while it loads is refused within 0.1 s. It
-    ends after a day without a question, with this process, and if it uses more than `MOST_MB`; the next question starts
-    a new process. Only one event loop may use it.
+    The first answer takes seconds, later answers take milliseconds. A question that arrives while the process loads is
+    refused within 0.1 s. The process ends after a day without a question, when the server ends, or if it uses more than
+    `MOST_MB`; the next question starts a new process. Only one event loop may use it.
     """
 
     def __init__(self, renew: Callable[[], Any]) -> None:
@@ -119,7 +121,7 @@ class KeptChild:
         self._error: BatchcastError | None = None
 
     async def run(self, answer: Callable[[], T]) -> T:
-        """Return the result of a call that can be pickled; Unreachable if no process can answer."""
+        """Run a call that can be pickled in the process and return its result; Unreachable if no process can answer."""
         self._asked = time.monotonic()
         if self._child is None:
             if self._keeping is None and self._asked - self._failed >= AGAIN_S:
@@ -127,7 +129,7 @@ class KeptChild:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), SOON_S)
         if self._child is None:
-            raise self._error or Unreachable("the forecasts are being loaded", hint="ask again in a few seconds")
+            raise self._error or Unreachable("the predictions are being loaded", hint="ask again in a few seconds")
         asked = asyncio.ensure_future(self._in_turn(self._child, answer))
         self._under_way.add(asked)
         asked.add_done_callback(self._over)
@@ -157,7 +159,7 @@ class KeptChild:
         except BatchcastError as error:
             self._error, self._failed = error, time.monotonic()
         except RuntimeError as error:
-            self._error = Unreachable(f"the forecasts cannot be loaded: {error}", hint="the server's own log")
+            self._error = Unreachable(f"the predictions cannot be loaded: {error}", hint="the server's own log")
             self._failed = time.monotonic()
         finally:
             self._child = self._keeping = None
@@ -179,8 +181,8 @@ def _environment() -> dict[str, str]:
 
 
 def work(nice: int, most_mb: int) -> None:
-    """Answer questions from stdin to stdout, each result after its length. This runs in the child."""
-    with contextlib.suppress(OSError):  # if memory is short, the kernel ends this process and not the server
+    """Read questions from stdin, and write each result to stdout after its length. This runs in the child."""
+    with contextlib.suppress(OSError):  # if memory runs out, the kernel should kill this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a print must not be mixed into the result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of a daemon, one line per event: text for people, or a JSON object with time, level and event."""
+"""Writes the log of a daemon, one line per event: text for people, or a JSON object with time, level and event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BARE = re.compile(r"[\w.@:+-]+")
 
 
 class Log:
-    """Writes events to a sink of lines, in the format of the settings.
+    """Writes events as lines to `sink`, in the format of the setting `log_format`.
 
     Examples
     --------
@@ -37,7 +37,9 @@ class Log:
         self.sink, self.is_json, self._clock, self.is_dated = sink, form == "json", clock, dated
 
     def __call__(self, event: str, words: str = "", *, level: str = "info", **fields: Any) -> None:
-        """Write one event with its words and fields; text lines omit the event's name, and every level but error."""
+        """Write one event with its message and fields. Text lines omit the event's name, and every level except
+        `error`.
+        """
         if self.is_json:
             self.sink(self._object(event, words, level, fields))
         else:
@@ -54,7 +56,7 @@ class Log:
 
 
 def _plain(value: Any) -> str:
-    """Return a value for `name=value`, quoted if it is more than one word, so that an event stays one line."""
+    """Return a value for `name=value`. A value of several words is quoted, so that an event stays on one line."""
     if value is None:
         return "-"
     text = str(value)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service's settings and their sources: built in, /etc, the user's file, the environment, a flag.
+"""Reads the settings of the service from their sources: defaults, /etc, the user's file, the environment, flags.
 
-msgspec checks types: a wrong value, an unknown word or an unknown name is an error that names the place and what is
-accepted. No setting has a fallback, so a private site never becomes open by a mistyped word. The module also derives
-from settings since when history is kept, and whether results may name users.
+msgspec checks the types. A wrong value or an unknown name is an error that names its source and the accepted values. A
+wrong value is never replaced by a default, so a mistyped word cannot open a private site. The module also derives from
+settings how long history is kept, and whether results may name users.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _count(meaning: str, least: float) -> Meta:
 
 
 class Values(Struct, frozen=True, kw_only=True):
-    """Every setting with its type, built-in value and meaning. Times are in seconds."""
+    """Every setting with its type, default and meaning. Times are in seconds."""
 
     store: Annotated[
         str, _words("Job history and predictions: the path of an SQLite file, or postgresql://user@host/name.")
@@ -90,7 +90,9 @@ class Values(Struct, frozen=True, kw_only=True):
             "absolute directories",
         ),
     ] = ""
-    input_s: Annotated[float, _seconds("A job's directory whose input files take longer is passed over.", 0.1)] = 2.0
+    input_s: Annotated[
+        float, _seconds("Longest time to read the input files of a job. A slower directory is skipped.", 0.1)
+    ] = 2.0
     interval_s: Annotated[float, _seconds("Time between two queries of the queue (one collector cycle).", 0.1)] = 30.0
     floor_s: Annotated[float, _seconds("Minimum time between two calls to the same daemon.")] = 1.0
     timeout_s: Annotated[float, _seconds("A call that takes longer counts as failed.", 0.1)] = 30.0
@@ -179,12 +181,13 @@ class Values(Struct, frozen=True, kw_only=True):
     plan_seed: Annotated[int, _count("Random seed that selects the planned jobs.", 0)] = 0
     plan_within: Annotated[
         Literal["queue", "account", "user"],
-        _words("order: jobs change places only within this group.", "queue, account, user"),
+        _words("order: jobs change their order only within this group.", "queue, account, user"),
     ] = "queue"
     plan_age_s: Annotated[
         float,
         _seconds(
-            "order: jobs that have waited this long start in order of arrival. 0: found from the queue, 1 h to 2 days."
+            "order: jobs that have waited this long start in order of arrival. 0: computed from the queue, 1 "
+            "h to 2 days."
         ),
     ] = 0.0
     plan_band: Annotated[
@@ -214,7 +217,7 @@ class Values(Struct, frozen=True, kw_only=True):
 
 
 class Overruled(NamedTuple):
-    """A value that a stronger source replaced: what it was and where it was set."""
+    """A value that another source with precedence replaced: the value, and where it was set."""
 
     name: str
     value: Any
@@ -222,7 +225,7 @@ class Overruled(NamedTuple):
 
 
 class Settings(Struct, frozen=True):
-    """The value of every setting, its source, and replaced values."""
+    """The value and the source of every setting, and the values that were overruled."""
 
     values: Values
     source: Mapping[str, str]
@@ -232,14 +235,14 @@ class Settings(Struct, frozen=True):
         return getattr(self.values, name)
 
     def shown(self, name: str) -> Any:
-        """Return the value without user names and passwords that a database URL may have."""
+        """Return a value to show: without the user name and password that a database URL may contain."""
         from ..store.place import shown_url
 
         value = self[name]
         return shown_url(value) if name == "store" and value else value
 
     def replaced(self, **values: Any) -> Settings:
-        """Return a copy with other values."""
+        """Return a copy of the settings with other values."""
         return Settings(msgspec.structs.replace(self.values, **values), self.source, self.overruled)
 
 
@@ -254,14 +257,14 @@ def meaning(name: str) -> str:
 
 
 def accepted(name: str) -> str:
-    """The values that a setting accepts, in words."""
+    """Return the values that a setting accepts, in words."""
     return str((_METAS[name].extra or {}).get("accepted", "text"))
 
 
 def settings_file() -> str:
-    """The text of `batchcast.toml` as `batchcast install` writes it: every setting, its meaning and its default.
+    """Return the text of the `batchcast.toml` that `batchcast install` writes: every setting with meaning and default.
 
-    Each setting is a comment, so the file changes nothing until an operator removes a `#`.
+    Every line is a comment, so the file changes no setting until an operator removes a `#`.
 
     >>> print("\\n".join(settings_file().splitlines()[:6]))
     # Settings of batchcast: /etc/batchcast/batchcast.toml or ~/.config/batchcast/batchcast.toml.
@@ -290,10 +293,10 @@ def load(
     environment: Mapping[str, str] | None = None,
     passed_over: list[InputError] | None = None,
 ) -> Settings:
-    """Return the settings in force. Later sources win: built in, files in order, BATCHCAST_NAME, flags that are not
-    None.
+    """Return the settings in force. Later sources have precedence: defaults, files in order, BATCHCAST_NAME, flags.
 
-    A wrong value raises InputError; with `passed_over` the error is added there and the setting is unchanged.
+    A flag with the value None is not set. A wrong value raises InputError; if the list `passed_over` is given, the
+    error is added to it and the setting does not change.
     """
     env = os.environ if environment is None else environment
     values: dict[str, Any] = {"store": str(default_store(env))}
@@ -320,7 +323,7 @@ def load(
 
 
 def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """Return the `[[cluster]]` tables of the strongest settings file that has any, and that file."""
+    """Return the path and the `[[cluster]]` tables of the settings file with the highest precedence that has any."""
     env = os.environ if environment is None else environment
     for path in reversed(settings_files(env)):
         if isinstance(tables := _read(path).get("cluster"), list):
@@ -329,7 +332,7 @@ def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, l
 
 
 def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the settings of each source, the weakest first, without the tables of `[[cluster]]`."""
+    """Return the settings of each source in order of precedence, the lowest first, without the `[[cluster]]` tables."""
     places = [
         (str(path), {name: value for name, value in _read(path).items() if not _is_tables(name, value)})
         for path in settings_files(env)
@@ -340,12 +343,12 @@ def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str,
 
 
 def _is_tables(name: str, value: Any) -> bool:
-    """Return whether a name in a settings file has the tables of `[[cluster]]`."""
+    """Return whether an entry of a settings file is the list of `[[cluster]]` tables."""
     return name == "cluster" and isinstance(value, list)
 
 
 def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
-    """Return whether users must not see each other's jobs: by the setting, else by the site's PrivateData."""
+    """Return whether users must not see each other's jobs: by the setting `private`, or by Slurm if it is `auto`."""
     word = settings["private"]
     return bool(memory.get("site", {}).get("private")) if word == "auto" else bool(word != "no")
 
@@ -353,7 +356,7 @@ def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
 def _read(path: Path) -> dict[str, Any]:
     from ..ceilings import parse_toml, small_text
 
-    if str(path) == os.devnull:  # the usual way to have no settings file
+    if str(path) == os.devnull:  # /dev/null is the usual way to have no settings file
         return {}
     try:
         return parse_toml(small_text(path), str(path))
@@ -364,7 +367,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _read_value(name: str, value: Any, place: str) -> Any:
-    """Return one value in its type; InputError with what is accepted if it is wrong."""
+    """Return a value with the type of its setting. A wrong value raises InputError, which lists the accepted values."""
     if name not in NAMES:
         raise InputError(f"{place}: no setting {name!r} (accepted: {', '.join(NAMES)})")
     extra = _METAS[name].extra or {}
@@ -379,7 +382,7 @@ def _read_value(name: str, value: Any, place: str) -> Any:
 
 
 def _plain(name: str, value: Any, unit: str | None) -> Any:
-    """Return a value in the form that msgspec accepts: words in lower case, times in seconds."""
+    """Convert a value to the form that msgspec accepts: words in lower case, times in seconds, memory in KiB."""
     if name == "private":
         word = str(value).strip().lower()
         return "yes" if word in YES else "no" if word in NO else word
@@ -401,7 +404,9 @@ LEAST_DAYS = 2.0
 
 
 def own_name() -> str:
-    """Return the user of this process, by user id; environment variables are not trusted."""
+    """Return the name of the user of this process, from the user id, because environment variables cannot be
+    trusted.
+    """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -411,7 +416,8 @@ def own_name() -> str:
 def planned_by(settings: Settings) -> str:
     """Return the run-time predictor that planning uses: `calibrated` if `runtime` has it, else the first of `runtime`.
 
-    On a new site the first method learns bounds from few jobs, and they hold too rarely; `calibrated` corrects them.
+    On a new site the first method learns its upper bounds from few jobs, so their coverage is too low; `calibrated`
+    corrects this.
     """
     from ..predict.registry import split_specs
 
@@ -423,7 +429,7 @@ def planned_by(settings: Settings) -> str:
 def keep_since(settings: Settings, now: float) -> float | None:
     """Return the instant (epoch seconds) before which ended jobs are deleted; None if all are kept.
 
-    UsageError if predictors learn from an older history at a start.
+    UsageError if `memory_days` is longer, because then predictors would learn from deleted jobs at each start.
 
     >>> from .settings import load
     >>> keep_since(load({"retention_days": 400}, {}), 50_000_000.0), keep_since(load({}, {}), 50_000_000.0)
@@ -432,20 +438,20 @@ def keep_since(settings: Settings, now: float) -> float | None:
     days, taught = float(settings["retention_days"]), max(float(settings["memory_days"]), LEAST_DAYS)
     if 0 < days < taught:
         raise UsageError(
-            f"retention_days: {days:g} days are fewer than predictors are taught with (accepted: {taught:g} or more, "
-            "0 for all)",
-            hint="memory_days is how far back that goes",
+            f"retention_days: {days:g} days are shorter than the history that predictors learn from "
+            f"(accepted: {taught:g} or more, 0 for all)",
+            hint="memory_days sets the length of that history",
         )
     return now - days * 86400 if days else None
 
 
 def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool, str]:
-    """Return whether results must not name users, and the reason if that is only assumed (else empty).
+    """Return whether results must not name users, and the reason if this is only assumed (else an empty text).
 
-    `auto` uses what the collector has learned of every cluster in the store: if one cluster hides jobs, users of all
-    logs are hidden, because the cluster of a log is unknown. If settings or store cannot be read, or the store has no
-    answer, users are hidden too, because a name once shown cannot be hidden again. Without settings and store nobody
-    runs batchcast for a site, and users are named as in the log.
+    With `auto`, the facts that the collector stored about every cluster decide: if one cluster hides jobs, the users of
+    all logs are hidden, because the cluster of a log is unknown. If the settings or the store cannot be read, or the
+    store does not have this fact, users are hidden too, because a name that was shown once cannot be hidden again.
+    Without settings and store batchcast is not installed for a site, and users are named as in the log.
 
     >>> are_users_hidden({"BATCHCAST_PRIVATE": "no"}), are_users_hidden({"BATCHCAST_PRIVATE": "yes"})
     ((False, ''), (True, ''))
@@ -473,14 +479,14 @@ def _as_the_store_says(store: str) -> tuple[bool, str]:
     if any(site.get("private", False) for site in sites):
         return True, ""
     unknown = not sites or any("private" not in site for site in sites)
-    return unknown, "private = auto, and the store does not say what its cluster hides" if unknown else ""
+    return unknown, "private = auto, and the store does not say whether its cluster hides jobs" if unknown else ""
 
 
 NO_MACHINE = "none"
 
 
 def machine_at(path: str, captured: Path | None = None) -> Machine | None:
-    """Return the machine that the setting `machine` names; if empty, the captured machine, if it can be read."""
+    """Return the machine that the setting `machine` names, or the captured machine if the setting is empty."""
     if not path and captured is not None and os.access(captured, os.R_OK):
         path = str(captured)
     if path in ("", NO_MACHINE):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for predictors in Python: calls and updates them event by event."""
+"""The simulated clock for predictors in Python: calls and updates the predictor event by event."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def drive(
     plan_level: float | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> KernelState:
-    """Run the compiled scheduler to its end with a Python predictor in closed loop; returns the final state.
+    """Run the compiled scheduler to the end of the log with a Python predictor in closed loop; return the final state.
 
     The predictor sees simulated starts and ends, never the recorded ones. Its predictions are limited to [1, request].
-    Cost: one call of kernel and predictor per job, about 20 microseconds without the predictor's own time.
+    The cost is one call of kernel and predictor per job: about 20 microseconds plus the time of the predictor.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))
     asked = DrivenPredictor(predictor, at, plan_level, tick)
@@ -53,7 +53,7 @@ def drive(
 
 
 class DrivenPredictor:
-    """A predictor in Python with its knowledge of the queue, and the number of its calls."""
+    """A predictor in Python, with the state of queue and machine that it sees, and the number of its predictions."""
 
     def __init__(
         self, predictor: Any, at: SystemState, plan_level: float | None, tick: Callable[[int], None] | None
@@ -68,7 +68,7 @@ class DrivenPredictor:
     def go_on(
         self, state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], more: bool = False
     ) -> int:
-        """Advance until DONE or LOG_FULL; with `more`, until the last known job needs a plan."""
+        """Advance until DONE or LOG_FULL, or with `more` until the last job of `requests` needs a plan."""
         at, tell = self.at, self.driver.tell
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
@@ -118,14 +118,14 @@ def planned_run_time(prediction: Any, plan_level: float | None) -> float:
 def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray) -> np.ndarray:
     """Return the quantiles (n, TAIL) from which a risk is computed, from predicted quantiles (n, levels).
 
-    For a level that the prediction lacks, the next higher level is used, and if there is none or it is NaN, the request
-    (n,). So the result is never below the predicted quantile.
+    If the prediction lacks a level, its next higher level is used; if there is none, or it is NaN, the requested time
+    (n,) is used. So the result is never below the predicted quantile.
     """
     columns = np.searchsorted(np.asarray(levels) + 1e-12, TAIL)
     wider = np.column_stack([quantiles, request])
     tails: np.ndarray = wider[:, columns]
     tails = np.where(np.isnan(tails), request[:, None], np.minimum(tails, request[:, None]))
-    return np.ascontiguousarray(tails)  # the kernel reads rows
+    return np.ascontiguousarray(tails)  # the kernel reads contiguous rows
 
 
 def possible(seconds: float, job_id: Any) -> float:
@@ -156,7 +156,7 @@ def _deliver(
     statuses: Sequence[Name],
     tell: Callable[..., Any],
 ) -> None:
-    """Convert the kernel's log to events, in order, and empty it."""
+    """Convert the kernel's log of decisions to events, in order, and empty the log."""
     count = int(state.record["logged"][0])
     jobs = state.jobs
     starts, planned, runs = jobs["start"], jobs["planned"], jobs["run"]

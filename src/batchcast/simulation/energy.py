@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of a schedule: power by the state of each node, summed over time."""
+"""Computes the energy of a schedule: the power of each node in its state, summed over time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ JOULES_A_KWH = 3.6e6
 
 @runtime_checkable
 class Power(Protocol):
-    """Power of a node by its state; a node that has been idle for `off_after` seconds is off until it is needed."""
+    """Protocol of a node's power by state; a node that was idle for `off_after` seconds is off until a job needs it."""
 
     @property
     def off_after(self) -> float:
-        """Seconds without a job after which a node is off; infinity: never."""
+        """Seconds without a job after which a node is switched off; infinity means never."""
 
     def watts(self, state: str, used: int, procs: int) -> float:
         """Return the power in watts of a node with `procs` processors: `busy` with `used` of them, `idle`, or `off`."""
@@ -33,9 +33,9 @@ class Power(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Watts:
-    """Watts per processor: `idle` always, up to `busy` when it is used; `off` if nodes are switched off.
+    """Watts per processor: `idle` without a job, `busy` with a job, `off` on a node that is switched off.
 
-    Switching itself costs neither time nor energy here, so the savings of switching off are an upper bound.
+    Switching a node costs neither time nor energy in this model, so the savings of switching off are an upper bound.
 
     >>> Watts(idle=5.0, busy=10.0).watts("busy", 2, 4)
     30.0
@@ -74,7 +74,7 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
     Raises
     ------
     UsageError
-        If a pool's nodes should be switched off, if the nodes are not those of the schedule, or if watts are no
+        If a pool's nodes should be switched off, if `nodes` are not the nodes of the schedule, or if watts are not
         numbers.
 
     Examples
@@ -87,12 +87,12 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
     """
     drawn = _power(power)
     if not isinstance(schedule, Schedule):
-        raise UsageError(f"energy: {type(schedule).__name__} is no schedule (accepted: what simulate answers)")
+        raise UsageError(f"energy: {type(schedule).__name__} is not a schedule (accepted: the result of simulate)")
     placed = schedule.nodes or tuple({0: int(procs)} for procs in schedule.procs.tolist())
     sizes = [schedule.total] if not schedule.nodes else [node.procs for node in nodes_of(nodes)] if nodes else []
     if not schedule.nodes and drawn.off_after < math.inf:
         raise UsageError("energy: a pool has no nodes that could be off (accepted: off_after=inf)",
-                         hint="simulate with a scheduler of one's own and nodes=[...]")  # fmt: skip
+                         hint="simulate with your own scheduler and nodes=[...]")  # fmt: skip
     placements = (each for where in schedule.nodes for each in where.items())
     if sum(sizes) != schedule.total or any(k >= len(sizes) or procs > sizes[k] for k, procs in placements):
         raise UsageError(f"energy: nodes={nodes!r} (accepted: the nodes that the schedule was made on)")
@@ -116,7 +116,7 @@ def energy(schedule: Schedule, power: Any = None, nodes: Any = ()) -> dict[str, 
 
 
 def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any = ()) -> list[dict[str, Any]]:
-    """Return one flat row of energy per policy, with its mean wait, to compare energy and waiting.
+    """Return one flat row per policy with the energy and the mean wait of its schedule.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any
 
 
 def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) -> list[tuple[float, int]]:
-    """Return periods from `first` to `last`: seconds, and the processors used throughout."""
+    """Return periods from `first` to `last`, each with its seconds and its constant number of used processors."""
     if not jobs:
         return [(last - first, 0)]
     start, end, procs = (np.array(column, float) for column in zip(*jobs))
@@ -154,13 +154,13 @@ def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) 
 
 
 def _power(given: Any) -> Power:
-    """Return a Power object (created if a class is given); UsageError says what it lacks."""
+    """Return a Power object, created if a class is given; UsageError names a missing member."""
     power = Watts() if given is None else given() if isinstance(given, type) else given
     name = getattr(power, "__name__", type(power).__name__)
     off_after = getattr(power, "off_after", None)
     if not (callable(getattr(power, "watts", None)) and isinstance(off_after, Real)):
-        forms = "a number off_after and a method watts(state, used, procs), as Watts has them"
-        raise UsageError(f"energy: {name} is no Power (accepted: {forms})")
+        forms = "a number off_after and a method watts(state, used, procs), as in Watts"
+        raise UsageError(f"energy: {name} is not a Power (accepted: {forms})")
     check_takes(power, f"energy: {name}", "watts(state, used, procs)")
     if not float(off_after) >= 0:
         raise UsageError(f"energy: {name}.off_after is {off_after!r} (accepted: seconds from 0, or infinity: never)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock with `kernel` as predictor, both compiled; same steps as `clock.drive`."""
+"""The simulated clock with `kernel` as predictor, both compiled; the steps are the same as in `clock.drive`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ..schedule.state import (
 
 go_on_there = called_there(go_on)
 NO_SLOT = 100  # all slots for unfinished jobs are in use
-TICK = 101  # some more jobs were submitted: report progress
+TICK = 101  # EVERY further jobs were submitted: report progress
 EVERY = 20_000
 SLOTS = 4096  # initial number of slots for unfinished jobs
 REASON, LEFT, ASKED = range(3)
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log, numbers and codes to ask
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log; numbers and codes by job
 
 
 def drive_kernel(
     state: KernelState, seen: Coded, predictor: Kernel, tick: Callable[[int], None] | None = None
 ) -> KernelState:
-    """Run the schedule to its end with a fresh `kernel` in closed loop; returns the final state.
+    """Run the compiled scheduler to the end of the log with a fresh `kernel` in closed loop; return the final state.
 
-    `seen` holds what may be known of each simulated job, in the schedule's order, with the request used for planning.
+    `seen` has the fields of each simulated job that are known at submission, in log order, with the planning request.
     The result equals that of `clock.drive` with the same predictor (a test checks this), without a Python call per job:
     about 30 microseconds each.
     """
@@ -67,7 +67,7 @@ def drive_kernel(
 
 
 def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
-    """Double the slots for unfinished jobs, when all are in use."""
+    """Double the number of slots for unfinished jobs, after all slots are in use."""
     slots = len(memory.unfinished)
     free = np.empty(2 * slots, np.int64)
     free[:slots] = np.arange(2 * slots - 1, slots - 1, -1)
@@ -136,7 +136,7 @@ def plan(
     codes: np.ndarray,
     entry: Record,
 ) -> None:
-    """Return the prediction for a job submitted now, within [1, request]; the request if there is no candidate."""
+    """Plan a job submitted now with its prediction, within [1, request]; the request if there is no similar job."""
     note(m, slot, numbers, codes)
     entry.planned = max(min(forecast(m, o, slot, now, entry.request), entry.request), 1.0)
     met(m, slot, codes)

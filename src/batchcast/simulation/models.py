@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machines on which a log can be simulated: a pool of processors under a policy, or nodes under Slurm's loops.
+"""The models of a machine for a simulation: a pool of processors under a policy, or nodes under Slurm's loops.
 
-Both are a `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) need not know which it is.
+Both implement `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) treat both in the same way.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM, LEAST_WORK = "slurm", "slurm-least-work"
-"""Slurm's loops by the machine's own priorities; or with the least work first, by SiteFactor."""
+"""Policies of Slurm's loops: the machine's own priorities, or least work first by SiteFactor."""
 Clock = Callable[[], float] | None
 Tick = Callable[[int], None] | None
 
 
 class Model(Protocol):
-    """A machine with its scheduler. Every run creates predictors from `planner`, as `simulate` accepts them."""
+    """A machine with its scheduler. Every run creates new predictors from `planner`, a form that `simulate` accepts."""
 
     @property
     def procs(self) -> str:
-        """Which processors of a job count: `req` (requested, else allocated) or `alloc`."""
+        """Which number of processors of a job is used: `req` (requested, else allocated) or `alloc`."""
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
         """Return the schedule of a log's jobs under a policy, planned with a predictor.
@@ -41,7 +41,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool of processors of the size of the log's machine; with `split` one per partition of the log.
+    """A pool of processors with the size of the log's machine; with `split`, one pool per partition of the log.
 
     `options` are further arguments of `simulate`: `wide`, `default_request`, `loop`, `protocol`, `plan_level`, `total`.
 
@@ -65,9 +65,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Slurm's two loops on a machine with nodes; by default on the machine that the log's jobs imply.
+    """Slurm's two loops on a machine with nodes; by default on a machine that is derived from the log's jobs.
 
-    `changes` are settings that replace the machine's (`machines.machine.vary`), `queue` replaces users' requests.
+    `changes` replace settings of the machine (`machines.machine.vary`); `queue` replaces users' requests.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [60.0] * 2, "req_time": [90.0] * 2,
@@ -88,17 +88,16 @@ class Nodes:
         return vary(machine, self.changes) if self.changes else machine
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """Return the schedule by the machine's own priorities and the planner's points; the policy matters in two
-        cases.
+        """Return the schedule by the machine's priorities and the planner's points; two policies change this.
 
-        Under `SLURM` the planner's upper quantiles become the limits of waiting jobs, as with `plan = "limits"`. Under
-        `LEAST_WORK` they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.
+        Under `SLURM`, upper quantiles of the planner replace the limits of waiting jobs, as with `plan = "limits"`.
+        Under `LEAST_WORK`, they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.
         """
         from .on_nodes import (
             Ordering,
             QueuePlan,
             simulate_on,
-        )  # loads sixty kernels, which a pool of processors does not need
+        )  # imported here because it loads sixty kernels, which a pool of processors does not need
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulates a log's jobs on a described machine under Slurm's scheduler.
 
-Unknown parts of a request are assumed; jobs can be placed with other memory than requested, and `Ordering` orders the
-queue by predictions.
+Unknown parts of a request are assumed. Jobs can be placed with a different memory than requested, and `Ordering` orders
+the queue by predictions.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from .schedule import Schedule
 
 BY = ("none", "forecast", "limit")
 FOUND_EVERY_S = 300.0
-"""An age that is found from the queue, and exchanged priorities, are renewed at least this often."""
+"""Maximum interval (s) between updates of an age limit that is found from the queue, and of exchanged priorities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """How waiting jobs are ordered (`none`, `forecast` or `limit`), with which predictor and under which rule.
+    """How waiting jobs are ordered: `none`, `forecast` (by a predictor) or `limit`, and under which rule.
 
     A predictor orders jobs by the 90 % quantile of its prediction, as `batchcast plan` does; a predictor without
     quantiles orders them by its point prediction. Run times (n,), s, may replace a predictor; NaN is the job's limit.
@@ -69,7 +69,7 @@ class Ordering:
 
     @classmethod
     def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering:
-        """Parse the words of a command. UsageError for an unknown word."""
+        """Parse the value of a command's option; UsageError for an unknown word."""
         by, _, spec = words.partition(":")
         if by not in BY or (spec and by != "forecast"):
             raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limit)")
@@ -77,10 +77,9 @@ class Ordering:
 
 
 def orderable(machine: Machine) -> Machine:
-    """Return the machine with priorities that a SiteFactor can change: priority/basic becomes multifactor without
-    weights.
+    """Return the machine with priorities that a SiteFactor can change.
 
-    That keeps the order of arrival.
+    priority/basic becomes priority/multifactor without weights, which keeps the order of arrival.
     """
     if "multifactor" in machine.settings.get("PriorityType", ""):
         return machine
@@ -93,10 +92,10 @@ def reorder_by(
     rule: OrderRule, machine: Machine, requests: Sequence[NodeRequest], length: Callable[[NodeRequest], float],
     kind: Callable[[NodeRequest], int] | None = None,
 ) -> Reorder:  # fmt: skip
-    """Return the function that each look of the simulation calls: `planning.order` on the waiting jobs.
+    """Return a function that reorders the waiting jobs by `planning.order`; the simulation calls it every 30 s.
 
-    `kind` gives the same number to jobs that form one history (`kind_of`); jobs with number 0 need no history. With
-    `kind` None, no job needs a history.
+    `kind` gives jobs that are each other's history the same number (`kind_of`); jobs with number 0 need no history. If
+    `kind` is None, no job needs a history.
     """
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
@@ -130,8 +129,9 @@ def reorder_by(
 
 
 class _ByForecast:
-    """Run times that order waiting jobs: predictions, or time limits for jobs without a history and for users of whom
-    too many jobs ran longer than predicted.
+    """The run times by which waiting jobs are ordered: predictions or time limits.
+
+    Time limits order the jobs without a history, and the jobs of users of whom too many jobs ran longer than predicted.
     """
 
     def __init__(
@@ -146,13 +146,13 @@ class _ByForecast:
         self._by_limit = np.array([rule.length(math.nan, r.limit) for r in ordered])
         self._length, self._size, self._most = lengths, sizes, rule.most_overrun
         self._kind = kind if rule.own_history and kind is not None else np.zeros(len(ordered), np.int64)
-        self._ended = np.zeros(int(self._kind.max(initial=0)) + 1, bool)  # by kind: whether a job has ended
+        self._ended = np.zeros(int(self._kind.max(initial=0)) + 1, bool)  # by kind: whether a job of the kind has ended
         self._ended[0] = True
         self.may_change = (self._most < 1 or bool(self._kind.any())) and bool((lengths < self._by_limit).any())
         self._over, self._due, self._first = np.zeros(len(users), bool), -math.inf, 0
 
     def lengths(self, seen: Seen) -> np.ndarray:
-        """The run time (k,) that orders each waiting job of a look."""
+        """Return the run times (k,) by which the waiting jobs are ordered now."""
         if self.may_change and seen.now >= self._due:
             self._due = seen.now + OVERRUNS_EVERY_S
             self._look(seen)
@@ -162,7 +162,7 @@ class _ByForecast:
         return chosen
 
     def _look(self, seen: Seen) -> None:
-        """Find the users and the kinds with a history anew, from the jobs that run or ended within the window."""
+        """Update the users with too many overruns and the kinds with a history, from recently running jobs."""
         recent = slice(self._first, int(np.searchsorted(self._submit, seen.now, side="right")))
         start = seen.start[recent]
         end = start + self._run[recent]
@@ -183,32 +183,32 @@ SECOND = "+"
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """MiB per processor of the first and the second attempt (n,). NaN means: as in the log for the first attempt, not
-    needed for the second.
+    """MiB per processor of the first and the second attempt of each job (n,); NaN: as in the log, or no second attempt.
 
-    Jobs without a measured peak are placed as requested, because their need is unknown.
+    Jobs without a measured memory peak are placed as requested, because their need is unknown.
     """
 
     first: np.ndarray
     second: np.ndarray
 
     def out_of_memory(self, rows: np.ndarray) -> int:
-        """Return how many first attempts of these jobs run out of memory."""
+        """Return the number of these jobs whose first attempt runs out of memory."""
         return int((~np.isnan(self.second[rows])).sum())
 
     def unmeasured(self, rows: np.ndarray) -> int:
-        """Return how many of these jobs are placed as requested."""
+        """Return the number of these jobs that are placed as requested, because their peak is unknown."""
         return int(np.isnan(self.first[rows]).sum())
 
 
 def plan_of(
     advised: np.ndarray, peak: np.ndarray, asked: np.ndarray, undecided: np.ndarray, share: np.ndarray
 ) -> MemoryPlan:
-    """Plan suggested amounts (n,), MiB per node or processor; `share` (n,) converts them to MiB per processor.
+    """Plan the attempts with suggested memory `advised` (n,), MiB per node or processor.
 
-    If a job's known `peak` exceeds the suggestion, the job runs out of memory and then requests its own request if that
-    suffices, else doubles it as often as needed. A job with unknown peak requests its own request. A job that ran out
-    of memory in the log (`undecided`) runs as recorded.
+    `share` (n,) converts all amounts to MiB per processor. If a job's known `peak` exceeds the suggestion, the first
+    attempt runs out of memory. The second attempt then has the user's request if that is sufficient, else the
+    suggestion is doubled as often as needed. A job with unknown peak has the user's request. A job that ran out of
+    memory in the log (`undecided`) runs as recorded.
 
     >>> plan_of(*map(np.array, ([2.0, 2.0, 8.0], [3.0, 1.0, np.nan], [16.0, 16.0, 16.0], [False] * 3, [1.0] * 3)))
     MemoryPlan(first=array([ 2.,  2., nan]), second=array([16., nan, nan]))
@@ -222,9 +222,9 @@ def plan_of(
 
 
 def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> list[NodeRequest]:
-    """Return requests by row as the plan places them: an attempt that runs out fails, and the second waits for it.
+    """Return the requests with the plan's memory; if a first attempt runs out, a second attempt depends on its failure.
 
-    The first attempt uses its nodes for the whole run time, which is the most it can cost.
+    A first attempt that fails uses its nodes for the whole run time, which is its maximum cost.
     """
     first, second = plan.first.tolist(), plan.second.tolist()
     attempts = []
@@ -242,7 +242,7 @@ def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> l
 
 
 def has_room(machine: Machine, request: NodeRequest) -> bool:
-    """Return whether an empty partition has the requested memory per processor on enough processors.
+    """Return whether a partition, if empty, has enough processors with the requested memory per processor.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> machine = homogeneous(2, 4, 1000.0)
@@ -284,16 +284,16 @@ REFUSED = "rejected at submission: more processors than the requested nodes have
 
 
 def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[list[NodeRequest], dict[str, int]]:
-    """Return the log's jobs as requests, by row, and how many are left out, by reason.
+    """Return the log's jobs as requests, in the order of rows, and the numbers of omitted jobs by reason.
 
-    Unknown parts are assumed (`ASSUMED`): tasks of one processor, any nodes, the partition's default memory, the
-    default partition; `RequestsOfLog` has the other parts. A job ends at its limit at the latest. A job that Slurm
-    refused at submission never waits, so it is left out.
+    Unknown parts of a request are assumed (`ASSUMED`): tasks of one processor, any nodes, the partition's default
+    memory, the default partition. `RequestsOfLog` adds the other parts. A job ends at its limit at the latest. A job
+    that Slurm refused at submission never waits, so it is left out.
     """
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
     more = (
         trace.number("alloc_nodes") > trace.number("req_nodes")
-    ).tolist()  # then the job requested a minimum of nodes
+    ).tolist()  # such a job requested a minimum number of nodes
     each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
     jobs: list[NodeRequest] = []
@@ -311,10 +311,10 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
 
 
 def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
-    """Return which jobs (n,) Slurm refused at submission.
+    """Return a mask (n,) of jobs that Slurm refused at submission.
 
-    They have more processors than their nodes can have, and ended in the second of their submission. Similar jobs that
-    ran requested a minimum number of nodes.
+    These jobs have more processors than their requested nodes can have, and ended in the second of their submission.
+    Jobs with too many processors that did run had requested a minimum number of nodes.
     """
     over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
     refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
@@ -323,13 +323,14 @@ def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """What a site uses in place of users' requests to plan its queue: memory, lengths, an order.
+    """Values that replace users' requests in the planning of the queue: memory, planned run times, and an order.
 
-    `memory` places jobs with other memory than requested: a job that runs out is run again, and its start is that of
-    the second attempt; jobs that could never run as requested are left out, so that equal jobs run. `lengths` (n,),
-    seconds, replace the limits of waiting jobs (NaN: the limit): running jobs are planned with their own limits, which
-    `batchcast plan` restores. A predictor in place of `lengths` uses the 80 % quantile of its prediction. `order` gives
-    waiting jobs priorities at looks of 30 s, like `batchcast plan`; predictions are bounded by `OrderRule.length`.
+    With `memory`, jobs are placed with a different memory than requested. A job that runs out of memory runs again, and
+    its start is the start of the second attempt. Jobs that could never run as requested are left out, so that all plans
+    run the same jobs. `lengths` (n,), seconds, replace the limits of waiting jobs (NaN: the limit). Running jobs are
+    planned with their own limits, which `batchcast plan` restores. A predictor in place of `lengths` gives the 80 %
+    quantiles of its predictions. `order` sets priorities of waiting jobs every 30 s, like `batchcast plan`;
+    `OrderRule.length` bounds the predictions.
     """
 
     memory: MemoryPlan | None = None
@@ -350,9 +351,10 @@ def simulate_on(
 ) -> Schedule:
     """Return the schedule of a log's jobs on the machine under Slurm's two loops, planned with `predictor`.
 
-    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, a class, an object or a
-    factory) with its predictions on the recorded clock under `protocol`, at most the limit. `queue` replaces users'
-    requests. Cycles without a change are skipped. InputError if no job fits the machine.
+    With `requested`, Slurm plans with limits, with `actual` with actual run times. With any other predictor (a spec, a
+    class, an object or a factory), it plans with predictions from a replay of the log under `protocol`, at most the
+    limit. `queue` replaces users' requests. Backfill cycles without a change are skipped. InputError if no job fits the
+    machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
@@ -384,7 +386,7 @@ def simulate_on(
 
 
 def _kinds(trace: Trace) -> list[int]:
-    """Number the jobs by user, name and command: a job is the history of jobs with its number. 0: unknown user."""
+    """Number the jobs by user, name and command; jobs with equal numbers are each other's history. 0: unknown user."""
     columns = (trace.nominal(name).decode() for name in ("user_id", "job_name", "app_id"))
     number: dict[tuple[Hashable, ...], int] = {}
     rows = zip(*columns, strict=True)
@@ -394,12 +396,12 @@ def _kinds(trace: Trace) -> list[int]:
 def _lengths(
     plan: Callable[[NodeRequest], float] | None, shorter: Callable[[NodeRequest], float] | None
 ) -> Lengths | None:
-    """Return what Slurm plans with in place of limits; None: the limits."""
+    """Return the run times with which Slurm plans in place of limits; None: Slurm plans with limits."""
     if shorter is None:
         return None if plan is None else Lengths(plan)
 
     def of(request: NodeRequest) -> float:
-        length = shorter(request)  # NaN: the job's own limit
+        length = shorter(request)  # NaN means the job's own limit
         return min(length if length == length else math.inf, math.inf if plan is None else plan(request))
 
     return Lengths(of, restored=True)
@@ -409,7 +411,7 @@ def _as_schedule(
     trace: Trace, machine: Machine, schedule: SlurmSchedule, memory: MemoryPlan | None, left: Mapping[str, int],
     took: float,
 ) -> Schedule:  # fmt: skip
-    """Return the outcome of the log's jobs by their last attempts, and how many are left out, by reason."""
+    """Return the schedule of the log's jobs by their last attempts, with the numbers of omitted jobs by reason."""
     kept = ~np.isnan(schedule.start)
     rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
     if memory is not None:
@@ -427,7 +429,7 @@ def _as_schedule(
         *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
     ]
     if often := int(schedule.preempted.sum()):
-        notes.append(f"preempted: {often} runs broken off, {schedule.lost / 3600:,.0f} core-hours of them lost")
+        notes.append(f"{often} runs were preempted, which lost {schedule.lost / 3600:,.0f} core-hours")
     return Schedule(
         take(rows), trace.job_id[take(rows)], take(schedule.submit), take(schedule.start),
         take(schedule.start + schedule.run),
@@ -439,7 +441,7 @@ def _as_schedule(
 def _plan(
     trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str, level: float | None = None
 ) -> Callable[[NodeRequest], float] | None:
-    """Return a function that gives the run time of a request: point or quantile at `level`; None: by limits."""
+    """Return a function from a request to its run time (point, or quantile at `level`); None: plan with limits."""
     if isinstance(runtime, np.ndarray):
         return lambda r: float(runtime[row_of(r)])
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
@@ -455,15 +457,15 @@ def _plan(
 
 
 ENDED_WELL = ("completed", None)
-_SOON = 2.0  # seconds within which Slurm finds a job eligible that nothing holds
+_SOON = 2.0  # seconds within which Slurm sets the eligible time of a job without a hold
 
 
 class RequestsOfLog:
     """Completes the requests of a log's jobs on a machine.
 
     Features, licenses and partitions that the machine lacks, and dependencies on jobs outside the log, are ignored. A
-    job that neither its dependency nor its throttle holds waits until the log's eligible time: that is when a hold or a
-    begin time ended.
+    job without dependency and throttle becomes eligible at the log's eligible time, at which a hold or a begin time
+    ended.
     """
 
     def __init__(self, trace: Trace, machine: Machine) -> None:
@@ -476,7 +478,7 @@ class RequestsOfLog:
         self._silent = not (self._said or trace.job_id.dtype.kind not in "iu" or "eligible_time" in trace.names)
 
     def complete(self, row: int, request: NodeRequest) -> NodeRequest:
-        """Return the request with the log's details."""
+        """Return the request with the details that the log has about the job."""
         if self._silent:
             return request
         said = {name: values[row] for name, values in self._said.items()}
@@ -488,7 +490,7 @@ class RequestsOfLog:
         return replace(made, begin=float(self._eligible[row])) if late else made
 
     def sentence(self) -> str:
-        """Return the sentences that name the details that the log has, and those that it lacks."""
+        """Return sentences that name the details that the log has and the details that it lacks."""
         there = [words for name, words in DETAILS.items() if name in self._said]
         missing = [words for words in DETAILS.values() if words not in there]
         if not any(e == e for e in self._eligible):
@@ -499,7 +501,7 @@ class RequestsOfLog:
 
 
 def _columns(trace: Trace) -> dict[str, list[Any]]:
-    """Return the details that the log has, by name."""
+    """Return the detail columns that the log has, by name."""
     found: dict[str, list[Any]] = {}
     for name in DETAILS:
         if name in trace.names:

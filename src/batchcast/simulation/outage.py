@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned outage: a reservation that keeps nodes free for some hours, and the other starts that it could have."""
+"""A planned outage: a reservation that keeps nodes free for some hours, and alternative start times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = ("nodes", "start", "hours", "step")
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Nodes that a reservation keeps free for `length` seconds from `start`, in the seconds of a log or of the epoch.
+    """A reservation of nodes for `length` seconds from `start`, in seconds on the log's clock or of the epoch.
 
     `nodes` is `ALL`, a partition, or a host list such as `n[1-4]`. Other start times within the week are
     tried at intervals of `step` seconds.
@@ -35,7 +35,7 @@ class Outage:
     step: float = STEP_H * HOUR_S
 
     def names(self, machine: Machine) -> tuple[str, ...]:
-        """Return the machine's nodes that the outage takes. UsageError if a node does not exist."""
+        """Return the names of the nodes that the outage reserves; UsageError if a node does not exist."""
         there = machine.node_names()
         if self.nodes.upper() == "ALL":
             return there
@@ -50,7 +50,7 @@ class Outage:
         return names
 
     def on(self, machine: Machine, start: float) -> Machine:
-        """Return the machine with the reservation at another start.
+        """Return the machine with the reservation added, from the given start.
 
         >>> from batchcast.machines.machine import homogeneous
         >>> Outage("ALL", 0.0, 60.0).on(homogeneous(2, 4), 30.0).reservations[0].end
@@ -60,7 +60,7 @@ class Outage:
         return replace(machine, reservations=(*machine.reservations, added))
 
     def starts(self, earliest: float = -math.inf) -> list[float]:
-        """Return the requested start, then later ones at intervals of `step` within a week; none before `earliest`."""
+        """Return the requested start and later starts within a week, by `step`, without starts before `earliest`."""
         count = math.ceil(WEEK_S / self.step)
         later = (self.start + k * self.step for k in range(count))
         return [start for start in later if start >= earliest]
@@ -99,7 +99,7 @@ def parse_extension(text: str) -> tuple[str, float]:
 
 
 def _hours(key: str, text: str, option: str = "--reserve") -> float:
-    """Return a number of hours above 0 and up to 30 days."""
+    """Read a number of hours above 0 and up to 30 days."""
     try:
         value = float(text)
     except ValueError:

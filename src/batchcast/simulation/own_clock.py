@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for a scheduler of your own in Python; processes one instant after the other."""
+"""The simulated clock for a user's own scheduler in Python; processes one instant after the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .scheduler import Job, Machine, Node, Where
 
 @dataclass(frozen=True, slots=True)
 class OwnPolicy:
-    """A scheduler of your own in place of a `Policy`: its factory, and its settings."""
+    """A user's own scheduler in place of a `Policy`: its factory, and its settings."""
 
     given: Any
     name: str
@@ -38,7 +38,7 @@ class OwnPolicy:
 
     @classmethod
     def of(cls, given: Any, name: str = "") -> OwnPolicy:
-        """Wrap a class, an object or a factory; UsageError if it has no `start`."""
+        """Wrap a scheduler's class, object or factory; UsageError if it has no method `start`."""
         name = name or name_of(given)
         if isinstance(given, type) and issubclass(given, Policy):
             raise UsageError(f"policy: {name} is a Policy, settings of a compiled scheduler (accepted: a plain class"
@@ -79,7 +79,7 @@ MORE = "batchcast.testing.check_policy lists every other fault"
 
 @dataclass(slots=True)
 class OwnRun:
-    """State of one simulation: the true values of each job, and what the scheduler may know.
+    """The state of one simulation: the actual values of each job, and the state that the scheduler sees.
 
     `ends` and `plans` are heaps of (instant, job); after a correction, the old plan's entry stays in the heap.
     """
@@ -118,14 +118,14 @@ class OwnRun:
             name = getattr(allocator, "__name__", type(allocator).__name__)
             who = f"{self.policy.name}: the allocator {name}"
             if not callable(getattr(allocator, "place", None)):
-                raise UsageError(f"{who} has no place (accepted: an object with place(job, nodes), or its class)")
+                raise UsageError(f"{who} has no method place (accepted: an object with place(job, nodes), or a class)")
             check_takes(allocator, who, "place(job, nodes)")
             self.machine.allocator = allocator
         self.at = SystemState(float(self.machine.total), self.requests, lambda: entries_of(self.requests))
         self.driver = Driver({} if self.predictor is None else {"": self.predictor}, self.at)
 
     def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
-        """Process all instants: exceeded plans, ends, submissions, then the scheduler."""
+        """Process all instants; the order at each instant is exceeded plans, ends, submissions, scheduler."""
         submit = [request.submit_time for request in self.requests]
         arrived, count = 0, len(submit)
         while True:
@@ -154,8 +154,8 @@ class OwnRun:
             left, job = len(self.queue), next(iter(self.queue.values()))
             raise BatchcastError(
                 f"{self.policy.name}: {left:,} jobs never start, the first is {job.job_id} ({job.procs} processors of"
-                f" {self.machine.total}), and nothing more happens (accepted: a policy that starts every job)",
-                hint="machine.wake_at(time) asks for a call to come; batchcast.testing.check_policy finds more",
+                f" {self.machine.total}), and there is no further event (accepted: a policy that starts every job)",
+                hint="machine.wake_at(time) requests a later call; batchcast.testing.check_policy finds other errors",
             )
         return self
 
@@ -172,7 +172,7 @@ class OwnRun:
             self.at.apply(event)
 
     def _correct(self, now: float) -> None:
-        """Give jobs that exceed their plan a new plan: by the policy's rule, or as the predictor revises it."""
+        """Give jobs that exceed their plan a new planned run time: the predictor's revision, or the policy's rule."""
         while self.plans and self.plans[0][0] <= now:
             plan = heappop(self.plans)
             if not self._is_plan(plan):
@@ -241,7 +241,7 @@ class OwnRun:
         if chosen is None:
             return
         if not isinstance(chosen, Iterable):
-            one = " alone: yield it, or answer a list," if isinstance(chosen, Job) else ""
+            one = " alone: yield it, or return a list," if isinstance(chosen, Job) else ""
             forms = "jobs, or pairs of a job and its processors by node"
             raise self._wrong(now, f"start answered {chosen!r}{one}", forms)
         for choice in chosen:
@@ -291,7 +291,7 @@ class OwnRun:
                 raise self._wrong(now, what, f"free processors of nodes 0 to {len(nodes) - 1}", by)
 
     def _wrong(self, now: float, what: str, forms: str, by: Any = None) -> BatchcastError:
-        """Return the error for an invalid answer: whose it is, where that code stands, and what is accepted."""
+        """Return the error for an invalid result of scheduler or allocator, with source line and accepted forms."""
         by = by or self.scheduler.start
         own = getattr(by, "__self__", self.scheduler)
         allocator = f": the allocator {type(own).__name__}" if own is self.machine.allocator else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`simulate_periods`: simulates a log month by month in constant memory.
 
-The queue, the running jobs and the predictor's state are carried from each period to the next.
+Each period continues with the queue, the running jobs and the predictor's state of the period before.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ELSEWHERE = ("next_submit", "job", "tail", "head", "newest", "indexed", "leaves"
 
 
 def present_jobs(state: KernelState) -> np.ndarray:
-    """Return the jobs that wait, run or need a plan, ascending; all other jobs have ended."""
+    """Return the jobs that wait, run, need a plan or are not submitted yet, ascending; all other jobs have ended."""
     s, arrays = state.record[0], state.arrays
     asked = [int(s["job"])] if s["phase"] == PREDICTED else []
     return np.unique(
@@ -75,11 +75,11 @@ def present_jobs(state: KernelState) -> np.ndarray:
 def carry_state(
     state: KernelState, present: np.ndarray, new: np.ndarray, total: int, memory: Memory | None
 ) -> KernelState:
-    """Return the same machine state with only the jobs `present` (`present_jobs`), followed by the `new` jobs.
+    """Return the state with only the jobs `present` (see `present_jobs`), followed by the `new` jobs.
 
-    Nothing that affects the schedule changes: jobs, the queue and the running jobs keep their orders. Not carried, and
-    therefore rejected, are the shadow run and replanned jobs (`due_after`, `refresh`) and the quantiles for
-    `risk_budget`. O(jobs present + new).
+    The schedule does not change: jobs, the queue and the running jobs keep their orders. The shadow run (`due_after`),
+    updated plans (`refresh`) and quantiles for `risk_budget` are not copied, so policies with these settings are
+    rejected. O(jobs present + new).
     """
     s, old = state.record[0], state.arrays
     new_index = np.full(len(state.jobs), -1, np.int64)
@@ -143,7 +143,7 @@ def _minima(queue: np.ndarray) -> np.ndarray:
 
 
 class CompiledPlanner:
-    """Plans with requests, with true run times (`actual`), or with the ring buffers of `last_2` and `recent_mean`."""
+    """Plans with requested times, with actual run times (`actual`), or by the compiled `last_2` and `recent_mean`."""
 
     asks = 0
 
@@ -164,17 +164,17 @@ class CompiledPlanner:
             self.rings.assign(period, work, jobs)
 
     def keep(self, present: np.ndarray) -> None:
-        """Do nothing: no data of single jobs is stored."""
+        """Do nothing, because this planner stores no data of single jobs."""
 
     def go_on(self, state: KernelState, more: bool) -> int:
-        """Advance until DONE or LOG_FULL; with `more`, until the last known job needs a plan."""
+        """Advance until DONE or LOG_FULL, or with `more` until the last job of the period needs a plan."""
         scheduler = address_of(go_on, state.record, state.rules)
         last = len(state.jobs) - 1 if more else -1
         return int(follow_period(scheduler, state.record, state.rules, self.rings is not None, last))
 
 
 class PythonPlanner:
-    """Plans with a predictor in Python, driven like in `clock.drive`."""
+    """Plans with a predictor in Python, in the same way as `clock.drive`."""
 
     memory: Memory | None = None
 
@@ -193,18 +193,18 @@ class PythonPlanner:
             self.statuses.append(statuses[row])
 
     def keep(self, present: np.ndarray) -> None:
-        """Forget jobs that have ended."""
+        """Drop the requests of jobs that have ended."""
         self.requests = [self.requests[job] for job in present.tolist()]
         self.statuses = [self.statuses[job] for job in present.tolist()]
         self.asked.at.forget()
 
     def go_on(self, state: KernelState, more: bool) -> int:
-        """Advance the state like `CompiledPlanner.go_on`, with predictions from Python."""
+        """Advance like `CompiledPlanner.go_on`, with predictions from the Python predictor."""
         return self.asked.go_on(state, self.requests, self.statuses, more)
 
 
 def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None) -> CompiledPlanner | PythonPlanner:
-    """Return the planner of a spec or a predictor; compiled if `simulate` has a compiled form with O(1) per job."""
+    """Return the planner of a predictor: compiled if `simulate` has a compiled form with O(1) memory per class."""
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name in ("requested", "actual"):
         return CompiledPlanner(is_oracle=name == "actual")
@@ -216,7 +216,7 @@ def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None)
 
 @kernel
 def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembers: bool, last: int) -> int:
-    """Advance until job `last` needs a plan, the log is full or all is done; learn from jobs that end meanwhile."""
+    """Advance until job `last` needs a plan, the log is full or all jobs have ended; learn from jobs that end."""
     s = record[0]
     jobs, log = jobs_of(s), log_of(s)
     while True:
@@ -249,22 +249,23 @@ def simulate_periods(
     default_request: float | None = None,
     plan_level: float | None = None,
 ) -> Iterator[Schedule]:
-    """Simulate a log that comes in periods: like `simulate` in closed loop, in memory that does not grow with the log.
+    """Simulate a log that is read in periods, like `simulate` in closed loop; memory does not grow with its length.
 
     Parameters
     ----------
     periods
         The log in order of submission (`trace.parquet.LogFolder.periods`).
     policy, predictor, total, procs, wide, plan_level
-        As in `simulate`, with the same results: every start equals that of simulating the whole log at once.
+        As in `simulate`. Every start is the same as in a simulation of the whole log at once.
     default_request
-        Seconds used to plan jobs without a request; `simulate` uses `LogFolder.largest_request`.
+        Seconds used to plan jobs without a requested time; for the results of `simulate`, give
+        `LogFolder.largest_request`.
 
     Yields
     ------
     Schedule
-        After each period, the jobs that have ended since the period before, in log order. `rows` are rows of the whole
-        log; `corrections` and `left_out` count since then.
+        After each period, the jobs that ended since the last yield, in log order. `rows` are rows of the whole log;
+        `corrections` and `left_out` also count since the last yield.
 
     Raises
     ------
@@ -274,8 +275,8 @@ def simulate_periods(
 
     Notes
     -----
-    Memory holds one period, the waiting and running jobs, and what the predictor remembers. About half a microsecond
-    a job if compiled.
+    The memory contains one period, the waiting and running jobs, and the predictor's state. A job takes about half a
+    microsecond if the predictor is compiled.
 
     Examples
     --------
@@ -307,7 +308,7 @@ def simulate_periods(
 
 
 def _check(policy: Policy, wide: str) -> None:
-    """Reject, by name, settings that cannot be carried over periods."""
+    """Reject settings whose state cannot be carried over periods."""
     if wide == "widen":
         raise UsageError("--wide widen needs the whole log at once: its widest job may come last",
                          hint="--procs-total N --wide cut")  # fmt: skip
@@ -319,7 +320,7 @@ def _check(policy: Policy, wide: str) -> None:
 
 
 def _with_more(periods: Iterable[Trace]) -> Iterator[tuple[Trace, bool]]:
-    """Yield each period, and whether another one follows."""
+    """Yield each period, and whether another period follows."""
     before: Trace | None = None
     for period in periods:
         if before is not None:
@@ -330,7 +331,7 @@ def _with_more(periods: Iterable[Trace]) -> Iterator[tuple[Trace, bool]]:
 
 
 class _Run:
-    """The kernel's present state, and the rows of the log that its jobs have."""
+    """The kernel's present state, and the rows of its jobs in the whole log."""
 
     def __init__(self, policy: Policy, total: int, planner: CompiledPlanner | PythonPlanner) -> None:
         self.total = total
@@ -342,7 +343,7 @@ class _Run:
         self.corrections = 0
 
     def feed(self, period: Trace, work: Workload, first: int, procs: str) -> None:
-        """Add the jobs of one more period, and forget jobs that have ended."""
+        """Add the jobs of a further period, and drop jobs that have ended."""
         if work.total != self.total:
             raise UsageError(f"the machine has {self.total} processors, and {work.total} in a later period")
         new = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
@@ -356,7 +357,7 @@ class _Run:
         self.job_id = np.concatenate([self.job_id[self.present], period.job_id[work.rows]])
 
     def go_on(self, more: bool) -> None:
-        """Advance until the last known job needs a plan; without `more`, to the end."""
+        """Advance until the last job of the period needs a plan; without `more`, until all jobs have ended."""
         assert self.state is not None
         while self.planner.go_on(self.state, more) == LOG_FULL:
             self.state.enlarge_log()

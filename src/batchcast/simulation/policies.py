@@ -29,13 +29,13 @@ NAMED = {
 AGES = ("head_after", "first_after", "due_after")
 WORDS = tuple(field.name for field in fields(Policy))
 OF_AN_ORDER = ("on", "ageing")
-"""Settings of an order: in `order=sjf:on=requested` they may be followed by a comma and further settings."""
+"""Settings of an order, such as `on` in `order=sjf:on=requested`; after a comma, further settings may follow."""
 AnyPolicy = TypeVar("AnyPolicy", Policy, OwnPolicy, Policy | OwnPolicy)
 _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def as_policy(given: Any) -> Policy | OwnPolicy:
-    """Return a policy from its name, a `Policy`, or a scheduler of your own (a class, an object or a factory).
+    """Return the policy of a name, a `Policy`, or a user's own scheduler (a class, an object or a factory).
 
     >>> as_policy(None).name, as_policy("fcfs").name
     ('easy', 'fcfs')
@@ -46,15 +46,15 @@ def as_policy(given: Any) -> Policy | OwnPolicy:
         return given
     if isinstance(given, (Mapping, Sequence, Set)) and not isinstance(given, str):
         raise UsageError(f"policy: a {type(given).__name__} of {len(given)} (accepted: one policy)",
-                         hint="batchcast.evaluate takes several, and sets them side by side")  # fmt: skip
+                         hint="batchcast.evaluate compares several policies")  # fmt: skip
     return policy_of(given) if isinstance(given, str) else OwnPolicy.of(given)
 
 
 def named_policies(given: Any) -> dict[str, Policy | OwnPolicy]:
-    """Return the requested policies by the names that results show, in order.
+    """Map the names that results show to the requested policies, in order.
 
-    Accepts a comma-separated list of names, anything that `as_policy` accepts, a sequence of these, or a mapping of
-    names to these (None: the policy of that name).
+    `given` is a comma-separated list of names, any form that `as_policy` accepts, a sequence of these forms, or a
+    mapping of names to these forms (None: the policy with that name).
 
     >>> list(named_policies("easy,easy-sjbf:correct=incremental")), list(named_policies({"mine": Policy("saf")}))
     (['easy', 'easy-sjbf:correct=incremental'], ['mine'])
@@ -78,8 +78,9 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     text : str
         `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (shortest run time predicted by `kernel` first; jobs
         that have waited two days go before all), alone or as `NAME:key=value,key=value`. `head_after`, `first_after`
-        and `due_after` take a time, `risk_budget` a number, `kill` and `refresh` yes or no, an order its own settings
-        (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is a scheduler of your own (`simulation.scheduler`).
+        and `due_after` take a time, `risk_budget` a number, `kill` and `refresh` yes or no, and an order can have
+        settings (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is your own scheduler (see
+        `simulation.scheduler`).
 
     Returns
     -------
@@ -102,7 +103,7 @@ def policy_of(text: str) -> Policy | OwnPolicy:
         maker = load("policy", name_and_settings(text.strip())[0])
         if isfunction(maker) and tuple(signature(maker).parameters) == ARGUMENTS:
             raise UsageError(f"{text.strip()} is a queue order, not a policy",
-                             hint=f"an order is a word of a policy: easy:order={text.strip()}")  # fmt: skip
+                             hint=f"an order is a setting of a policy: easy:order={text.strip()}")  # fmt: skip
         return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
     if name not in NAMED:
         near = " or ".join(get_close_matches(name, NAMED, n=2, cutoff=0.6))
@@ -112,14 +113,14 @@ def policy_of(text: str) -> Policy | OwnPolicy:
 
 
 def changed(policy: AnyPolicy, words: Mapping[str, str]) -> AnyPolicy:
-    """Return the policy with some settings changed, given as text.
+    """Return the policy with some settings changed; the new values are text.
 
     >>> changed(Policy(), {"kill": "no", "order": "saf"}).name
     'saf-easy'
     """
     if isinstance(policy, OwnPolicy):
         if refused := [word for word in words if word != "kill"]:
-            raise UsageError(f"{policy.name} has no word {refused[0]!r}: it is a scheduler of its own",
+            raise UsageError(f"{policy.name} has no setting {refused[0]!r}: it is your own scheduler",
                              hint=f"parameters of its class: {policy.name}:key=value")  # fmt: skip
         return replace(policy, kill=_is_yes("kill", words["kill"])) if words else policy
     unknown = [word for word in words if word not in WORDS]
@@ -151,7 +152,7 @@ def _number(word: str, text: str) -> float:
 
 
 def split_policies(text: str) -> list[str]:
-    """Split a comma-separated list of policies, whose settings may contain commas too; each policy is checked.
+    """Split a comma-separated list of policies, whose settings may also contain commas; check each policy.
 
     >>> split_policies("easy:correct=incremental,order=sjf:ageing=0.5,fcfs")
     ['easy:correct=incremental,order=sjf:ageing=0.5', 'fcfs']
@@ -168,7 +169,7 @@ def split_policies(text: str) -> list[str]:
 
 
 def _words(rest: str, text: str) -> dict[str, str]:
-    """Split `key=value,key=value`; settings of an order stay with the order."""
+    """Split `key=value,key=value`; the settings of an order remain part of the order's value."""
     words: dict[str, str] = {}
     last = ""
     for item in filter(None, (i.strip() for i in rest.split(","))):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Policy`: the settings of the compiled scheduler.
 
-They are the order of the queue (built-in, as text, or a Python function), which jobs may overtake the first one, and
-how a plan is corrected when a job runs longer than planned.
+The settings are the order of the queue (built-in, as text, or a Python function), which jobs may overtake the first
+job, and how a plan is corrected when a job runs longer than planned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMS = f"{', '.join(NAMES)}, or MODULE:FUNCTION of ({', '.join(ARGUMENTS)}) -> 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order as the kernel needs it: its code, the run time it reads, its ageing, and the address of its own code."""
+    """A queue order in the kernel's form: its code, the run time it reads, its ageing, a user function's address."""
 
     code: int
     on: int = PLANNED
@@ -38,13 +38,13 @@ class Order:
 
 
 def parse_order(order: str | Callable[..., float], option: str = "order") -> Order:
-    """Return an order from `NAME:on=requested,ageing=W`, from `MODULE:FUNCTION` with the same settings, or a function.
+    """Return the queue order of `NAME:on=requested,ageing=W`, of `MODULE:FUNCTION` with these settings, or a function.
 
-    `on` says which run time the order reads: the planned (default) or the requested one. `ageing=W` lowers a job's key
-    by W for every second it waits, so that every job comes first at some time. Your own function receives (now, submit,
-    procs, planned, wait) as floats, in seconds on the log's clock. The smallest key goes first, NaN last, ties by
-    arrival. It is compiled once per process (about a tenth of a second).
-    Raises UsageError with the accepted forms.
+    `on` is the run time that the order reads: the planned (default) or the requested run time. `ageing=W` lowers a
+    job's key by W for every second that the job waits, so that every job is first at some time. A user's function
+    receives (now, submit, procs, planned, wait) as floats, in seconds on the log's clock, and returns a key. The
+    smallest key goes first, NaN last, ties by arrival. The function is compiled once per process, in about a tenth of a
+    second. Raises UsageError with the accepted forms.
 
     >>> parse_order("sjf:on=requested,ageing=0.5")
     Order(code=1, on=1, ageing=0.5, address=0, varying=False)
@@ -90,7 +90,7 @@ def _imported(module: str, function: str, option: str) -> Callable[..., float]:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"--{option}: {module}:{function}: {error} (accepted: {FORMS})") from None
     if not callable(key):
-        raise UsageError(f"--{option}: {module}:{function} is no function")
+        raise UsageError(f"--{option}: {module}:{function} is not a function")
     return key
 
 
@@ -100,13 +100,13 @@ def _of_function(function: Callable[..., float], on: int, ageing: float) -> Orde
 
 @cache
 def compiled(function: Callable[..., float]) -> Any:
-    """Compile the function once; it is kept for the life of the process, because the kernel stores its address."""
+    """Compile the function once; it stays in memory until the process ends, because the kernel stores its address."""
     name = getattr(function, "__name__", str(function))
     if not inspect.isfunction(function) or len(inspect.signature(function).parameters) != len(ARGUMENTS):
         raise UsageError(f"the order {name} must be a plain function of ({', '.join(ARGUMENTS)})")
     try:
         return compile_key(function)
-    except Exception as error:  # numba raises many types; the user only needs the sentence
+    except Exception as error:  # numba raises many types of errors; the user needs only the message
         raise UsageError(
             f"the order {name} does not compile: {_sentence(error)}",
             hint="plain arithmetic on the five floats, math and if; it must return a number",
@@ -114,7 +114,7 @@ def compiled(function: Callable[..., float]) -> Any:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the lines of a compiler's message that concern the user's code."""
+    """Return the lines of a compiler's message that are about the user's code."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in str(error).splitlines()]  # coloured by colorama
     skipped = ("Failed in", "During:", "This error", "Known signatures", "Enable logging")
     sentences = [line for line in lines if line and not line.startswith(skipped)]
@@ -141,42 +141,46 @@ class Policy:
     order
         Order of the queue, which decides the head: a name with settings, or a function (see `parse_order`).
     backfill
-        Which jobs may overtake the head: `easy` (one reservation), `conservative` (one for every job) or `none`.
+        Which jobs may overtake the head: `easy` (one reservation), `conservative` (a reservation for every job) or
+        `none` (no job).
     backfill_order
         Order in which candidates for backfilling are tried.
     correct
-        New planned run time of a job that has exceeded its plan.
+        The rule for the new planned run time of a job that exceeded its plan (`requested`, `incremental`, `doubling`).
     kill
-        Whether a job is killed at its request.
+        Whether a job is killed at its requested time.
     event_order
         `instant`, or `pyss`: the order of the reference schedules, which implies kill=False.
     running_ends
-        Which run time ends a running job when other jobs are planned: `planned` or `requested`.
+        Which run time gives the planned end of a running job when other jobs are planned: `planned` or `requested`.
     head_after
-        Seconds. If the head has waited longer, only requests are used to reserve for it (of running jobs and of
-        candidates), so that no prediction can delay it further.
+        Seconds. If the head has waited longer, its reservation uses the requested times of running jobs and of
+        candidates, so that predictions cannot delay the head further.
     first_after
-        Seconds. Jobs that have waited longer go before the order, by arrival, with a reservation as under `head_after`.
+        Seconds. Jobs that have waited longer come before the order, by arrival, with a reservation as with
+        `head_after`.
     due_after
-        Seconds. Jobs that wait this much longer than in a shadow run of EASY with requests go before the order in the
-        same way. The shadow run has the same submissions and learns a run time when the real job has ended.
+        Seconds. Jobs that wait longer by this time than in a shadow run of EASY with requested times come before the
+        order in the same way. The shadow run has the same submissions, and learns a job's run time when the job has
+        ended in the main simulation.
     due_ends
-        Which run time the shadow run uses for a job that has not ended in the real run: `requested`, or the first
-        `planned` one until the job has run longer.
+        Which run time the shadow run uses for a job that has not ended in the main simulation: `requested`, or the
+        first `planned` run time until the job has run longer.
     risk_budget
-        A job may overtake a job with a reservation although its own request does not fit, if the probabilities that
-        such jobs run beyond the reserved start sum to at most this. They come from the predicted quantiles. 0: never.
+        Maximum sum of probabilities. A job whose requested time does not fit may overtake a job with a reservation, as
+        long as the probabilities that such jobs run beyond the reserved start add up to at most this value. The
+        probabilities come from predicted quantiles. With 0, no job may do this.
     refresh
-        Whether queued jobs are planned again when a job of the same user and request ends: with the geometric mean of
-        their plan and of such run times since their submission, at most eight.
+        Whether queued jobs get a new plan when a job of the same user and requested time ends. The new plan is the
+        geometric mean of the job's first plan and of at most eight such run times since the job's submission.
     predictor
-        Predictor used for planning unless `simulate` is given another: time limits (`requested`), or a predictor's
-        name.
+        Predictor used for planning if `simulate` is called without a predictor: time limits (`requested`), or a
+        predictor's name.
 
     Raises
     ------
     UsageError
-        If a word is not accepted; the message lists the accepted ones.
+        If a value is not accepted; the message lists the accepted values.
 
     References
     ----------
@@ -264,7 +268,7 @@ class Policy:
         return f"{head}{self.backfill}{tail}"
 
     def rules(self) -> dict[str, Any]:
-        """Return the kernel's codes of the settings."""
+        """Return the settings as the kernel's codes."""
         head, candidate = parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
         return {
             "backfill": BACKFILLS[self.backfill],

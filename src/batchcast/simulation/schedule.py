@@ -25,9 +25,10 @@ Intervals = list[tuple[int, int]]
 class Schedule(Result):
     """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
 
-    `rows` are the jobs' rows in the trace. `planned_run_time` is the first plan, and `corrections` counts new plans.
-    `left_out` counts records that were not simulated, by reason. `kernel_s` is the time of the simulation, NaN if it
-    was not measured. `nodes` holds each job's processors by node, numbered from 0, if the machine has nodes.
+    `rows` are the jobs' rows in the trace. `planned_run_time` is the first planned run time, and `corrections` counts
+    later changes of plans. `left_out` counts records that were not simulated, by reason. `kernel_s` is the time of the
+    simulation, NaN if it was not measured. `nodes` holds each job's processors by node, numbered from 0, if the machine
+    has nodes.
     """
 
     rows: np.ndarray
@@ -53,7 +54,7 @@ class Schedule(Result):
 
     @property
     def run_time(self) -> np.ndarray:
-        """Return simulated run times: min(run, request) if jobs are killed."""
+        """Return simulated run times: min(run, request) if jobs are killed at their request."""
         return np.asarray(self.end_time - self.start_time)
 
     @property
@@ -91,7 +92,7 @@ class Schedule(Result):
         return [*left_out_words(self.left_out), *self.notes]
 
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
-        """Return quality measures over all jobs, or over a boolean mask of the simulated jobs; keys as printed."""
+        """Return quality measures over all jobs, or over a boolean mask of the simulated jobs, by printed name."""
         kept = slice(None) if mask is None else mask
         figures = measures(
             self.submit_time[kept],
@@ -107,10 +108,10 @@ class Schedule(Result):
 def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:
     """Return each job's (n,) processors, numbered from 0, as closed intervals in ascending order.
 
-    A schedule only counts processors; this numbers them afterwards, which is always possible. At each instant, ending
-    jobs first release theirs, then jobs of length zero take and release theirs, then the others start, by row. Jobs get
-    the lowest free numbers. Raises InputError if more than `total` are used at once. O(n log n + n g), g being the
-    number of gaps among free processors.
+    A schedule has only numbers of used processors; this function assigns processors afterwards, which is always
+    possible. At each instant, ending jobs first release their processors, then jobs with run time 0 take and release
+    processors, then the other jobs start, in the order of rows. Jobs get the lowest free numbers. Raises InputError if
+    more than `total` processors are used at once. O(n log n + n g) with g gaps among free processors.
 
     >>> place(np.array([0.0, 0.0, 5.0]), np.array([5.0, 9.0, 7.0]), np.array([2, 1, 3]), 4)
     [[(0, 1)], [(2, 2)], [(0, 1), (3, 3)]]
@@ -135,7 +136,7 @@ def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> 
 
 
 def interval_text(held: Intervals) -> str:
-    """Format intervals as Batsim writes them.
+    """Format intervals of processors in Batsim's form.
 
     >>> interval_text([(0, 3), (8, 8)])
     '0-3 8'
@@ -164,7 +165,7 @@ def _take(free: Intervals, count: int) -> Intervals:
 
 
 def _give_back(free: Intervals, held: Intervals) -> None:
-    """Return processors to the free list, joined with free neighbors."""
+    """Return processors to the list of free intervals, and join neighbouring intervals."""
     for low, high in held:
         k = bisect_left(free, (low, high))
         if k < len(free) and free[k][0] == high + 1:

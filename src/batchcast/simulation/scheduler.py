@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduler of your own receives: waiting jobs, the machine, and its future free processors.
+"""What a user's own scheduler receives: waiting jobs, the machine, and its future free processors.
 
-Slow Python by design: plain lists that are computed anew, so that everything can be inspected. own_clock.py has the
-clock.
+This is slow Python by design: plain lists are computed at each call, so that all values can be inspected. The clock is
+in own_clock.py.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Where = Mapping[int, int]
 
 
 class Job:
-    """A waiting or running job as a scheduler knows it, without its run time and end. All attributes are read-only.
+    """A waiting or running job as a scheduler sees it, without run time and end. All attributes are read-only.
 
-    `procs` and `req_time` are its request, `planned` is its planned run time in seconds. `forecast` is the predictor's
-    full prediction, None with time limits. `request` has every other column. A running job also has `start_time`,
-    `planned_end` and, on nodes, `nodes`.
+    `procs` and `req_time` are the requested processors and time, `planned` is the planned run time in seconds.
+    `forecast` is the predictor's full prediction, or None if jobs are planned with time limits. `request` has all other
+    columns. A running job also has `start_time`, `planned_end` and, on nodes, `nodes`.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class Node:
 
 
 class Profile:
-    """Future free processors as steps: `free[k]` from `times[k]` until the next time; the last one forever.
+    """Future free processors as steps: `free[k]` from `times[k]` until `times[k + 1]`; the last step has no end.
 
     >>> profile = Profile(0.0, 4)
     >>> profile.hold(0.0, 10.0, 3); profile.earliest(2, 5.0), profile.earliest(1, 50.0), profile.free_at(12.0)
@@ -69,7 +69,7 @@ class Profile:
         self.times, self.free = [now], [free]
 
     def hold(self, start: float, length: float, procs: int) -> None:
-        """Take processors for `length` seconds from `start` on, now or later; negative `procs` release them."""
+        """Remove `procs` free processors for `length` seconds from `start` (now or later); add them if negative."""
         for place in range(self._step(start), self._step(start + length)):
             self.free[place] -= procs
 
@@ -81,7 +81,7 @@ class Profile:
         return place
 
     def free_at(self, time: float) -> int:
-        """Return the free processors at an instant, now or later."""
+        """Return the number of free processors at an instant, now or later."""
         return self.free[bisect_right(self.times, time) - 1]
 
     def earliest(self, procs: int, length: float) -> float:
@@ -97,11 +97,11 @@ class Profile:
 
 
 class Machine:
-    """The machine at one instant of the simulated clock, as a scheduler may know it.
+    """The machine at one instant of the simulated clock, as a scheduler sees it.
 
-    `total` and `free` processors; `running` jobs in order of start; `nodes` (empty for a pool of processors);
-    `reservations`, start times by the job's row; `events` of this instant since the last call, empty after a requested
-    wake. While a scheduler's `start` yields jobs, all of this changes with each job.
+    The attributes are `total` and `free` processors; `running` jobs in order of start; `nodes` (empty for a pool of
+    processors); `reservations`, start times by the job's row; and `events`, those of this instant since the last call,
+    empty after a requested wake. When a scheduler's `start` yields a job, all attributes are updated.
     """
 
     def __init__(self, total: int, nodes: Sequence[Node] = (), allocator: Allocator | None = None) -> None:
@@ -118,15 +118,15 @@ class Machine:
         return list(self._running.values())
 
     def fits(self, job: Job) -> bool:
-        """Return whether the job could start now, where the allocator places it."""
+        """Return whether the job could start now on the nodes that the allocator chooses."""
         return job.procs <= self.free and (not self.nodes or self.place(job) is not None)
 
     def place(self, job: Job) -> Where | None:
-        """Return where the allocator would place the job now; None if it does not fit."""
+        """Return the nodes that the allocator would choose for the job now; None if it does not fit."""
         return self.allocator.place(job, self.nodes)
 
     def profile(self) -> Profile:
-        """Return future free processors: running jobs keep theirs until their planned ends; reservations are ignored.
+        """Return the future free processors if running jobs end as planned; reservations are ignored.
 
         O(running log running).
         """
@@ -143,14 +143,14 @@ class Machine:
     def shadow(self, job: Job) -> tuple[float, int]:
         """Return the earliest start of a job if running jobs end as planned, and the processors left over then.
 
-        `shadow_time` and `extra_procs` of EASY. O(running log running).
+        These are the `shadow_time` and `extra_procs` of EASY. O(running log running).
         """
         profile = self.profile()
         start = profile.earliest(job.procs, 0.0)
         return start, (profile.free_at(start) if start < math.inf else 0) - job.procs
 
     def reserve(self, job: Job, start: float) -> None:
-        """Record a start time for a waiting job in `reservations`, and be called then. Nothing else is reserved."""
+        """Record a waiting job's start time in `reservations`, and request a call then; no processors are reserved."""
         self.reservations[job.row] = start
         self.wake_at(start)
 
@@ -159,12 +159,12 @@ class Machine:
         self.reservations.pop(job.row, None)
 
     def wake_at(self, time: float) -> None:
-        """Be called again at a future instant, whatever happens; a past instant is ignored."""
+        """Request a call of `start` at a future instant, also without an event; a past instant is ignored."""
         if self.now < time < math.inf:
             self.wakes.append(time)
 
     def take(self, job: Job, where: Where | None) -> None:
-        """Record that the job holds its processors from now on. For the clock."""
+        """Record that the job starts now; called by the clock."""
         self.free -= job.procs
         self._running[job.row] = job
         self.reservations.pop(job.row, None)
@@ -173,7 +173,7 @@ class Machine:
             self.nodes[number].free -= procs
 
     def give_back(self, job: Job) -> None:
-        """Record that the job has ended. For the clock."""
+        """Record that the job has ended; called by the clock."""
         self.free += job.procs
         del self._running[job.row]
         for number, procs in job.nodes.items():
@@ -184,10 +184,10 @@ class Machine:
 class Scheduler(Protocol):
     """A scheduling policy of your own, for `simulate(log, Mine)` and `--policy MODULE:CLASS`.
 
-    `start` is called at every instant at which jobs wait and something happened: a submission, an end, a job that
-    exceeded its plan, or a requested wake; and once more if jobs of length zero ended. A job that it yields starts at
-    once, so `machine` is up to date at the next line. The object may store data between calls; every simulation uses a
-    fresh object.
+    The simulation calls `start` at every instant at which jobs wait and there was an event: a submission, an end, a job
+    that exceeded its plan, or a requested wake; and again if jobs with run time 0 ended. A job that `start` yields
+    starts at once, so `machine` is up to date when the generator continues. The object may store data between calls;
+    every simulation uses a fresh object.
 
     Notes
     -----
@@ -213,21 +213,19 @@ class Scheduler(Protocol):
     """
 
     def start(self, queue: Sequence[Job], machine: Machine, now: float) -> Iterable[Any] | None:
-        """Return the jobs that start now: jobs, or pairs of a job and its processors by node. The queue is by
-        arrival.
-        """
+        """Return the jobs that start now: jobs, or pairs of a job and its processors by node; `queue` is by arrival."""
 
 
 @runtime_checkable
 class Allocator(Protocol):
-    """Chooses the nodes of a job if the scheduler names none."""
+    """Chooses the nodes of a job if the scheduler does not name nodes."""
 
     def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
-        """Return processors by node, as many as the job has; None if it does not fit now. Changes nothing."""
+        """Return the job's processors by node, or None if it does not fit now; must not change the nodes."""
 
 
 class FirstFit:
-    """Uses nodes in their order with all their free processors, and as many nodes as the job requests, if it does.
+    """Uses nodes in their order with all their free processors, or as many nodes as the job requests.
 
     >>> FirstFit().place(Job(0, JobRequest(0, 1, 0.0, 6.0, 60.0, 0.0), 60.0), [Node(0, 4), Node(1, 4)])
     {0: 4, 1: 2}
@@ -254,7 +252,7 @@ class BestFit:
 
 
 def _filled(job: Job, nodes: Sequence[Node]) -> Where | None:
-    """Fill nodes in the given order; evenly if the job requests a number of nodes."""
+    """Fill nodes in the given order; if the job requests a number of nodes, fill them evenly."""
     count = job.request.req_nodes
     if 1 <= count <= job.procs:
         each = math.ceil(job.procs / count)

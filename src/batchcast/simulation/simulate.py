@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`simulate`: a policy decides when a trace's jobs start, planning with a predictor in closed or open loop.
+"""`simulate`: simulates when a trace's jobs start under a policy that plans with a predictor, in closed or open loop.
 
 `simulate_split` simulates partitions as separate machines, each with its own queue.
 """
@@ -58,12 +58,12 @@ def simulate(
     trace
         The log.
     policy
-        A `Policy`, a name with settings (`easy-sjbf:correct=incremental`), or a scheduler of your own with
-        `start(queue, machine, now)`: a class, an object or a factory (`Scheduler`). Default: EASY.
+        A `Policy`, a name with settings (`easy-sjbf:correct=incremental`), or your own scheduler with `start(queue,
+        machine, now)`: a class, an object or a factory (see `Scheduler`). Default: EASY.
     predictor
-        Predictor used for planning: a name with settings (`last_2:need=2`), a class, a function of the log that creates
-        one, or an object, which is trained itself. It returns seconds or a `Prediction`. Default: the policy's own,
-        which is time limits, and `kernel` for the policy `forecast`.
+        Predictor used for planning: a name with settings (`last_2:need=2`), a class, a function that creates a
+        predictor for the log, or an object, which the simulation trains. It returns seconds or a `Prediction`. Default:
+        the policy's predictor, which is `kernel` for the policy `forecast`, else time limits.
     total
         The machine's processors, by default the log's.
     procs
@@ -71,15 +71,14 @@ def simulate(
     wide
         Jobs wider than the machine: `drop`, `widen` or `cut`.
     default_request
-        Seconds used to plan jobs without a request; by default the log's largest request.
+        Seconds used to plan jobs without a requested time; by default the log's largest requested time.
     loop, protocol
         `closed`: the predictor learns at the simulated ends. `open`: it learns from the recorded log, under `protocol`
         (`honest` or `paper`).
     plan_level
         Plan with this quantile of a prediction instead of its point.
     native
-        False calls the Python predictor even if the kernel has a compiled form of it; the results are equal (a test
-        checks this).
+        False uses the Python predictor even if the kernel has a compiled form of it; the results are equal.
     known_at_submit
         Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
     clock
@@ -87,25 +86,25 @@ def simulate(
     tick
         Called with the number of jobs done.
     nodes
-        For a scheduler of your own: the processors of each node, or a `machines.machine.Machine`; by default a pool.
+        For your own scheduler: the processors of each node, or a `machines.machine.Machine`; by default a pool.
 
     Returns
     -------
     Schedule
-        When each job starts and ends, and what was left out and why.
+        The start and end of each job, and how many jobs were left out and why.
 
     Raises
     ------
     UsageError, InputError
-        As `make_workload` does: an unknown word, a machine of unknown size, no job left.
+        As in `make_workload`: for a value that is not accepted, or a machine of unknown size.
     NoAnswer
-        No job can be simulated, for example because no job has a size; the message counts the reasons.
+        If no job can be simulated, for example because no job has a size; the message counts jobs by reason.
     BatchcastError
         If a predictor returns a negative or infinite value; the message names the job and the value.
 
     Notes
     -----
-    About 0.3 microseconds a job if compiled, 20 with a predictor in Python.
+    A job takes about 0.3 microseconds if the predictor is compiled, and 20 with a predictor in Python.
 
     Examples
     --------
@@ -129,7 +128,7 @@ def simulate(
     if isinstance(policy, OwnPolicy):
         return _by_own_policy(trace, work, policy, planner, Machine(work.total, machine), clock, tick)
     if machine:
-        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: with a scheduler of one's own)",
+        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: nodes with your own scheduler)",
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
     like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
@@ -160,7 +159,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """Predictor of a schedule, how it learns (`loop`, `protocol`), and which of its quantiles is used."""
+    """The predictor of a simulation, how it learns (`loop`, `protocol`), and which of its quantiles is planned with."""
 
     runtime: Any
     loop: str
@@ -175,11 +174,11 @@ class _Planner:
 
     @property
     def is_known(self) -> bool:
-        """Return whether every plan is known before the clock starts."""
+        """Return whether all plans can be computed before the simulation starts."""
         return self.name in ("requested", "actual") or self.loop == "open"
 
     def known(self, trace: Trace, work: Workload) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return those plans: requests, true run times, or predictions on the recorded clock, and their quantiles."""
+        """Return these plans (requested times, actual run times, or predictions of a replay), and quantiles."""
         if self.name == "requested":
             return np.maximum(work.request, 1.0), None
         if self.name == "actual":
@@ -202,7 +201,7 @@ def _by_own_policy(
     trace: Trace, work: Workload, policy: OwnPolicy, planner: _Planner, machine: Machine,
     clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
 ) -> Schedule:  # fmt: skip
-    """Simulate with a scheduler of your own, in Python."""
+    """Simulate with a user's own scheduler in Python."""
     method: Any = None
     notes: tuple[str, ...] = ()
     points = np.maximum(work.request, 1.0)
@@ -225,19 +224,19 @@ def _by_own_policy(
 
 
 def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
-    """Return the class of each job (n,): jobs of one user and request; -1 if the user is unknown."""
+    """Return the class of each job (n,): jobs of one user with equal requested times; -1 if the user is unknown."""
     pairs = np.column_stack([user, request])
     like: np.ndarray = np.where(user < 0, -1, np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1))
     return like
 
 
 def _predictor(trace: Trace, work: Workload, runtime: Any) -> Any:
-    """Return the predictor as the user gave it, after checking that it only uses columns known at submission."""
+    """Return the predictor, after checking that it uses only columns that are known at submission."""
     return method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, trace=trace, max_procs=work.total)
 
 
 def _unknown(predictor: Any, trace: Trace, runtime: Any) -> tuple[str, ...]:
-    """Return a note on columns that the predictor uses and this log lacks."""
+    """Return a note about columns that the predictor uses and that this log lacks."""
     missing = lacking(predictor, trace)
     who = name_of(runtime)
     return (f"{who}: no job of this log knows {', '.join(missing)}",) if missing else ()
@@ -249,7 +248,7 @@ def _asking(jobs: np.ndarray, total: int, predictor: Any, policy: Policy, like: 
 
 
 def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list[Any]]:
-    """Return what the predictor may see of each simulated job, in the kernel's numbering, with the planning request."""
+    """Return the simulated jobs' requests (with the kernel's numbers and the planning request) and statuses."""
     everyone = list(trace.requests(procs))
     statuses = trace.nominal("status").decode()
     rows = work.rows.tolist()
@@ -261,8 +260,10 @@ def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list
 def _driven_by_kernel(
     trace: Trace, work: Workload, procs: str, method: Any, tick: Callable[[int], None] | None
 ) -> Callable[[KernelState], KernelState] | None:
-    """Return the compiled clock of a fresh `kernel`; None for any other predictor."""
-    from ..predict.runtime.kernel import Kernel  # forty kernels more, which no other plan needs
+    """Return the compiled clock for a fresh `kernel` predictor; None for any other predictor."""
+    from ..predict.runtime.kernel import (
+        Kernel,
+    )  # loads forty kernels, which other predictors do not need
 
     if type(method) is not Kernel or not method.is_fresh:
         return None
@@ -279,7 +280,7 @@ def _timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
         run()
         return float("nan")
     empty = np.zeros(0)
-    advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile outside the measurement
+    advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile before the measurement
     before = clock()
     run()
     return clock() - before
@@ -318,9 +319,9 @@ def simulate_split(
     """Simulate a log whose partitions are separate machines; `simulate` describes `options`.
 
     `sizes` gives processors and their source by partition id (`machines.learned.machine.partition_sizes`). Records
-    without a partition are left out, and so are partitions in which no job is known to run. Each partition has its own
-    predictor (an object is copied) and learns from its own jobs only. A job without a request is planned with the log's
-    largest request, or `default_request`. Raises InputError if the log has no partitions.
+    without a partition are left out, and so are partitions without a job that is known to have run. Each partition has
+    its own predictor (an object is copied) and learns from its own jobs only. A job without a requested time is planned
+    with the log's largest requested time, or `default_request`. Raises InputError if the log has no partitions.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 2, 2], "partition_id": ["a", "b", "a"]})
@@ -363,15 +364,13 @@ def _largest_request(trace: Trace) -> float | None:
 
 
 def _oversized(together: float, machine: float) -> list[str]:
-    """Return a note if the partitions have more processors than the machine, because they overlap or followed
-    another.
-    """
+    """Return a note if the partitions have more processors than the machine: they overlap or replaced each other."""
     if not together > machine:
         return []
     return [
         f"the partitions have {together:,.0f} processors together, the machine {machine:,.0f}: they overlap or "
-        f"followed one another, and this simulation has {together / machine - 1:.0%} too many "
-        "(--partitions together has not)"
+        f"replaced each other, so this simulation has {together / machine - 1:.0%} too many "
+        "(--partitions together avoids this)"
     ]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Workload`: a trace as arrays for a simulation.
 
-It holds the jobs that the machine can run, what was left out or changed, and the jobs' classes for the predictors that
-are compiled into the scheduler.
+A workload has the jobs that the machine can run, and notes about omitted and changed jobs. The module also has the
+memory of the predictors that are compiled into the scheduler.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIDE = ("drop", "widen", "cut")
 
 
 def left_out_words(left_out: Mapping[str, int]) -> list[str]:
-    """Return a sentence on each reason why jobs were not simulated.
+    """Return one sentence for each reason why jobs were not simulated.
 
     >>> left_out_words({"no run time": 0, "no processors": 2})
     ['2 jobs not simulated (no processors)']
@@ -36,7 +36,7 @@ def left_out_words(left_out: Mapping[str, int]) -> list[str]:
 
 
 def no_job(left_out: Mapping[str, int]) -> NoAnswer:
-    """Return the error for a log of which no job can be simulated, with the reasons and their counts.
+    """Return the error for a log without a job that can be simulated, with the reasons and their counts.
 
     >>> print(no_job({"no run time": 0, "no processors": 2}))
     no job to simulate: 2 jobs not simulated (no processors)
@@ -49,10 +49,10 @@ def no_job(left_out: Mapping[str, int]) -> NoAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Jobs as arrays (n,) in log order: row in the trace, submit, processors, run and request, all known.
+    """Jobs as arrays (n,) in log order: row in the trace, submit, processors, run and request, without unknown values.
 
     `request` is used to plan a job and to kill it; `run` is the run time in the simulation. `left_out` counts records
-    by the rule that removed them, `notes` are sentences for people.
+    by the rule that removed them; `notes` are sentences for reports.
     """
 
     rows: np.ndarray
@@ -82,11 +82,12 @@ def make_workload(
 ) -> Workload:
     """Convert a trace to one machine's workload. O(n).
 
-    Jobs without a run time or processors are left out; a run time of 0 is kept. An unknown request (none, zero,
-    unlimited) is replaced by the log's largest known request, or `default_request`, and kills no job. Jobs wider than
-    the machine are dropped, or the machine is widened to the widest job, or the job is cut to the machine. With `kill`
-    the run time is min(run, request), else the request is max(request, run). Raises InputError if the machine's size or
-    every request is unknown, UsageError for a word or a number that is not accepted.
+    Jobs without a run time or processors are left out; a run time of 0 is kept. An unknown requested time (none, zero,
+    unlimited) is replaced by the log's largest known requested time, or `default_request`, and does not kill the job.
+    `wide` decides about jobs wider than the machine: `drop` leaves them out, `widen` enlarges the machine to the widest
+    job, `cut` cuts the jobs to the machine's size. With `kill` the run time is min(run, request), else the request is
+    max(request, run). Raises InputError if the machine's size or all requested times are unknown, and UsageError for a
+    value that is not accepted.
     """
     check_word("wide", wide, WIDE)
     if default_request is not None and not default_request > 0:
@@ -137,18 +138,18 @@ def _requests(
     over = known & (run > request)
     if kill:
         run = np.where(over, request, run)
-        notes += [f"{counted(int(over.sum()))} killed at their request"] if over.any() else []
+        notes += [f"{counted(int(over.sum()))} killed at their requested time"] if over.any() else []
     else:
         request = np.maximum(request, run)
-        notes += [f"{counted(int(over.sum()))} outlived the request and kept running"] if over.any() else []
+        notes += [f"{counted(int(over.sum()))} exceeded the requested time and kept running"] if over.any() else []
     return run, request, notes
 
 
 def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarray) -> dict[str, Any] | None:
-    """Return what `make_state` needs for the compiled form of a predictor; None if it has none.
+    """Return arguments of `make_state` for the compiled form of a predictor; None if it has no compiled form.
 
-    Writes the index of its memory into the job records. Only the exact class counts, because a subclass may predict
-    differently.
+    The function writes the indices of the predictor's ring buffers into the job records. It accepts only the exact
+    class, because a subclass may predict differently.
     """
     if type(predictor) is Last2:
         jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
@@ -163,7 +164,7 @@ def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarra
 
 
 class Rings:
-    """Memory of `native_planner` for jobs that come period by period; it grows with new users and classes."""
+    """The memory of a compiled predictor for jobs that come in periods; it grows with new users and classes."""
 
     def __init__(self, predictor: Last2 | RecentMean) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
@@ -187,7 +188,7 @@ class Rings:
                 self.memory.arrays[name][: len(values)] = values
 
     def _rings(self, seen: dict[str, Values], fields: tuple[str, ...], n: int) -> np.ndarray:
-        """Return the ring buffer of each job's class (n,), -1 if it has none; a new class gets the next one."""
+        """Return the number of each job's ring buffer by class (n,), -1 for no class; new classes get new buffers."""
         codes, classes = class_codes(seen, fields, n)
         known = np.flatnonzero(codes >= 0)
         first = np.zeros(classes, np.int64)
@@ -198,7 +199,7 @@ class Rings:
 
 
 def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
-    """Return a column's values on some rows, as `gate.class_codes` compares them."""
+    """Return a column's values in some rows, in the form that `gate.class_codes` compares."""
     if isinstance(values, Nominal):
         return values.take(rows).decode()
     numbers = values[rows]
@@ -206,6 +207,6 @@ def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
 
 
 def _submitted(trace: Trace, work: Workload) -> dict[str, Values]:
-    """Return what is known of the simulated jobs at submission, with the planning processors and request."""
+    """Return the simulated jobs' columns known at submission, with the processors and the request used for planning."""
     seen = {n: v.take(work.rows) if isinstance(v, Nominal) else v[work.rows] for n, v in trace.at_submission().items()}
     return {**seen, "procs": work.procs.astype(float), "req_time": work.request}

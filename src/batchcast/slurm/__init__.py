@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm behind one transport, for the live clock."""
+"""Queries to Slurm, and the transport that runs Slurm's commands, for the collector and for planning."""

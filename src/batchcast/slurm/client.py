@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries to Slurm and their answers: a snapshot of the queue, jobs that ended in a span, facts about the site."""
+"""Queries Slurm: a snapshot of the queue, the jobs that ended in a time span, and facts about the site."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SNAPSHOT = (
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
 STATISTICS = ("sdiag",)
 PASSING = frozenset({"BOOT_TIME", "NEXT_JOB_ID", "HASH_VAL"})
-"""Keys of the configuration that do not describe the machine."""
+"""Keys of `scontrol show config` that change without a change of the machine."""
 KINDS = ("sinfo", "--noheader", "--exact", "--format=%R|%N|%c|%m|%f|%G|%w|%X|%Y|%Z")
 """One line per kind of node: partition, nodes, processors, memory, features, GRES, weight, sockets, cores, threads."""
 SHARES = ("sshare", "--all", "--noheader", "--parsable2", "--format=Account,User,RawUsage")
@@ -42,10 +42,10 @@ AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", 
 
 @dataclass(slots=True)
 class Slurm:
-    """A Slurm cluster behind a transport. It only reads, with squeue, sacct and scontrol show.
+    """Reads the jobs and the configuration of a Slurm cluster through a transport. It never changes anything.
 
-    `gathers` is how accounting measures jobs, `slurm_user` the user of slurmctld, `answered_by` the cluster's name, and
-    `booted` the start of slurmctld (epoch, s), all from the latest `scontrol show config`.
+    Four attributes come from the latest `scontrol show config`: `gathers` (how accounting measures jobs), `slurm_user`
+    (the user of slurmctld), `answered_by` (the cluster's name) and `booted` (the start of slurmctld, epoch seconds).
     """
 
     transport: Transport
@@ -55,18 +55,18 @@ class Slurm:
     booted: float = math.nan
 
     def now(self) -> float:
-        """The transport's clock."""
+        """Return the time of the transport's clock, epoch seconds."""
         return self.transport.now()
 
     def ticks(self) -> float:
-        """The transport's monotonic clock."""
+        """Return the time of the transport's monotonic clock, seconds."""
         return self.transport.ticks()
 
     def snapshot(self) -> Snapshot:
-        """Return every job of slurmctld, array tasks one by one, in one call.
+        """Return every job that slurmctld shows, with each array task as one job, by one call.
 
-        If a job waits for nodes that may be down, one more call finds them. An outdated reason is replaced by none:
-        jobs of higher priority are ahead.
+        If a job waits for nodes that may be down, one more call reads which nodes are down. If the reason of a wait is
+        outdated, it is replaced by Priority.
         """
         shown = self._shown(SNAPSHOT)
         away = self._away_or_unknown() if any(about_nodes(s.reason) for s in shown.jobs) else None
@@ -87,17 +87,19 @@ class Slurm:
             return None
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
-        """Return nodes that are down, drained or do not answer, in one call; without sleeping or waking nodes."""
+        """Return the nodes that are down, drained or do not answer, by one call. Nodes that sleep or wake up are left
+        out.
+        """
         text = self.transport.ask(AWAY).text
         lines = (line.split() for line in text.splitlines())
         return tuple(NodeAway(w[0], w[1], count(w[2])) for w in lines if len(w) == 4 and is_away(w[3]))
 
     def job(self, job_id: str) -> Snapshot:
-        """Return one job (or an array's tasks) by one cheap call, for an answer without a store."""
+        """Return one job (or the tasks of an array) by one quick call, for an answer without a store."""
         return self._shown((*SNAPSHOT, f"--jobs={job_id}"))
 
     def jobs_of(self, user: str) -> Snapshot:
-        """Return a user's jobs by one cheap call, for an answer without a store."""
+        """Return a user's jobs by one quick call, for an answer without a store."""
         return self._shown((*SNAPSHOT, f"--user={user}"))
 
     def _shown(self, command: tuple[str, ...]) -> Snapshot:
@@ -109,21 +111,21 @@ class Slurm:
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
         """Return the jobs of one user that ended between two instants (epoch, s), for an answer without a store.
 
-        One query, with memory use on request. Jobs cancelled before they were eligible are missing.
+        This is one query. With `memory`, it also reads the memory use. Jobs that were cancelled before they were
+        eligible are missing.
         """
         return self._accounted(since, until, f"--user={user}", steps=memory and self._measures())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """Return these jobs if they ended at `since` or later."""
+        """Return the jobs with these ids that ended at `since` or later."""
         whole = {re.split(r"[_+]", job_id)[0] for job_id in ids}
         return self._accounted(since, self.now(), f"--jobs={','.join(sorted(whole))}", steps=self._measures())
 
     def history(self, since: float, until: float) -> Snapshot:
-        """Return every job that ended between two instants (epoch, s), requeued runs one by one.
+        """Return every job that ended between two instants (epoch, s), with each run of a requeued job as one job.
 
-        Rows of steps are included if accounting measures memory, without a further query. There are two queries,
-        because sacct shows a job that was cancelled before it was eligible (held, --begin) only if asked for cancelled
-        jobs.
+        If accounting measures memory, the same query also reads the steps. A second query reads cancelled jobs, because
+        sacct shows a job that was cancelled before it was eligible (held, --begin) only with --state=CANCELLED.
         """
         shown = self._accounted(since, until, "--allusers", steps=self._measures())
         cancelled = self._accounted(since, until, "--allusers", "--state=CANCELLED")
@@ -152,7 +154,7 @@ class Slurm:
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad + answer.refused)
 
     def reservations(self) -> list[dict[str, Any]]:
-        """Return every reservation: name, start and end (epoch, s), whether it is for maintenance."""
+        """Return every reservation with its name, start and end (epoch, s), and whether it is for maintenance."""
         text = self.transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
         return [
             {
@@ -165,25 +167,26 @@ class Slurm:
         ]
 
     def shape(self) -> str:
-        """Return nodes and scheduler settings as a text that changes when they do.
+        """Return a text that changes when nodes or scheduler settings change.
 
-        Nodes by kind, partitions, reservations, QOS and the configuration; four calls, without a line per job or user.
+        It has the kinds of nodes, partitions, reservations, QOS and the configuration, but no line per job or user, so
+        its calls are quick.
         """
         config = {name: value for name, value in self._config().items() if name not in PASSING}
         nodes = sorted(self.transport.ask(KINDS).text.splitlines())
-        from ..trace.machine_files import DUMPS  # loads numpy, which `report` does without
+        from ..trace.machine_files import DUMPS  # imported here because it loads NumPy, which `report` does not need
 
         said = [self.transport.ask(words).text for words in (LIMITS, DUMPS["reservation.txt"], DUMPS["qos.txt"])]
         return "\n".join([*(f"{name}={value}" for name, value in sorted(config.items())), *nodes, *said])
 
     def machine(self) -> Machine:
-        """Return the machine as Slurm describes it now."""
+        """Return the machine that Slurm's commands describe now."""
         from ..trace.machine_files import DUMPS, machine_of
 
         return machine_of({name: self.transport.ask(words).text for name, words in DUMPS.items()}, "Slurm")
 
     def shares(self) -> dict[str, float]:
-        """Return the usage of each "account|user" in processor-seconds, as fair-share counts it; one call."""
+        """Return the usage of each "account|user" in processor-seconds, as fair share counts it, by one call."""
         rows = (line.split("|") for line in self.transport.ask(SHARES).text.splitlines())
         used = {f"{row[0].strip()}|{row[1]}": count(row[2]) for row in rows if len(row) == 3 and row[1]}
         return {who: seconds for who, seconds in used.items() if seconds > 0}
@@ -198,18 +201,18 @@ class Slurm:
         return len(set(text.split()))
 
     def hides_jobs(self) -> bool:
-        """Return whether Slurm now hides jobs from other users; one cheap call."""
+        """Return whether Slurm now hides users' jobs from other users, by one quick call."""
         return _hides_jobs(self._config())
 
     def why_blind(self, user: str) -> str:
-        """Return why this user cannot see other users' jobs while Slurm hides them; empty if it can."""
+        """Return why this user cannot see other users' jobs if Slurm hides jobs; empty if this user can."""
         if user in ("root", self.slurm_user):
             return ""
         level = self.admin_level(user)
         if level.lower() in ("operator", "administrator"):
             return ""
         known = f"has the level {level}" if level else "is in no association"
-        return f"Slurm hides jobs (PrivateData), and {user}, who collects, {known}"
+        return f"Slurm hides jobs (PrivateData), and the collector's user {user} {known}"
 
     def _config(self) -> Mapping[str, str]:
         config = parse_config(self.transport.ask(CONFIG).text)
@@ -229,9 +232,10 @@ class Slurm:
         return gathers_memory(self.gathers)
 
     def _nodes(self, partitions: Mapping[str, Any]) -> tuple[dict[str, dict[str, float]], float]:
-        """Return the most processors and KiB per node of each partition, and all processors (0: sinfo refused).
+        """Return the largest processors and KiB per node of each partition, and the processors of the machine (0 if
+        sinfo fails).
 
-        Partitions may share nodes: each node counts once.
+        A node that several partitions share counts once.
         """
         try:
             text = self.transport.ask(NODES).text
@@ -251,7 +255,9 @@ class Slurm:
         return most, sum(procs for procs in procs_of.values() if procs > 0)
 
     def site(self) -> Site:
-        """Return cluster name, version, how long ended jobs stay visible, privacy, and partitions with their limits."""
+        """Return facts about the site: name, version, how long squeue shows ended jobs, privacy, partitions with
+        limits.
+        """
         config = self._config()
         records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
@@ -270,17 +276,18 @@ class Slurm:
             total_procs=total
             or max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
             or float("nan"),
-            accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),  # else none, or (null) since 23.11
+            # without accounting it is none, or (null) since 23.11
+            accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),
             partitions=partitions,
             clock_ahead_s=self.clock_ahead() or 0.0,
             gathers=self.gathers,
         )
 
     def clock_ahead(self) -> float | None:
-        """Return how far this machine's clock is surely ahead of slurmctld's, below 0: behind; None if sdiag has no
-        time.
+        """Return how many seconds this machine's clock is at least ahead of slurmctld's (negative: behind); None if
+        unknown.
 
-        sdiag's time is a whole second between query and answer; the remaining uncertainty counts as no difference.
+        sdiag prints a whole second between query and answer. A difference within this uncertainty counts as 0.
         """
         try:
             answer = self.transport.ask(STATISTICS)
@@ -317,13 +324,13 @@ def _partition(record: Mapping[str, str]) -> dict[str, float]:
 
 
 def _apart(nodes: Mapping[str, float]) -> bool:
-    """Return whether partitions surely share no nodes: no prefix occurs in two of their node lists."""
+    """Return whether partitions surely share no nodes, because no prefix of node names occurs in two node lists."""
     prefixes = [re.split(r"[\[\d]", text)[0] for text in nodes]
     return len(set(prefixes)) == len(prefixes)
 
 
 def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]]) -> tuple[list[Sighting], int]:
-    """Return all records that can be read, and the number of others, so that one bad record costs no other."""
+    """Return the jobs of all records that can be read, and the number of broken records."""
     jobs: list[Sighting] = []
     bad = 0
     for record in records:

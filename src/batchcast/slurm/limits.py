@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of jobs on a Slurm: what planning reads of jobs and site, and the one command that changes a limit."""
+"""Slurm's commands for planning: reads jobs, limits and priorities, and changes jobs by `scontrol update`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MINS = ("GrpTRESMins", "GrpTRESRunMins", "MaxTRESMins", "GrpWall")
 
 
 class Look(NamedTuple):
-    """The jobs at one look, when they were queried (epoch, s), and how many records could not be read."""
+    """All jobs at one time, the time of the query (epoch, s), and the number of records that could not be read."""
 
     asked_at: float
     jobs: tuple[Plannable, ...]
@@ -35,8 +35,9 @@ class Look(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """The site at one look: OverTimeLimit, MaxTime and DefaultTime by partition (s), when slurmctld started and the
-    next reservation begins (epoch, s), which limits accounting enforces, and slurmctld's script at a job's start.
+    """Facts about the site that planning needs: OverTimeLimit, MaxTime and DefaultTime by partition (s), when slurmctld
+    started and when the next reservation begins (epoch, s), which limits accounting enforces, and the script that
+    slurmctld runs when a job starts.
     """
 
     over_time: Mapping[str, float]
@@ -49,7 +50,9 @@ class Ground(NamedTuple):
 
 
 def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
-    """Return every job, array tasks one by one, in one call; or some jobs by id, if slurmctld knows them."""
+    """Return every job, with each array task as one job, by one call; or the jobs with these ids that
+    slurmctld knows.
+    """
     answer = transport.attempt((*LOOK, f"--jobs={','.join(jobs)}"))[0] if jobs else transport.ask(LOOK)
     records, broken = parse_marked(answer.text, answer.mark, plannable.FIELDS, header=True)
     seen = []
@@ -62,7 +65,7 @@ def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
 
 
 def ground(transport: Transport, now: float) -> Ground:
-    """Read the site by three calls to slurmctld, none of which grows with the queue."""
+    """Read facts about the site by three calls to slurmctld. Their size does not grow with the queue."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     partitions = parse_records(transport.ask(("scontrol", "--oneliner", "show", "partition")).text, "PartitionName")
     text = transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
@@ -79,7 +82,7 @@ def ground(transport: Transport, now: float) -> Ground:
 
 
 def walls(transport: Transport) -> tuple[dict[tuple[str, ...], float], list[str]]:
-    """Return the longest limits of QOS and associations (s), and their limits on minutes."""
+    """Return the longest time limits of QOS and associations (s), and the names of their limits on minutes."""
     longest: dict[tuple[str, ...], float] = {}
     counted = []
     for kind, names in (("qos", ("Name",)), ("assoc", ("Account", "User"))):
@@ -96,10 +99,10 @@ def walls(transport: Transport) -> tuple[dict[tuple[str, ...], float], list[str]
 
 
 def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submitted]:
-    """Return --signal and --time of submissions, by raw id.
+    """Return the options `--signal` and `--time` of submissions, by raw id.
 
-    Accounting has submit lines some seconds after a submission: one call; unknown jobs are left out. slurmctld has the
-    scripts, which only operators may read: one call each.
+    One call reads the submit lines from accounting, which has them some seconds after a submission; jobs without a line
+    are left out. One call per job reads its script from slurmctld, which only operators may do.
     """
     fields = ("JobIDRaw", "SubmitLine")
     words = ("sacct", "--allocations", "--parsable", "--noheader", f"--delimiter={MARK}", f"--jobs={','.join(raw_ids)}")
@@ -115,7 +118,9 @@ def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submi
 
 
 class Priority(NamedTuple):
-    """Priority of a waiting record with its SiteFactor, that factor, processors, since when eligible (NaN: not)."""
+    """The priority of a waiting job record including its SiteFactor, this factor, its processors, and since when it is
+    eligible (NaN: it is not).
+    """
 
     priority: float
     factor: int
@@ -127,10 +132,10 @@ _WAITING = ("squeue", "--all", "--states=PD", f"--Format=JobID:{MARK},NumCPUs:{M
 
 
 def priorities(transport: Transport) -> dict[str, Priority]:
-    """Return the priority of every waiting record by raw id, in two calls. BatchcastError for an unexpected sprio
-    output.
+    """Return the priority of every waiting job record by raw id, by two calls. BatchcastError if sprio's output is
+    unexpected.
 
-    A job in several partitions has its best priority. Processors that cannot be read count as none.
+    A job in several partitions has its best priority. A number of processors that cannot be read counts as 0.
     """
     answer = transport.ask(_WAITING)
     records, _ = parse_marked(answer.text, answer.mark, ("JobID", "NumCPUs", "EligibleTime"), header=True)
@@ -141,14 +146,14 @@ def priorities(transport: Transport) -> dict[str, Priority]:
         try:
             raw_id, priority, factor = words[0], float(words[1]), int(words[2])
         except (IndexError, ValueError):
-            raise BatchcastError(f"sprio said {line!r}, not a job, its priority and its site factor") from None
+            raise BatchcastError(f"sprio printed {line!r}, not a job id, its priority and its SiteFactor") from None
         if raw_id in shape and (raw_id not in seen or priority > seen[raw_id].priority):
             seen[raw_id] = Priority(priority, factor, *shape[raw_id])
     return seen
 
 
 def why_unordered(transport: Transport, band: int) -> str:
-    """Return why this site's priorities must not be changed with this band, one sentence; empty if they may be."""
+    """Return in one sentence why this site's priorities must not be changed by up to `band`; empty if they may be."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     kind = config.get("PriorityType", "")
     if "multifactor" not in kind:
@@ -161,20 +166,26 @@ def why_unordered(transport: Transport, band: int) -> str:
         text = transport.ask(("sacctmgr", "-nP", "show", "qos", "format=Priority")).text
         gap = weight * _least_gap([_number(line) for line in text.splitlines()])
         if band > gap:
-            return f"plan_band = {band} could pass a QOS, which differ by {gap:.0f} of priority (at most that)"
+            return (
+                f"plan_band = {band} could raise a job above another QOS: the priorities of QOS differ by "
+                f"{gap:.0f} (accepted: at most that)"
+            )
     weight = _number(config.get("PriorityWeightPartition", ""))
     if weight > 0:
         text = transport.ask(("scontrol", "--oneliner", "show", "partition")).text
         factors = [_number(p.get("PriorityJobFactor", "")) for p in parse_records(text, "PartitionName")]
         gap = weight * _least_gap(factors)
         if band > gap:
-            return f"plan_band = {band} could pass a partition, which differ by {gap:.0f} of priority (at most that)"
+            return (
+                f"plan_band = {band} could raise a job above another partition: the priorities of partitions "
+                f"differ by {gap:.0f} (accepted: at most that)"
+            )
     return ""
 
 
 class Reserving(NamedTuple):
-    """The priority from which Slurm reserves processors for a waiting job (0: any), the most that age alone gives, and
-    after how long (s).
+    """For which waiting jobs backfill reserves processors: from which priority (0: any), the largest priority that a
+    job gets by its age, and after how long (s).
     """
 
     least: float
@@ -196,15 +207,18 @@ def _number(text: str) -> float:
 
 
 def _least_gap(values: Sequence[float]) -> float:
-    """Return the least difference of two different values, as a share of the largest; else infinity."""
+    """Return the smallest difference between two different values, as a share of the largest; infinity if all are
+    equal.
+    """
     ranks = sorted(set(values))
     return math.inf if len(ranks) < 2 else min(b - a for a, b in pairwise(ranks)) / ranks[-1]
 
 
 def update(transport: Transport, target: str, words: Sequence[str]) -> str:
-    """Request a change from slurmctld; return scontrol's complaint. Only a later look shows what holds.
+    """Request a change of jobs from slurmctld; return scontrol's error message. Only reading the job again shows
+    whether the change took effect.
 
-    `target` is what `scontrol update jobid=` takes: ids separated by commas, or tasks of one array.
+    `target` is a value for `scontrol update jobid=`: ids separated by commas, or tasks of one array.
     """
     _, complaint = transport.attempt(("scontrol", "update", f"jobid={target}", *words))
     return complaint

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries to squeue and sacct whose answers no job's text can forge, because the separators are secret.
+"""Queries to squeue and sacct with secret separators, so that users cannot forge answers by texts in their jobs.
 
-Other users can read a running program's arguments in /proc, but not its environment. squeue reads its columns, with a
-mark after each value, from SQUEUE_FORMAT2. sacct takes its delimiter only as an argument, so a user could write it into
-a job's text while sacct runs. But sacct reads the form of times from SLURM_TIME_FORMAT: each record is requested
-between two times that end in a secret seal, and a record with a wrong number of columns is refused.
+Other users can read a running program's arguments in /proc, but not its environment. squeue reads the names of its
+columns, with a secret mark after each, from the variable SQUEUE_FORMAT2. sacct takes its delimiter only as an argument,
+so a user could copy it into a job's text while sacct runs. But sacct reads the format of times from the variable
+SLURM_TIME_FORMAT. So each record is requested between two times that end in a secret seal, and a record with a wrong
+number of columns is refused.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEAL_BYTES = 6
-"""Random bytes of a seal, 8 characters: sacct cuts times after 19, of which the seconds since 1970 take 10."""
+"""Number of random bytes of a seal, which has 8 characters. sacct prints at most 19 characters of a time, and the
+seconds since 1970 take 10 of them.
+"""
 _SEALED = "Submit"
-"""The column on both sides of a record: every job and every step has a submit time."""
+"""The column at the beginning and at the end of a record, because every job and every step has a submit time."""
 
 
 class Question(NamedTuple):
-    """A command to run: arguments, secret environment variables, and the seal of its records ("": none)."""
+    """A command to run: arguments, secret environment variables, and the seal of its records (empty: no seal)."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -54,8 +57,8 @@ def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
 def opened(text: str, mark: str, question: Question) -> tuple[str, int]:
     """Return the records of a sealed answer in the requested form, and the number of refused records.
 
-    A record is refused if its number of values differs from the columns, because a text of the job has the mark. In
-    an answer without a seal every mark is removed, so that no text of a job can pass as a record.
+    A record is refused if its number of values differs from the number of columns, because then a text of the job
+    contains the mark. If an answer has no seal, every mark is removed, so that a text of a job cannot pass as a record.
 
     >>> question = Question(["--format=Submit,JobID,JobName,Submit"], {}, "s")
     >>> opened("5s@1@x@5s@\\n6s@2@y@9@\\n9@z@6s@\\n7s@3@z@7s@\\n", "@", question)

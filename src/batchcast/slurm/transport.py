@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one connection to a batch system: `ask` runs a command; time-outs, back-off, minimum intervals, counters.
+"""Runs the commands of a batch system, with time limits, back-off after failures, minimum intervals and counters.
 
-`Commands` runs programs, `Recording` writes down the answers of another transport, and `Recorded` replays them, so that
-everything above also runs without a batch system.
+`Commands` runs programs, `Recording` writes the answers of another transport to a file, and `Recorded` replays such a
+file. So all other modules can also run without a batch system.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ DAEMONS = {
     "qstat": "pbs_server",
     "tracejob": "pbs_server",
 }
-"""Which daemon a program calls; all others call slurmctld. If sdiag is refused, the queue is queried nevertheless."""
+"""The daemon that a program calls; programs that are not listed call slurmctld. sdiag has its own entry, so that squeue
+still runs after sdiag was refused.
+"""
 _LEFT_OUT = (
     "SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS", "SLURM_CLUSTERS"
 )  # fmt: skip
-"""Variables that no client of Slurm inherits. squeue, sinfo and scontrol follow SLURM_CLUSTERS, sacct does not, so one
-answer would mix two clusters.
+"""Environment variables that are removed for Slurm's clients. squeue, sinfo and scontrol follow SLURM_CLUSTERS but
+sacct does not, so that answers of two clusters would be mixed.
 """
 
 
 class Answer(NamedTuple):
-    """A command's output, the mark in place of `{mark}`, and when it was run (epoch, s).
+    """The output of a command, the mark that replaced `{mark}` in its arguments, and when it ran (epoch, s).
 
-    `refused` counts records that were left out because a text of their job has the mark.
+    `refused` counts records that were left out because a text of their job contains the mark.
     """
 
     text: str
@@ -53,13 +55,15 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """An object that answers commands."""
+    """An object that runs the commands of a batch system, or replays their answers."""
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """Return the answer; Unreachable if there is none."""
+        """Return the answer to a command; Unreachable if there is no answer."""
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Return answer and complaint of a command that may be refused, which does not count against its daemon."""
+        """Run a command that may be refused. Return the answer and the error message. A refusal is no failure of the
+        daemon.
+        """
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -70,7 +74,7 @@ class Transport(Protocol):
 
 @dataclass(slots=True)
 class Counter:
-    """Calls to one daemon and its state: `away_since` is when it stopped answering (0: it answers)."""
+    """Counts the calls to one daemon. `away_since` is when the daemon stopped answering (0: it answers)."""
 
     calls: int = 0
     failures: int = 0
@@ -87,9 +91,9 @@ class Counter:
 class Commands:
     """Runs a batch system's own clients, with limits on the load.
 
-    Two calls to one daemon start at least `floor_s` apart. After a failure there is no call for `back_off_s`, doubled
-    at every further failure up to `longest_back_off_s`; until then `ask` raises Unreachable. Each call ends within
-    `timeout_s`. Times are seconds; tests pass `sleep` and `clock`.
+    Two calls to one daemon start at least `floor_s` apart. After a failure, `ask` raises Unreachable without a call for
+    `back_off_s`; this pause doubles at every further failure, up to `longest_back_off_s`. Each call ends within
+    `timeout_s`. All times are in seconds. Tests pass `sleep` and `clock`.
     """
 
     timeout_s: float = 30.0
@@ -107,7 +111,7 @@ class Commands:
         return self.clock()
 
     def ticks(self) -> float:
-        """The machine's monotonic clock."""
+        """Return the seconds of this machine's monotonic clock."""
         return self.monotonic()
 
     def ask(self, command: Sequence[str]) -> Answer:
@@ -115,7 +119,7 @@ class Commands:
         return self._call(command)[0]
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Run a command that may be refused: its answer, and its complaint if the exit code is not 0."""
+        """Run a command that may be refused. Return its answer, and its error message if the exit code is not 0."""
         return self._call(command, may_be_refused=True)
 
     def _call(self, command: Sequence[str], may_be_refused: bool = False) -> tuple[Answer, str]:
@@ -148,7 +152,7 @@ class Commands:
 
     def _run(self, argv: Sequence[str], hidden: Mapping[str, str], may_be_refused: bool) -> tuple[str, str]:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
-        environment["SLURM_BITSTR_LEN"] = "0"  # otherwise sacct shortens lists of array tasks
+        environment["SLURM_BITSTR_LEN"] = "0"  # without this, sacct shortens lists of array tasks
         for name in _LEFT_OUT:
             environment.pop(name, None)
         environment |= hidden
@@ -178,12 +182,12 @@ class Commands:
         counter.not_before = self.clock() + wait
 
     def health(self) -> dict[str, dict[str, float | str]]:
-        """The counters by daemon, as plain numbers."""
+        """Return the counters of each daemon as plain numbers."""
         return {name: asdict(counter) for name, counter in self.counters.items()}
 
 
 def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Return exit code, stdout and stderr of a program in its own session; if it hangs, kill its group."""
+    """Run a program in its own session; return exit code, stdout and stderr. If it hangs, kill its process group."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         argv, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
@@ -201,17 +205,17 @@ CONFIG = ("scontrol", "show", "config")
 
 
 class OneCluster:
-    """Passes queries on if Slurm's clients use this cluster, which the first query checks.
+    """Passes queries on to another transport, after a check that Slurm's clients query the named cluster.
 
-    Slurm's clients use the cluster of their slurm.conf, whatever name batchcast was given. Without this check, jobs of
-    one cluster would be stored, shown or changed as jobs of another.
+    Slurm's clients use the cluster of their slurm.conf, whatever cluster batchcast's settings name. Without this check,
+    jobs of one cluster would be stored, shown or changed as jobs of another cluster.
 
     Examples
     --------
     >>> line = {"command": CONFIG, "asked_at": 0.0, "text": "ClusterName = alpha", "mark": "~"}
     >>> OneCluster(Recorded([line]), "beta").ask(("squeue",))
     Traceback (most recent call last):
-    batchcast.errors.WrongCluster: the settings name cluster beta, but its clients ask alpha (ClusterName ...
+    batchcast.errors.WrongCluster: the settings name cluster beta, but Slurm's clients query alpha (ClusterName ...
     """
 
     def __init__(self, inner: Transport, name: str) -> None:
@@ -226,12 +230,12 @@ class OneCluster:
         return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """The inner transport's answer; WrongCluster if another cluster answers."""
+        """Return the answer of the inner transport; WrongCluster if another cluster answers."""
         self._check()
         return self.inner.ask(command)
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Run a command that may be refused."""
+        """Run a command that may be refused, after the same check."""
         self._check()
         return self.inner.attempt(command)
 
@@ -239,26 +243,29 @@ class OneCluster:
         if self._is_checked:
             return
         answered_by = parse_config(self.inner.ask(CONFIG).text).get("ClusterName", "")
-        if answered_by.lower() != self.name.lower():  # slurmdbd stores names of clusters in lower case
+        if answered_by.lower() != self.name.lower():  # slurmdbd stores the names of clusters in lower case
             raise wrong_cluster(self.name, answered_by)
         self._is_checked = True
 
 
 def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
-    """Return the error for a cluster that answers in place of another.
+    """Return the error for the case that another cluster answers than the named one.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
-    SLURM_CONF=/path/to/beta/slurm.conf asks beta; without -M and SLURM_CLUSTERS, alpha is meant
+    SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha
     """
     return WrongCluster(
-        f"the settings name cluster {meant}, but its clients ask {answered_by} (ClusterName in scontrol show config)",
-        hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf asks {meant}; without -M and SLURM_CLUSTERS, {answered_by} is "
-        "meant",
+        f"the settings name cluster {meant}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
+        "show config)",
+        hint=(
+            f"SLURM_CONF=/path/to/{meant}/slurm.conf queries {meant}; without -M and SLURM_CLUSTERS, batchcast "
+            f"uses {answered_by}"
+        ),
     )
 
 
 class Recording:
-    """Passes every query on, and writes query and answer down as one JSON object per line."""
+    """Passes every query on to another transport, and writes query and answer to a file, one JSON object per line."""
 
     def __init__(self, inner: Transport, path: str | Path) -> None:
         self.inner, self.path = inner, Path(path)
@@ -286,7 +293,7 @@ class Recording:
             self._write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Pass the command on; only the fact that it ran is written down."""
+        """Pass the command on. The file only records that the command was run."""
         self._write(json.dumps({"command": list(command), "asked_at": self.inner.now(), "error": "attempted"}) + "\n")
         return self.inner.attempt(command)
 
@@ -299,7 +306,7 @@ class Recording:
 
 
 class Line(TypedDict, total=False):
-    """A line of a recording: command, time of its answer, and the answer or why there was none."""
+    """A line of a recording: a command, the time of its answer, and the answer or the error."""
 
     command: Sequence[str]
     asked_at: float
@@ -310,9 +317,10 @@ class Line(TypedDict, total=False):
 
 
 class Recorded:
-    """Replays recorded answers, each command's in the order of the recording, on the recorded clock.
+    """Replays recorded answers. The answers to each command come in the recorded order, and the time is the recorded
+    time.
 
-    A command without a further recorded answer raises Unreachable: answers are never invented.
+    A command without a further recorded answer raises Unreachable.
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
@@ -323,7 +331,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: str | Path) -> Recorded:
-        """Read a file that `Recording` wrote."""
+        """Open a file that `Recording` wrote."""
         try:
             text = Path(path).read_text(encoding="utf-8")
             return cls([json.loads(line) for line in text.splitlines()])
@@ -331,22 +339,22 @@ class Recorded:
             raise InputError(f"{path}: not a recording: {error}") from None
 
     def now(self) -> float:
-        """When the last replayed answer was recorded."""
+        """Return the time when the last replayed answer was recorded."""
         return self._now
 
     def ticks(self) -> float:
-        """Return True: the clock of a recording never changes."""
+        """Return the same time as `now`, because the clock of a recording is never set."""
         return self._now
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Refuse: a recording changes nothing."""
+        """Return an error message, because a recording cannot run commands."""
         return Answer("", "", self._now), f"a recording runs no commands: {' '.join(command)}"
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the next recorded answer to this command."""
         queue = self._waiting.get(tuple(command))
         if not queue:
-            raise Unreachable(f"nothing (more) recorded for: {' '.join(command)}")
+            raise Unreachable(f"the recording has no further answer to: {' '.join(command)}")
         line = queue.pop(0)
         self._now = max(self._now, float(line["asked_at"]))
         if "error" in line:

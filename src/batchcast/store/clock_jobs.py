@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the live clock reads from the store and writes to it: undelivered events and issued predictions.
+"""Reads from the store and writes to it for the live clock: undelivered events and issued predictions.
 
-A delivered event is called *told* in this module and in the columns of the table `jobs`.
+In this module and in the columns of the table `jobs`, *told* means that the clock has delivered an event to the
+predictors.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def untold_jobs(connection: Connection, cluster: str, until: float) -> list[Live
 
 
 def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
-    """Yield every job with delivered events that had not left before a time. A restarted clock replays these events.
+    """Yield every job with delivered events that had not left the system before `since`. A restarted clock replays
+    these events.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
 
 
 def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
-    """Return those of the rows that have predictions issued at submission."""
+    """Return the rows that have predictions issued at submission."""
     with_forecast: set[int] = set()
     for k in range(0, len(rows), MOST_ROWS):
         which = forecasts.c.row.in_(rows[k : k + MOST_ROWS]), forecasts.c.moment == "submit"
@@ -143,7 +145,7 @@ def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
 def followed_by(
     connection: Connection, cluster: str, like: Mapping[str, Any], since: float, until: float
 ) -> int | None:
-    """Find the first job that matches a request for which a user asked for a prediction before submitting.
+    """Find the first submitted job that matches the request in a question to `start --test`.
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
     """Replace the current predictions for waiting jobs.
 
-    Changes that users were shown are deleted for jobs that no longer wait.
+    Of jobs that no longer wait, the start times that users were shown are deleted.
 
     Parameters
     ----------
@@ -208,20 +210,21 @@ def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str
 
 
 def last_moves(connection: Connection, cluster: str) -> dict[int, Mapping[str, Any]]:
-    """Return the last start time that each waiting job was shown, by row: `as_of, likely_start, by_90_start,
-    why`."""
+    """Return the last start time that users were shown, by row of the waiting job:
+    `as_of, likely_start, by_90_start, why`.
+    """
     query = select(moves).where(moves.c.cluster == cluster).order_by(moves.c.as_of)
     return {row["row"]: dict(row) for row in connection.execute(query).mappings()}
 
 
 def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store start times that jobs are shown from now on: `row, as_of, likely_start, by_90_start, why`."""
+    """Store start times that users are shown from now on: `row, as_of, likely_start, by_90_start, why`."""
     if rows:
         connection.execute(insert(moves), [{**row, "cluster": cluster} for row in rows])
 
 
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
-    """Return the jobs that are open or have ended since a time, each with its predicted run time if there is one."""
+    """Return the jobs that are open or have ended since `since`, each with its predicted run time or None."""
     run = select(func.min(forecasts.c.point_s)).where(
         forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"
     )
@@ -233,7 +236,8 @@ def happened(connection: Connection, cluster: str, since: float) -> list[Mapping
 
 
 def waited_since(connection: Connection, cluster: str, moment: str, age: float, at: float) -> list[Mapping[str, Any]]:
-    """Return jobs that have waited for the machine for `age` seconds, but less than twice as long, at a time.
+    """Return the jobs that, at the time `at`, have waited for the machine for `age` seconds, but less than twice as
+    long.
 
     Parameters
     ----------
@@ -242,7 +246,7 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
     cluster
         Name of the cluster.
     moment
-        Jobs that already have a prediction of this moment are left out.
+        Jobs that already have a stored prediction for this moment are left out.
     age
         Seconds.
     at
@@ -251,14 +255,14 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
     Returns
     -------
     list of mappings
-        With the renewed prediction of each job, and the prediction at its submission by the same method.
+        Each with the renewed prediction of the job, and the prediction at its submission by the same method.
     """
     values = {"cluster": cluster, "moment": moment, "latest": at - age, "earliest": at - 2.0 * age}
     return [dict(row) for row in connection.execute(text(_WAITED_SINCE), values).mappings()]
 
 
 def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
-    """Yield row, used_mem_kib, alloc_nodes and status of those of the jobs whose memory use is known."""
+    """Yield row, used_mem_kib, alloc_nodes and status of the jobs in `rows` whose memory use is known."""
     for k in range(0, len(rows), MOST_ROWS):
         query = select(jobs.c.row, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.status)
         query = query.where(jobs.c.row.in_(rows[k : k + MOST_ROWS]), jobs.c.used_mem_kib.is_not(None))
@@ -266,7 +270,9 @@ def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[st
 
 
 def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:
-    """Return waiting jobs for which the batch system forecasts a start and no comparison is stored yet."""
+    """Return waiting jobs whose start the batch system estimates, and for which no comparison with this estimate is
+    stored yet.
+    """
     return [dict(row) for row in connection.execute(text(_NEWLY_ESTIMATED), {"cluster": cluster}).mappings()]
 
 

@@ -119,7 +119,7 @@ class Store:
         return engine
 
     def _do_without_absent_columns(self) -> None:
-        """Lets columns of `jobs` that no collector has added yet read as unknown, by rewriting each statement."""
+        """Rewrites each statement so that columns of `jobs` that this store lacks are read as NULL."""
         with self.begin() as connection:
             types = {one.name: one.type.compile(dialect=connection.dialect) for one in absent_columns(connection)}
         if not types:
@@ -164,18 +164,19 @@ class Store:
         Raises
         ------
         BatchcastError
-            If the disk has not enough space for a second copy, or the store stays locked for a minute. Nothing has
-            changed then.
+            If the disk has not enough space for a second copy, or the store stays locked for a minute. The store is
+            then unchanged.
 
         Notes
         -----
-        The database is rewritten, which needs as much space again and blocks writers, on PostgreSQL also readers.
+        The database is rewritten. This needs free space of the size of the store, and blocks writers, on PostgreSQL
+        also readers.
         """
         path = sqlite_path(self.url)
         if path is None:
             return self._tables_anew()
         with contextlib.closing(self.engine.raw_connection()) as held:
-            driver = held.cursor()  # the driver's own cursor, because VACUUM fails in SQLAlchemy's transaction
+            driver = held.cursor()  # VACUUM fails in SQLAlchemy's transaction, so this uses the driver's own cursor
             try:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 before = path.stat().st_size
@@ -235,8 +236,9 @@ class Store:
             _add_columns(connection)
 
     def _no_room(self) -> bool:
-        """Whether the disk of an SQLite store is almost full. SQLite sometimes reports a full disk as an I/O
-        error."""
+        """Returns whether the disk of an SQLite store is almost full, because SQLite may report a full disk as an I/O
+        error.
+        """
         path = sqlite_path(self.url)
         return path is not None and shutil.disk_usage(path.parent).free < 1_000_000
 

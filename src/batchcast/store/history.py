@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job history: what was seen of each job, stored once per run, and its export as a `Trace`.
+"""The job history: stores what the batch system shows of each job, once per run, and exports it as a `Trace`.
 
-The key of a run is cluster, job id, submit time and `restarts`. The job id is the one that Slurm displays (12_3 for an
-array task, 12+0 for a component), because it identifies a task before Slurm has split the task off and given it a raw
-id. A reused job id and a requeued run have another submit time. `restarts` distinguishes two runs with the same submit
-time.
+The key of a run is cluster, job id, submit time and `restarts`. The job id is the id that Slurm displays (12_3 for an
+array task, 12+0 for a component), because this id exists before Slurm splits an array task off and gives it a raw id. A
+reused job id and a requeued run are recognized by another submit time. `restarts` distinguishes two runs with the same
+submit time.
 
 `remove_some` deletes finished jobs and their predictions that are older than the site's retention time, after adding
 them to sums.
@@ -52,7 +52,8 @@ _KEY = (jobs.c.job_id, jobs.c.submit_time)
 
 @dataclass(slots=True)
 class Taken:
-    """What changed in the store through a batch of sightings.
+    """The changes of the store by one batch of sightings. A sighting is what the batch system shows of one job at one
+    time.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class Taken:
 
 
 def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
-    """Insert new jobs and update known ones. Taking in the same sightings again changes nothing.
+    """Insert new jobs and update known jobs from sightings. Repeating this with the same sightings changes nothing.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     cluster
         Name of the cluster.
     seen
-        The sightings. Sightings of jobs between two states only show that the job exists.
+        The sightings. Sightings of jobs between two states are ignored, because they only show that the job exists.
     at
         Time of the sightings, in epoch seconds.
 
@@ -100,7 +101,7 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
 
 
 def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
-    """Takes in one chunk of certain sightings."""
+    """Inserts and updates the jobs of one chunk of sightings, and returns the numbers of changes."""
     known_rows = _known(connection, cluster, {(s.job_id, s.submit_time) for s in seen})
     first_requests = _first_requests(
         connection, cluster, [s for s in seen if (s.job_id, s.submit_time) not in known_rows]
@@ -164,10 +165,10 @@ def _known(
 def _first_requests(
     connection: Connection, cluster: str, seen: Sequence[Sighting]
 ) -> dict[tuple[str, float], dict[str, Any]]:
-    """Returns the request at the first submission of requeued jobs, by the key of the new run.
+    """Returns the original requests of requeued jobs, by the key of the new run.
 
-    Slurm shows the current request, which may have been changed. The earlier run ended in a way after which Slurm
-    starts the job again, or still counts as open.
+    They are taken from an earlier run, because Slurm shows only the current request, which may have changed. The
+    earlier run has ended with a status after which Slurm starts the job again, or still counts as open.
     """
     earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in seen}))
     earlier = earlier.where(or_(jobs.c.open == 1, jobs.c.status.in_((*AGAIN, LOST)))).order_by(jobs.c.submit_time)
@@ -182,12 +183,12 @@ def _first_requests(
 
 
 def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
-    """Returns the columns that differ; unknown values do not overwrite known ones."""
-    again = row["status"] == LOST and s.is_open  # the job was given up, but it is shown again
+    """Returns the columns of a row that a sighting changes. Unknown values do not overwrite known values."""
+    again = row["status"] == LOST and s.is_open  # the job had been given up as lost, but is shown again
     fresh = outcome(s) | (followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
     if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
-        del changed["status"]  # accounting knows the reason, while squeue still shows FAILED
+        del changed["status"]  # accounting reports the out-of-memory reason, while squeue still shows FAILED
     if again:  # the clock has delivered the job's end, so it must deliver its submission again
         changed |= {"status": None, "end_time": None, "open": 1, **dict.fromkeys(TOLD), "told": 0}
     if row["vanished"] is not None and (s.is_open or changed):
@@ -213,14 +214,17 @@ def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, 
 
 
 SEEN_AT_ONCE_S = 3600.0
-"""A short job may have ended before the collector sees it; its input files are read if it was submitted so lately."""
+"""A short job may have ended before the collector sees it. Its input files are still read if the collector saw it
+within this many seconds after its submission.
+"""
 
 
 def without_inputs(connection: Connection, cluster: str) -> list[tuple[int, str, str, float]]:
-    """Return row, user, working directory and submit time of jobs whose input files were not read.
+    """Return row, user, working directory and submit time of jobs whose input files were not read yet.
 
-    Left out are jobs that the clock knows, because their predictions have been made, and jobs that were first seen
-    long after their submission and have ended: they come from accounting, and their directories may have new files.
+    Jobs whose submission the clock has delivered are left out, because their predictions have been made. Jobs that have
+    ended and were first seen long after their submission are left out too: they come from accounting, and their
+    directories may contain newer files.
     """
     query = select(jobs.c.row, jobs.c.user_id, jobs.c.work_dir, jobs.c.submit_time).where(
         jobs.c.cluster == cluster, jobs.c.told == 0, jobs.c.inputs.is_(None),
@@ -239,7 +243,7 @@ def keep_inputs(connection: Connection, features: Mapping[int, Mapping[str, floa
 
 
 def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
-    """Whether a user other than `user` has an open job."""
+    """Return whether a user other than `user` has an open job."""
     of_others = or_(jobs.c.user_id.is_(None), jobs.c.user_id != user)
     query = select(jobs.c.row).where(jobs.c.cluster == cluster, jobs.c.open == 1, of_others).limit(1)
     return connection.scalar(query) is not None
@@ -253,7 +257,7 @@ def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> 
 
 
 def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float]]:
-    """Row, job id, submit time and `vanished` of array tasks that are shown no more and never started."""
+    """Yield row, job id, submit time and `vanished` of array tasks that are no longer shown and never started."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
         jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
     )
@@ -263,7 +267,9 @@ def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, 
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
-    """Close jobs whose end nobody knows: status `lost`, and the time at which they were last seen as their end."""
+    """Close jobs whose end is unknown: with the status `lost`, and as end time the time at which they were
+    last shown.
+    """
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
         values = statement.values(open=0, status=status, end_time=jobs.c.vanished)
@@ -274,8 +280,9 @@ LEVELS = (0.5, 0.9)
 
 
 class Due(NamedTuple):
-    """What would be deleted: finished jobs and their predictions, and the first and last end time in epoch
-    seconds."""
+    """The jobs to delete: numbers of finished jobs and of their predictions, and first and last end time in epoch
+    seconds.
+    """
 
     jobs: int
     forecasts: int
@@ -284,8 +291,7 @@ class Due(NamedTuple):
 
 
 def due(connection: Connection, cluster: str, before: float) -> Due:
-    """Return what `remove_some` would delete: jobs that ended before a time and whose end the clock has
-    delivered."""
+    """Count what `remove_some` would delete: jobs that ended before `before` and whose end the clock has delivered."""
     counted = select(func.count(), func.min(jobs.c.end_time), func.max(jobs.c.end_time)).where(_old(cluster, before))
     n, first, last = connection.execute(counted).one()
     of = select(func.count()).select_from(forecasts.join(jobs, forecasts.c.row == jobs.c.row))
@@ -293,7 +299,7 @@ def due(connection: Connection, cluster: str, before: float) -> Due:
 
 
 def remove_some(connection: Connection, cluster: str, before: float, most: int = 2000) -> int:
-    """Add old jobs to the sums and delete them, within the caller's transaction.
+    """Add the predictions of old jobs to stored sums, and delete the jobs, within the caller's transaction.
 
     Parameters
     ----------
@@ -346,7 +352,8 @@ def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str,
     -------
     dict
         For each group: number of predictions, sums of errors and of absolute errors (seconds), and for each level the
-        number of upper bounds and how many of them were not exceeded. Predictions without job history are only counted.
+        number of upper bounds and of bounds that were not exceeded. Predictions that no finished job supported are only
+        counted.
     """
     total = {name: dict(group) for name, group in sums.items()}
     for row in issued:
@@ -374,7 +381,7 @@ def _count(sums: dict[str, float], name: str, value: float) -> None:
 
 
 def _old(cluster: str, before: float) -> ColumnElement[bool]:
-    """Returns the condition for finished jobs whose end was before a time and was delivered by the clock."""
+    """Returns the SQL condition for finished jobs that ended before a time and whose end the clock has delivered."""
     return and_(
         jobs.c.cluster == cluster, jobs.c.open == 0, jobs.c.end_time < before, jobs.c.told.op("&")(DELIVERED_GONE) != 0
     )
@@ -405,8 +412,8 @@ def to_trace(
     since, until
         Range of submit times [since, until), in epoch seconds.
     as_told
-        Whether to use the times that the clock delivered instead of the last ones from accounting. A replay of these
-        times gives the same predictions as the live clock.
+        Whether to use the times that the clock delivered instead of the times that accounting reports now. A replay of
+        the delivered times gives the same predictions as the live clock.
     user
         Only jobs of this user.
     waiting
@@ -474,20 +481,22 @@ def to_trace(
 
 
 def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float]:
-    """Return a feature of jobs as a column: names if one of the values is text, else numbers with NaN for unknown."""
+    """Return a feature of jobs as a column: text if at least one value is text, else numbers with NaN for unknown
+    values.
+    """
     if any(isinstance(value, str) for value in values):
         return Nominal.encode([None if value is None else str(value) for value in values])
     return [math.nan if value is None else float(value) for value in values]
 
 
 def _differs(row: dict[str, Any]) -> bool:
-    """Whether accounting has changed the times of a run since the clock delivered its end."""
+    """Returns whether accounting has changed the times of a run after the clock delivered its end."""
     delivered, current = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
     return bool(row["told"] & DELIVERED_GONE) and delivered != current
 
 
 def _ids(ids: list[str]) -> list[Any]:
-    """Returns the ids as whole numbers if all of them are, else as text."""
+    """Returns the ids as integers if all of them are integers, else as text."""
     return [int(text) for text in ids] if all(text.isdigit() for text in ids) else ids
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's record of submissions to clusters, written before each submission so that none is repeated.
+"""The user's ledger of submissions to clusters. It is written before each submission, so that no job is submitted
+twice.
 
-The ledger is an SQLite file of its user alone. An entry is durable before sbatch runs, and its token stands in the
-job's comment. After a kill, whoever comes next looks the token up in the cluster's queue.
+The ledger is an SQLite file that only its user can read. An entry is on the disk before sbatch runs, and the job's
+comment contains the entry's token. If the process is killed, the next call searches the cluster's queue for the token.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any, NamedTuple
 from ..units import format_duration
 
 CHOSEN, SUBMITTED, REJECTED, ABSENT = "chosen", "submitted", "rejected", "absent"
-"""States of a submission: sbatch has not answered; it has a job id; sbatch rejected it; Slurm has no such job."""
+"""States of a submission: sbatch has not answered yet; the job has an id; sbatch rejected the job; Slurm has no such
+job.
+"""
 _TABLE = """CREATE TABLE IF NOT EXISTS sent (
     token TEXT PRIMARY KEY, key TEXT UNIQUE, at REAL NOT NULL, digest TEXT NOT NULL, script TEXT NOT NULL,
     cluster TEXT NOT NULL, command TEXT NOT NULL, offers TEXT NOT NULL, state TEXT NOT NULL, job_id TEXT, said TEXT,
@@ -29,7 +32,7 @@ MARK = "sent-by-batchcast:"
 
 
 class Entry(NamedTuple):
-    """One submission. `offers` has the best offer of each cluster, the chosen one first."""
+    """One submission. `offers` has the best offer of each cluster; the chosen offer comes first."""
 
     token: str
     key: str | None
@@ -47,7 +50,7 @@ class Entry(NamedTuple):
 
 
 def chosen_options(offer: Mapping[str, Any]) -> dict[str, str]:
-    """Return the sbatch options of an offer by which its job is counted in a queue.
+    """Return the sbatch options of an offer that determine how its job counts in a simulated queue.
 
     >>> chosen_options({"procs": 4, "partition": "main", "limit_s": 600.0})
     {'ntasks': '4', 'partition': 'main', 'time': '00:10:00'}
@@ -61,7 +64,7 @@ def chosen_options(offer: Mapping[str, Any]) -> dict[str, str]:
 
 
 def ledger_path(env: Mapping[str, str]) -> Path:
-    """Return the path of the user's ledger, below $XDG_STATE_HOME, else ~/.local/state."""
+    """Return the path of the user's ledger, below $XDG_STATE_HOME or ~/.local/state."""
     state = Path(env.get("XDG_STATE_HOME") or Path(env.get("HOME", "/")) / ".local" / "state")
     return state / "batchcast" / "submissions.db"
 
@@ -85,7 +88,7 @@ class Ledger:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = sqlite3.connect(path, timeout=30.0, isolation_level=None)
-        self._connection.execute("PRAGMA synchronous = FULL")  # an entry survives a power cut before sbatch runs
+        self._connection.execute("PRAGMA synchronous = FULL")  # an entry must survive a power failure
         self._connection.execute(_TABLE)
 
     def __enter__(self) -> Ledger:
@@ -96,7 +99,7 @@ class Ledger:
 
     @contextmanager
     def alone(self) -> Iterator[int]:
-        """Hold the ledger's lock; yield its file descriptor.
+        """Hold the lock of the ledger during the block; yield the file descriptor of the lock.
 
         The caller passes the descriptor on to sbatch. If this process is killed, sbatch keeps the lock until it ends,
         so no other process searches for the job while sbatch may still submit it.
@@ -109,13 +112,13 @@ class Ledger:
             os.close(descriptor)
 
     def add(self, entry: Entry) -> None:
-        """Write a new entry; it is on the disk when this returns."""
+        """Write a new entry. The entry is on the disk when this function returns."""
         values = [json.dumps(each) if isinstance(each, list | tuple) else each for each in entry]
         marks = ", ".join("?" * len(values))
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 
     def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
-        """Store the result of an entry; the key of an entry that did not become a job can be used again."""
+        """Store the result of a submission. If it did not become a job, its key can be used again."""
         key = "NULL" if state in (REJECTED, ABSENT) else "key"
         self._connection.execute(
             f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?",
@@ -131,7 +134,7 @@ class Ledger:
         return self._read("state = ? AND (? IS NULL OR digest = ?)", (CHOSEN, digest, digest))
 
     def of_key(self, key: str) -> Entry | None:
-        """Return the entry with a key that the user gave; None if there is none."""
+        """Return the entry with a key that the user gave; None if no entry has this key."""
         return next(iter(self._read("key = ?", (key,))), None)
 
     def entries(self, since: float = 0.0) -> list[Entry]:
@@ -150,11 +153,12 @@ class Ledger:
         return found
 
     def lateness(self, name: str, now: float) -> list[float]:
-        """Return the ratio of each actual to each uncorrected predicted duration, ordered by end, the latest last.
+        """Return, for each submission, the actual time until the end divided by the uncorrected predicted time, ordered
+        by end, the latest last.
 
-        `name` is the field of the predicted instant, likely_end_s or by_90_end_s; the field of that name plus _factor
-        holds the correction. A late job that has not ended counts with the time passed so far; otherwise only early
-        ends would count.
+        `name` is the field of the predicted end, likely_end_s or by_90_end_s; the field with this name and the ending
+        _factor has the correction. A job that is late and has not ended counts with the time passed so far. Without
+        these jobs, early ends would be overrepresented.
         """
         found = []
         for one in self.entries():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store rows of the jobs table in little memory, as columns of numbers and of codes for words.
+"""Keeps rows of the table `jobs` in little memory, as columns of numbers and of codes for texts.
 
-A dictionary of eleven values takes more than a kilobyte. Here, a row takes 8 bytes per number and 4 bytes per word, and
-each distinct word is stored once. The module does not import NumPy or SQLAlchemy, because short-lived commands use it.
+A dictionary of eleven values takes more than a kilobyte. Here, a row takes 8 bytes per number and 4 bytes per text, and
+each distinct text is stored once. The module does not import NumPy or SQLAlchemy, because short-lived commands use it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 WORDS = frozenset({"user_id", "account", "partition_id", "job_name", "status", "gpu_type"})
-"""The text columns among the columns that are packed."""
+"""The columns that have texts; all other columns have numbers."""
 
 
 class Packed(Sequence[Mapping[str, Any]]):
-    """Rows in their original order; `rows[k]["user_id"]` reads a cell.
+    """Rows of the table `jobs` in their original order. `rows[k]["user_id"]` reads a cell.
 
     NULL is stored as NaN, which no column of a store contains.
 
@@ -85,7 +85,7 @@ class Packed(Sequence[Mapping[str, Any]]):
         return None if number != number else number
 
     def grouped(self, *names: str) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]]]]:
-        """Yield the rows by the values of text columns, one group at a time.
+        """Yield groups of rows with equal values in text columns.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class Packed(Sequence[Mapping[str, Any]]):
 
         Notes
         -----
-        O(n log n). A group only stores a range of one list of row numbers. Groups come in the order of first
+        O(n log n). A group only stores a range of a shared list of row numbers. Groups come in the order of first
         appearance.
         """
         columns = [self._codes[name] for name in names] if self._length else []

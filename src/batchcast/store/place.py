@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the settings and the store, and explain what is wrong with them, without loading SQLAlchemy."""
+"""Finds the settings and the store, and turns database errors into messages with advice, without loading SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def settings_files(env: Mapping[str, str]) -> list[Path]:
 
 
 def default_store(env: Mapping[str, str]) -> Path:
-    """Return the path of the site's store if there is one, else of the user's own."""
+    """Return the path of the site's store if the site has one; else the path of the user's own store."""
     shared = Path("/var/lib/batchcast/store.db")
     try:
         is_shared = shared.exists() or os.access(shared.parent, os.W_OK)  # the collector's unit creates the directory
@@ -54,7 +54,7 @@ def default_store(env: Mapping[str, str]) -> Path:
 
 
 def is_site(env: Mapping[str, str]) -> bool:
-    """Whether batchcast is set up on this machine: a settings file, a setting about the store, or a store."""
+    """Return whether batchcast is set up on this machine: by a settings file, a setting about the store, or a store."""
     if settings_files(env) or any(f"BATCHCAST_{name}" in env for name in ("PRIVATE", "STORE")):
         return True
     try:
@@ -122,7 +122,7 @@ def shown_url(url: str) -> str:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """Remove from a database's message what only the URL may contain: user, password and secret parameters."""
+    """Remove the secrets of the URL from a message of the database: user, password and secret parameters."""
     if "://" not in url or url.startswith("sqlite:"):
         return text
     rest = url.partition("://")[2]
@@ -136,7 +136,7 @@ def without_secrets(text: str, url: str) -> str:
 
 
 def version_number(text: str | None, shown: str) -> int:
-    """Return the schema version that a store records; InputError if the recorded text is no number.
+    """Return the schema version that is recorded in a store; InputError if the recorded text is not a number.
 
     >>> version_number("13", "store.db"), version_number(None, "store.db")
     (13, 1)
@@ -205,13 +205,13 @@ OTHERS = 0o077
 
 
 def is_open(url: str) -> bool:
-    """Whether other users can read or write the file of a store; False for a database without a file."""
+    """Return whether other users can read or write the file of a store; False for a database without a file."""
     return bool(mode_of(url) & OTHERS)
 
 
 def close_to_others(url: str) -> bool:
-    """Remove all permissions of other users from an SQLite store and the files beside it; return whether there were
-    any.
+    """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether any
+    existed.
 
     Raises
     ------
@@ -325,7 +325,7 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
 
 
 def clock_path(store: str, cluster: str) -> Path:
-    """Path of a cluster's clock file: beside the SQLite store; for another database, where an SQLite store would be.
+    """Return the path of a cluster's clock file: beside the SQLite store, or where an SQLite store would be.
 
     >>> clock_path("/var/lib/batchcast/store.db", "big one").name
     'store.db.big_one.clock'
@@ -338,7 +338,7 @@ def clock_path(store: str, cluster: str) -> Path:
 
 
 def machine_path(store: str, cluster: str) -> Path:
-    """The file of the machine that the collector captured: beside the clock.
+    """Return the path of the file with the machine that the collector captured, beside the clock file.
 
     >>> machine_path("/var/lib/batchcast/store.db", "big").name
     'store.db.big.machine.toml'
@@ -347,5 +347,5 @@ def machine_path(store: str, cluster: str) -> Path:
 
 
 def asked_path(store: str, cluster: str) -> Path:
-    """Path of the file with recent questions to `start --test`, beside the clock file."""
+    """Return the path of the file with recent questions to `start --test`, beside the clock file."""
     return clock_path(store, cluster).with_suffix(".asked.jsonl")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of planning: each change is stored before it is made, and the audit log is never changed."""
+"""Stores what planning changes in Slurm: each change is stored before it is made. The audit log only grows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHUNK = 400
 SWITCH = "plan_off"
 """Name of the stored value that `plan --off` sets for a cluster."""
 OTHERS = "plan_others"
-"""Name of the stored value about jobs that another batchcast plans."""
+"""Name of the stored value about jobs that another installation of batchcast plans."""
 
 
 def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
@@ -29,7 +29,7 @@ def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
 
 
 def entry_of(row: Mapping[str, Any]) -> Entry:
-    """Convert a row to an entry."""
+    """Convert a row of the table `planned` to an entry."""
     return Entry(**{name: row[name] for name in Entry._fields} | {"state": State(row["state"]), "how": How(row["how"])})
 
 
@@ -39,7 +39,7 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
     Parameters
     ----------
     connection
-        An open transaction. A commit writes it to the disk.
+        An open transaction. The commit waits until the data is on the disk.
     cluster
         Name of the cluster.
     changes
@@ -53,18 +53,20 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
 
 
 def _be_on_disk(connection: Connection) -> None:
-    """Makes the commit of this transaction wait for the disk. SQLite always does; PostgreSQL needs the setting."""
+    """Makes the commit of this transaction wait until the data is on the disk. SQLite always waits; PostgreSQL needs a
+    setting.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL synchronous_commit = on"))
 
 
 def refuse(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Record only in the audit log that a change was not carried out."""
+    """Record in the audit log that changes had no effect. The entries are not changed."""
     _audit(connection, cluster, [_step(entry, "refused", old, new, why) for entry, old, new, why in changes])
 
 
 def forget(connection: Connection, cluster: str, gone: Sequence[tuple[Entry, str]]) -> None:
-    """Delete the entries of jobs that have ended; the audit log keeps their last state."""
+    """Delete the entries of jobs that need no planning any more. The audit log keeps their last state."""
     _remove(connection, cluster, [entry.job_id for entry, _ in gone])
     _audit(connection, cluster, [_step(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
 
@@ -78,7 +80,9 @@ def closed(connection: Connection, cluster: str) -> Iterator[str]:
 
 
 def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
-    """Return the run-time predictions at submission of all waiting jobs, by job id and submit time, and their kinds."""
+    """Return the run-time prediction at submission of each waiting job, by job id and submit time, with user, name and
+    command.
+    """
     query = (
         select(jobs.c.job_id, jobs.c.submit_time, *_KIND, *(forecasts.c[name] for name in _FORECAST))
         .join(forecasts, forecasts.c.row == jobs.c.row)
@@ -92,7 +96,7 @@ _KIND = (jobs.c.user_id, jobs.c.job_name, jobs.c.app_id)
 
 
 def ended_kinds(connection: Connection, cluster: str, users: Sequence[str]) -> dict[str, set[tuple[Hashable, ...]]]:
-    """Return by user the kinds (`kind_of`) of the jobs that have run and ended."""
+    """Return for each user the kinds (`kind_of`) of the jobs that have run and ended."""
     found: dict[str, set[tuple[Hashable, ...]]] = {user: set() for user in users}
     for k in range(0, len(users), _CHUNK):
         query = select(*_KIND).distinct().where(jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]))
@@ -106,7 +110,7 @@ _FORECAST = ("point_s", "levels", "quantiles_s", "basis", "grounds")
 
 
 def run_outcomes(connection: Connection, cluster: str, method: str, since: float) -> list[Mapping[str, Any]]:
-    """Return the latest few hundred run-time predictions whose jobs have ended, with `outcome_s`."""
+    """Return the latest 400 run-time predictions whose jobs have ended, with the actual run time `outcome_s`."""
     query = (
         select(*(outcomes.c[name] for name in (*_FORECAST, "outcome_s")))
         .join(jobs, jobs.c.row == outcomes.c.row)
@@ -121,7 +125,7 @@ def run_outcomes(connection: Connection, cluster: str, method: str, since: float
 def started_jobs(
     connection: Connection, cluster: str, method: str, users: Sequence[str], since: float, now: float
 ) -> list[Mapping[str, Any]]:
-    """Return the jobs of some users that run or ended after `since`, with their run-time prediction at submission.
+    """Return the jobs of these users that run or ended after `since`, with their run-time predictions at submission.
 
     Parameters
     ----------
@@ -135,9 +139,9 @@ def started_jobs(
     Returns
     -------
     list of mapping
-        `user_id`, `procs`, `req_time`, `elapsed_s` (what a running job ran until `now`), and the columns of the
-        prediction, all None if the job has none. Of very many jobs only those that ran longest are returned, so
-        that short jobs cannot hide long ones.
+        `user_id`, `procs`, `req_time`, `elapsed_s` (for a running job, until `now`), and the columns of the prediction,
+        all None if the job has no prediction. Of very many jobs only the jobs with the longest run times are returned,
+        so that short jobs cannot displace long ones.
     """
     rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
@@ -202,9 +206,10 @@ STEP = "order"
 
 
 class Standing(NamedTuple):
-    """The last requested and the previous priority factor of a record in slurmctld. One of the two is in effect.
+    """The SiteFactor that was requested last for a job record of slurmctld, and the factor before it. One of the two is
+    in effect.
 
-    `is_read_back` says that slurmctld has shown the requested factor of 0.
+    `is_read_back` says that the restored factor 0 was read from slurmctld.
     """
 
     factor: int
@@ -224,19 +229,19 @@ class Step(NamedTuple):
 
 
 def read_order(connection: Connection, cluster: str) -> dict[str, Standing]:
-    """Return the known factors of each record, by its name."""
+    """Read the stored factors of each job record, by its raw id."""
     return order_of(clock_jobs.read_meta(connection, cluster))
 
 
 def order_of(values: Mapping[str, Any]) -> dict[str, Standing]:
-    """Return the known factors of each record from the stored values of a cluster."""
+    """Return the factors of each job record, by its raw id, from the stored values of a cluster."""
     return {name: Standing(*pair) for name, pair in (values.get(ORDER_RECORD) or {}).items()}
 
 
 def write_order(
     connection: Connection, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float
 ) -> None:
-    """Store all records of the queue order, and the steps that led to them, within the caller's transaction."""
+    """Store the factors of all job records, and add the steps to the audit log, within the caller's transaction."""
     _be_on_disk(connection)
     clock_jobs.write_meta(connection, cluster, **{ORDER_RECORD: record or None})
     _audit(connection, cluster, [(at, step._replace(what=f"{STEP} {step.what}")) for step in steps])

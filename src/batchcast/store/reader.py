@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a store to answer users' questions, without loading SQLAlchemy.
+"""Reads a store to answer users' questions, without loading SQLAlchemy.
 
 `batchcast start` has a budget of half a second of CPU, and importing SQLAlchemy takes most of that. Therefore SQLite is
 read with the standard library and PostgreSQL with its driver, with the SQL texts of `statements.py`. The reader cannot
@@ -48,7 +48,7 @@ class TooLong(BatchcastError):
 
 @contextmanager
 def time_to_read(seconds: float) -> Iterator[None]:
-    """Within this context and thread, let `each` raise TooLong after a number of seconds.
+    """Limit the time of `Reader.each` in this context: it raises TooLong after so many seconds.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class Reader:
 
     Notes
     -----
-    `ask(question, name=value)` runs a query of `statements.py`. A value that is not given is NULL; if the query allows
-    it, this means that there is no restriction.
+    `ask(question, name=value)` runs a query of `statements.py`. A parameter that is not given is NULL; if the query
+    allows this, NULL means no restriction.
     """
 
     def __init__(self, url: str) -> None:
@@ -105,11 +105,11 @@ class Reader:
             raise self._explained(error) from None
 
     def ask(self, question: str, **values: Any) -> list[Row]:
-        """Return all rows that answer a question, as dictionaries."""
+        """Return all rows of a query, as dictionaries. `question` is the name of the query."""
         return list(self.each(question, **values))
 
     def each(self, question: str, **values: Any) -> Iterator[Row]:
-        """Yield the rows that answer a question one by one, for questions about a long history.
+        """Yield the rows of a query one by one, for queries over a long history. `question` is the name of the query.
 
         Raises
         ------
@@ -126,8 +126,9 @@ class Reader:
             yield row
 
     def _absent_columns(self) -> frozenset[str]:
-        """Returns columns of `jobs` that no newer collector has added to this store yet; their values are
-        unknown."""
+        """Returns the columns of `jobs` that this store lacks, because no newer collector has added them; their values
+        are unknown.
+        """
         cursor = self._connection.cursor()
         try:
             cursor.execute("SELECT * FROM jobs LIMIT 0")
@@ -193,7 +194,7 @@ class Reader:
         return version_number(rows[0]["value"] if rows else None, self.shown)
 
     def pages(self) -> str:
-        """Return SQLite's check of its file: `ok`, or what is broken."""
+        """Return the result of SQLite's check of its file: `ok`, or the first error."""
         try:
             return str(next(iter(self.rows("PRAGMA quick_check")[0].values())))
         except BatchcastError as error:

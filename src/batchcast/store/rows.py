@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert rows of the store: memory per node, issued predictions, and jobs of the live clock.
+"""Converts rows of the store: memory per node, issued predictions, and jobs of the live clock.
 
 The module does not import SQLAlchemy, and only `live_job` needs NumPy, because short-lived commands use it.
 """
@@ -54,7 +54,7 @@ _LISTS = ("limit_methods", "memory_methods", "problems", "runtime_methods", "wai
 
 
 class _SiteValues(msgspec.Struct):
-    """What every reader takes of the stored value `site`. Whether jobs are hidden is never guessed."""
+    """The parts of the stored value `site` with checked types: a damaged value must not make hidden jobs visible."""
 
     private: bool | None = None
     partitions: dict[str, dict[str, Any]] = {}
@@ -66,7 +66,7 @@ _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(_NUMBERS, float | None), **dict.fromkeys(_LISTS, list[str] | None), "site": _SiteValues,
     "health": dict[str, Any] | None, "collected_by": str | None,
 }  # fmt: skip
-"""The kind of the values that a cluster has in the table `meta`, by name. The kind of other values is not checked."""
+"""The types of a cluster's values in the table `meta`, by name. The types of other values are not checked."""
 
 
 def stored_values(rows: Iterable[Mapping[str, Any]], shown: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def stored_values(rows: Iterable[Mapping[str, Any]], shown: str) -> dict[str, An
     Raises
     ------
     InputError
-        If a value is no JSON, or not of the kind that batchcast writes.
+        If a value is not JSON, or not of the type that batchcast writes.
 
     Examples
     --------
@@ -117,7 +117,8 @@ FIELDS = ("as_of", "point_s", "levels", "quantiles_s", "basis", "grounds")
 def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a waiting job's row with its renewed prediction (columns `renewed_...`) in place of the first one.
 
-    The row is returned unchanged if there is no renewed prediction, or if it has no job history behind it.
+    The row is returned unchanged if there is no renewed prediction, or if no finished job supports the renewed
+    prediction.
 
     Examples
     --------
@@ -139,8 +140,8 @@ def as_prediction(row: Mapping[str, Any]) -> Prediction:
 def live_job(row: Mapping[str, Any]) -> LiveJob:
     """Convert a row to a job of the live clock.
 
-    Times and status that the clock has delivered are used as delivered; the others are the current ones. Processors are
-    the requested ones, else the allocated ones.
+    Start, end and status are used as the clock delivered them; if it has not delivered them yet, the current values are
+    used. The processors are the requested processors or, if unknown, the allocated processors.
     """
     from ..events.live import LiveJob  # imported here because it loads NumPy
     from ..job import as_submitted

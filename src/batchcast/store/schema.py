@@ -118,7 +118,7 @@ forecasts = Table(
 renewed = Table(
     "renewed",
     metadata,
-    Column("row", _Row, primary_key=True, autoincrement=False),  # of a job that waits
+    Column("row", _Row, primary_key=True, autoincrement=False),  # row of a waiting job
     Column("cluster", Text, nullable=False),
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
@@ -127,16 +127,17 @@ renewed = Table(
     Column("quantiles_s", Text, nullable=False),
     Column("basis", Text, nullable=False),
     Column("grounds", Text, nullable=False),
-    Column("why", Text),  # why it moved last, in the words of service.answers.start.moved
+    Column("why", Text),  # why the predicted start moved last, in the form that service.answers.start.moved reads
     Index("renewed_cluster", "cluster"),
 )
-"""The current predictions of the whole wait of waiting jobs. They are rewritten at each step of the clock and never
-scored; `forecasts` has the predictions that are scored."""
+"""The current predictions for waiting jobs, of the whole wait since submission. They are rewritten at each step of the
+clock and never scored; the table `forecasts` has the predictions that are scored.
+"""
 
 moves = Table(
     "moves",
     metadata,
-    Column("row", _Row, primary_key=True, autoincrement=False),  # of a job that waits
+    Column("row", _Row, primary_key=True, autoincrement=False),  # row of a waiting job
     Column("as_of", Float(53), primary_key=True),
     Column("cluster", Text, nullable=False),
     Column("likely_start", Float(53), nullable=False),
@@ -144,8 +145,9 @@ moves = Table(
     Column("why", Text),
     Index("moves_cluster", "cluster"),
 )
-"""The start times that users of waiting jobs were shown: the first one, and each one that differed much from the one
-before, with the reason. Rows are deleted when the job no longer waits."""
+"""The start times that users were shown for waiting jobs: the first start time, and each start time that differed much
+from the previous one, with the reason. Rows are deleted when the job no longer waits.
+"""
 
 planned = Table(
     "planned",
@@ -216,12 +218,14 @@ if the job ran out of memory (out_of_memory), it is the least that the job neede
 
 
 OPEN_LAST = ("DROP INDEX jobs_open", "CREATE INDEX jobs_open ON jobs (cluster) WHERE open = 1")
-"""Among indexes that it considers equal, SQLite uses the newest, which must be the one of the few open jobs."""
+"""Among indexes that it considers equal, SQLite uses the newest. This must be the index of the open jobs, which are
+few.
+"""
 
 
 @event.listens_for(metadata, "after_create")
 def _make_view(_: MetaData, connection: Connection, **__: Any) -> None:
-    """Creates the newest index and the view after the tables."""
+    """Creates the index `jobs_open` last, and the view, after all tables."""
     for words in (*OPEN_LAST, FORECAST_OUTCOMES):
         connection.execute(text(words))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert sightings of jobs to rows, and write a store from the output of one sacct call, without SQLAlchemy.
+"""Converts sightings of jobs to rows, and writes a store from the output of one sacct call, without SQLAlchemy.
 
 `report` and `walltime` use such a store if there is no collector. It is written with sqlite3 from the standard library,
 so that users' commands need only batchcast's core.
@@ -51,17 +51,16 @@ TABLES = {
     "plan_changes": ("id", "cluster", "at", "job_id", "submit_time", "what", "limit_from", "limit_to", "why"),
     "tokens": ("id", "user_id", "label", "digest", "created", "expires", "revoked"),
 }
-"""The tables of such a store and their columns, which have no SQL types."""
+"""The tables of a store that is written from one sacct call, and their columns, which have no SQL types."""
 
 
 def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
-    """Return the sightings of jobs that are not between two states, with the runs of each job in order."""
+    """Return the sightings without jobs between two states, and with the runs of each job in order."""
     return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
 
 
 def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) -> None:
-    """Write a store from the sightings of one moment, with the rows that `history.take_in` would write to an empty
-    store.
+    """Write a store from sightings at one time, with the rows that `history.take_in` would write to an empty store.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) ->
 
 
 def another_run(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a further run with the same submit time takes from the first run: its request."""
+    """Return the request of the first run, which further runs with the same submit time also get."""
     return {column.name: rows[0][column.name] for column in declared.ASKED} if rows else {}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQL queries of all answers, by name, in a dialect that both SQLite and PostgreSQL understand.
 
-`:name` is a value of the query. The queries are texts, because importing SQLAlchemy would cost an answer half a second
-of CPU. The collector's statements are in the modules that write.
+`:name` is a parameter of a query. The queries are texts, because importing SQLAlchemy would cost each answer half a
+second of CPU. The statements of the collector are in the modules that write to the store.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ TEXTS: dict[str, str] = {
         ORDER BY forecasts.id LIMIT :most""",
     "latest_run": f"""SELECT {_JOB}, jobs.state FROM jobs
         WHERE {_KNOWN_AS} AND (jobs.start_time IS NOT NULL OR jobs.open = 0) {_LATEST}""",
-    # A cluster that is set up anew counts its jobs from 1 again.
+    # `since` is needed because a cluster that is set up anew counts its jobs from 1 again.
     "times_of": f"""SELECT jobs.start_time, jobs.end_time FROM jobs
         WHERE {_HERE} AND jobs.job_id = :job_id AND jobs.submit_time >= :since ORDER BY jobs.submit_time LIMIT 1""",
     "has_started": f"SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.start_time IS NOT NULL LIMIT 1",
@@ -148,8 +148,8 @@ TEXTS: dict[str, str] = {
         AND jobs.status IN ('completed', 'failed', 'timeout', 'out_of_memory')
         ORDER BY jobs.end_time DESC LIMIT :most""",
     ),
-    # Every job with events that a live clock has delivered, or will deliver by `until`, unless it had left before
-    # `since`.
+    # Every job with events that the live clock has delivered, or will deliver by `until`, except jobs that had left the
+    # system before `since`.
     "clock_jobs": f"""SELECT {_JOB} FROM jobs WHERE {_HERE} AND (jobs.told > 0 OR jobs.submit_time <= :until)
         AND (jobs.told < {DELIVERED_GONE} OR jobs.told_end >= :since) ORDER BY jobs.submit_time""",
     "running_now": f"""SELECT {_JOB}, {_LIMIT_NOW}, jobs.state, forecasts.method, {_SAID} FROM jobs {_with("runtime")}

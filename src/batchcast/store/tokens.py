@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bearer tokens for the HTTP API. The store has only the digest of a token, its user and its expiry.
+"""Bearer tokens for the HTTP API. The store has only the digest, the user and the expiry of a token.
 
 A token has 256 random bits, so a plain SHA-256 without salt is safe. (Slow hashes are needed for passwords, which
 people choose.) Checking a token does not load SQLAlchemy; issuing and revoking do.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock that allows only one writer for a store. The lock ends with the process, however the process ends."""
+"""The lock that lets only one process write to a store. It is released whenever the process ends, also if it
+is killed.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ def single_writer(store: Store) -> Iterator[None]:
 
 @contextmanager
 def _session_lock(store: Store) -> Iterator[None]:
-    """Holds a lock that lives as long as its connection. The connection is closed at the end, not returned to the
-    pool.
+    """Holds a lock of PostgreSQL that lasts as long as its connection. Afterwards the connection is closed, not
+    returned to the pool.
     """
     try:
         connection = store.engine.connect()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a trace from an Arrow table, with the provenance from the metadata of its schema."""
+"""Builds a trace from an Arrow table; the trace's provenance comes from the metadata of the table's schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
     kind
         `id`, `instant`, `number` or `nominal`. If empty, the Arrow type decides.
     is_mixed
-        Whether the texts are JSON values, because the column mixes whole numbers and texts.
+        Whether the texts are JSON values, which batchcast writes if a column mixes whole numbers and texts.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
     ArrowInvalid, ValueError
         If the values are not of this kind.
     UsageError
-        The same, with the row and the value.
+        If the values are not of this kind; the message names the row and the value.
     """
     import pyarrow as pa
 
@@ -58,7 +58,9 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
 
 
 def _unwrapped(pa: Any, values: Any) -> Any:
-    """Returns the values with plain storage types: no extension types or run ends, and `string` for all texts."""
+    """Returns the values with plain storage types: no extension or run-end-encoded types, and `string` for all
+    texts.
+    """
     import pyarrow.compute as pc
 
     if isinstance(values.type, pa.BaseExtensionType):
@@ -72,7 +74,7 @@ def _unwrapped(pa: Any, values: Any) -> Any:
 
 
 def _is_binary(pa: Any, kind: Any) -> bool:
-    """Whether an Arrow type holds bytes."""
+    """Whether an Arrow type consists of bytes."""
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
     return any(test(kind) for test in tests)
 
@@ -121,7 +123,7 @@ def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
 
 
 def _plain_names(pa: Any, values: Any) -> Nominal:
-    """Returns values that are not texts as names: whole numbers stay numbers, others are written as text."""
+    """Returns values that are not texts as names: whole numbers stay numbers, other values are converted to text."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_null(values.type):
         return Nominal.encode(values.to_pylist())
     return _names(pa, values.cast(pa.string()), False)
@@ -149,7 +151,7 @@ def _one_chunk(pa: Any, values: Any) -> Any:
 
 
 def _word(text: str) -> int | str:
-    """Returns the whole number or text that a JSON value stands for; ValueError for any other value."""
+    """Decodes a JSON whole number or text; ValueError for any other value."""
     value = json.loads(text)
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(f"not a whole number or a text: {text[:40]!r}")
@@ -176,7 +178,8 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
     Returns
     -------
     Trace
-        `info.dropped` counts what was left out, and `info.notes` describes what was changed.
+        `info.dropped` counts the rows and columns that were left out, and `info.notes` describes the values that were
+        changed.
 
     Raises
     ------
@@ -220,7 +223,7 @@ _FORMS = {"id": "job ids", "instant": "times", "number": "numbers", "nominal": "
 
 
 def _kind_of(column: str, is_nominal: bool) -> str:
-    """Returns the kind as which a column is read; empty if its Arrow type decides."""
+    """Returns the kind (`number`, `nominal`, ...) as which a column is read; empty if its Arrow type decides."""
     if column in COLUMNS:
         return "instant" if column in INSTANTS else COLUMNS[column].kind
     return "nominal" if is_nominal else ""
@@ -242,7 +245,7 @@ def _check_names(names: Sequence[str], source: str) -> None:
     """Raises InputError if a column name occurs twice or `submit_time` is missing."""
     for column in names:
         if names.count(column) > 1:
-            raise input_error(source, "two columns have one name", value=column, hint="rename one of them")
+            raise input_error(source, "two columns have the same name", value=column, hint="rename one of them")
     if "submit_time" not in names:
         shown = ", ".join(names[:8])
         raise input_error(
@@ -251,7 +254,7 @@ def _check_names(names: Sequence[str], source: str) -> None:
 
 
 class _Note(NamedTuple):
-    """batchcast's metadata in a table: the provenance, and the columns that hold names."""
+    """batchcast's metadata in a table: the provenance, and which columns are nominal."""
 
     info: LogInfo
     nominal: frozenset[str]

@@ -22,7 +22,7 @@ from ..errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """The provenance of a trace: where it came from and what was done to it.
+    """The provenance of a trace: its source, its time zone, its machine, and how batchcast has changed the data.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class LogInfo:
     unix_start
         Epoch second at which the log's clock reads 0.
     timezone, timezone_source
-        The time zone of the log, and where it was found.
+        The time zone of the log, and the source of this information.
     max_procs, max_nodes
         Processors and nodes of the machine. NaN means unknown.
     max_procs_source
@@ -39,7 +39,7 @@ class LogInfo:
     header
         The log's header fields.
     names
-        For a column with numeric codes, the name behind each code.
+        For each column with numeric codes, the names that the codes stand for.
     known_at_submit
         Undeclared columns that the user marked as known at submission, see `Trace.knowing`.
     dropped
@@ -47,7 +47,7 @@ class LogInfo:
     notes
         Messages about the log for people (unsorted input, a wrong header), in order of appearance.
     private
-        Whether results must not name users.
+        Whether results must hide user names.
     memory_per
         The unit of the memory columns: `job`, or `processor` in SWF.
     """
@@ -70,14 +70,14 @@ class LogInfo:
     memory_per: str = "job"
 
     def with_dropped(self, rule: str, count: int) -> LogInfo:
-        """Return a copy that counts more records as left out by a rule.
+        """Return a copy in which more records are counted as left out by a rule.
 
         Parameters
         ----------
         rule
             Name of the rule.
         count
-            Number of records. A count of 0 is also recorded and shows that the rule was applied.
+            Number of records. A count of 0 is recorded too, and shows that the rule was applied.
 
         Returns
         -------
@@ -120,7 +120,7 @@ class Nominal:
         Returns
         -------
         Nominal
-            Its categories are sorted, numbers before texts.
+            A column with sorted categories, numbers before texts.
 
         Examples
         --------
@@ -143,7 +143,9 @@ class Nominal:
         return cls(np.fromiter((code.get(v, -1) for v in values), dtype=np.int32, count=len(values)), tuple(ordered))
 
     def take(self, rows: np.ndarray) -> Nominal:
-        """Return the column for other rows; the categories do not change, so codes of both columns can be compared."""
+        """Return the column for a selection of rows; the categories do not change, so codes of both columns can be
+        compared.
+        """
         return Nominal(frozen(self.codes[rows]), self.categories)
 
     def decode(self) -> list[int | str | None]:
@@ -297,7 +299,9 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _ids(array: np.ndarray) -> np.ndarray:
-    """Returns ids as int64 if all are whole numbers, else as text; a missing id becomes `row` and the row's number."""
+    """Returns ids as int64 if all of them are whole numbers, else as text; a missing id becomes `row` and the row's
+    number.
+    """
     kind = array.dtype.kind
     if kind == "O" and all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in array.tolist()):
         return array.astype(np.int64)
@@ -422,13 +426,13 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     columns : dict
         The columns. Columns without impossible values are the same objects as before.
     info : LogInfo
-        The provenance, with notes and counts of what was changed.
+        The provenance, with notes about changed values and counts of dropped rows.
 
     Notes
     -----
-    In declared columns of numbers, negative and infinite values become NaN. They are noted, except -1, with which many
-    logs mark unknown values. Instants may be negative, because they are on the log's own clock. A wait may also be
-    negative (a start recorded before the submission); the recorded clock counts these. O(values).
+    In declared columns of numbers, negative and infinite values become NaN. A note reports such values, except -1, by
+    which many logs mark unknown values. Instants may be negative, because they are on the log's own clock. A wait may
+    also be negative (a start recorded before the submission); the recorded clock counts negative waits. O(values).
 
     Examples
     --------

@@ -19,19 +19,19 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
     Parameters
     ----------
     pieces
-        The traces. A column that only some of them have is unknown in the others.
+        The traces. If some of the traces lack a column, its values are unknown for their rows.
     info
         The provenance of the result. Default: the provenance of the first piece.
 
     Returns
     -------
     Trace
-        The trace that reading all pieces as one log would give.
+        A trace equal to the result of reading all pieces as one log.
 
     Notes
     -----
-    Names are coded over all pieces. Rows with the same submit time and id keep the order of the pieces. O(rows), or
-    O(rows log rows) if the pieces overlap.
+    The categories of a nominal column are the names in all pieces. Rows with the same submit time and id keep the order
+    of the pieces. O(rows), or O(rows log rows) if the pieces overlap.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def every_name(columns: Iterable[Names]) -> Names:
 
 
 def summed_notes(notes: Iterable[str]) -> list[str]:
-    """Merge notes that begin with a number by adding these numbers, and remove repeated notes.
+    """Add up notes that differ only in the number at their beginning, and remove repeated notes.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _names(parts: Sequence[Nominal]) -> Nominal:
 
 
 def _coded(values: Nominal, categories: Names) -> Nominal:
-    """Returns the names with codes into other categories."""
+    """Returns the nominal column with codes into the given categories."""
     if values.categories is categories:
         return values
     new_code = {name: code for code, name in enumerate(categories)}

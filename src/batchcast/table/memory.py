@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requested and used memory in one unit: per node if the log has node counts, else per processor.
 
-A log's memory columns are for the whole job or, in SWF, for one processor (`LogInfo.memory_per`). This module converts
-both to the same unit and decides whether `used_mem_kib` is a measurement at all.
+The memory columns of a log are amounts per job or, in SWF, per processor (`LogInfo.memory_per`). This module converts
+requested and used memory to one unit, and detects logs whose `used_mem_kib` is only a copy of the request.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MemoryUse:
 
     @property
     def is_measured(self) -> bool:
-        """Whether `used` is a measurement, as far as the log shows."""
+        """Whether `used` is a measurement and not a copy of the request."""
         return not self.copied >= COPIED
 
     @property
@@ -71,9 +71,9 @@ def memory_use(trace: Trace) -> MemoryUse:
     Notes
     -----
     The unit is the node if at least 90 % of the jobs with a known amount have a node count, else the processor by the
-    same rule, else the log's own unit. Requests are divided by the requested nodes (processors), and use by the
-    allocated ones; if one count is missing, the other one is used. If used memory equals the request in 90 % of the
-    jobs, as in the log HPC2N, it is treated as unknown. O(n).
+    same rule, else the log's own unit. Requested memory is divided by the requested nodes (processors), and used memory
+    by the allocated nodes (processors). If one of the two counts is unknown, the other count is used for both. If used
+    memory equals the request in 90 % of the jobs, as in the log HPC2N, it is treated as unknown. O(n).
 
     Examples
     --------

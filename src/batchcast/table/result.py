@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of all results of the Python API: pictures, data frames, Arrow, and tables for notebooks.
+"""The base class of all results of the Python API, with pictures, data frames, Arrow, and tables for notebooks.
 
-A result class defines its columns and pictures, and this module implements the rest once. The module also converts a
-trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
+A result class defines its columns and pictures; this module implements everything else for all results. The module also
+converts a trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     Parameters
     ----------
     rows
-        Dictionaries. A missing key becomes None. Objects by measure, such as `differences`, become columns named after
-        the measure: "mae_s_difference" is the value, "mae_s_difference_low" its lower end.
+        Dictionaries. A missing key becomes None. A mapping from measures to objects, such as `differences`, becomes
+        columns named after each measure: "mae_s_difference" is the value, "mae_s_difference_low" the lower end of its
+        interval.
 
     Returns
     -------
@@ -125,7 +126,7 @@ def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row without objects, under the names of a data frame's columns.
+    """Return a row as flat values, with the column names of a data frame.
 
     Examples
     --------
@@ -197,8 +198,8 @@ def to_arrow(trace: Any) -> Any:
     Returns
     -------
     pyarrow.Table
-        One row per job. Names are dictionary-encoded and unknown values are null. The schema's metadata of a Trace
-        contains its `LogInfo`.
+        One row per job. Names are dictionary-encoded and unknown values are null. If `trace` is a Trace, the metadata
+        of the table's schema contains its `LogInfo`.
 
     Raises
     ------
@@ -290,7 +291,7 @@ class Result:
         raise NotImplementedError
 
     def _pictures(self) -> Mapping[str, Picture]:
-        """Returns the functions that draw each picture on `ax=`, by name; the first picture is the default."""
+        """Returns, by name, the functions that draw each picture on an Axes `ax`; the first picture is the default."""
         raise NotImplementedError
 
     def _attrs(self) -> Mapping[str, Any]:
@@ -328,7 +329,7 @@ class Result:
         """Returns the summary of a result with a row per job."""
         from .text import described
 
-        caption = repr(self).strip("<>").partition(": ")[0].partition(", ")[0]  # `1,000 jobs` has no blank
+        caption = repr(self).strip("<>").partition(": ")[0].partition(", ")[0]  # `1,000 jobs` is a number with a noun
         return {caption: described(self.columns())}
 
     @property
@@ -351,7 +352,7 @@ class Result:
         Returns
         -------
         matplotlib.axes.Axes
-            `.figure.savefig("name.pdf")` writes it.
+            The Axes; `.figure.savefig("name.pdf")` writes the picture to a file.
 
         Raises
         ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text table that `print(result)` shows, with each value in the unit that its column's name implies."""
+"""The text table that `print(result)` shows. The name of a column determines the unit of its values."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def cell(name: str, value: Any) -> str:
-    """Format a value in the unit that its column's name implies: seconds as a duration, shares in percent.
+    """Format a value in the unit that the column's name implies: seconds as a duration, shares in percent.
 
     Parameters
     ----------

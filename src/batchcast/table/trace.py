@@ -88,8 +88,8 @@ class Trace(Result):
             A mapping of column names to sequences of one length, or a DataFrame. Run times, waits and limits are
             seconds or durations. Instants are seconds on the log's clock or dates (UTC if they have no zone). Unknown
             values are None, NaN, NaT or NA; impossible negative numbers (-1 in many logs) are also read as unknown.
-            Missing job ids are numbered from 1. Rows without a submit time are left out. `info` records what was
-            changed.
+            Missing job ids are numbered from 1. Rows without a submit time are left out. The result's `info` records
+            all changes.
         info
             The provenance: source, size of the machine and so on.
         procs_total
@@ -140,7 +140,7 @@ class Trace(Result):
         req_procs: np.ndarray
         status: np.ndarray
         user_id: np.ndarray
-    else:  # hidden from type checkers, so that they report undeclared attributes
+    else:  # type checkers must not see this method, so that they report undeclared attributes
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -305,7 +305,7 @@ class Trace(Result):
             self._check_name(name)
             return frozen(np.full(self._length, np.nan))
         if isinstance(values, Nominal):
-            raise UsageError(f"column {name} holds names, not numbers")
+            raise UsageError(f"column {name} contains names, not numbers")
         return values
 
     def nominal(self, name: str) -> Nominal:
@@ -331,7 +331,7 @@ class Trace(Result):
             self._check_name(name)
             return Nominal(frozen(np.full(self._length, -1, dtype=np.int32)), ())
         if not isinstance(values, Nominal):
-            raise UsageError(f"column {name} holds numbers, not names")
+            raise UsageError(f"column {name} contains numbers, not names")
         return values
 
     @property
@@ -441,7 +441,7 @@ class Trace(Result):
     def knowing(self, names: Iterable[str]) -> Trace:
         """Mark extra columns as known at submission, so that predictors can use them.
 
-        The user is responsible for this statement: a column that depends on later events would reveal the future.
+        The user is responsible for the correctness: a column that depends on later events would reveal the future.
 
         Parameters
         ----------
@@ -492,7 +492,8 @@ class Trace(Result):
             yield new(JobRequest, row)
 
     def records(self, procs: str = "req") -> Iterator[JobRecord]:
-        """Yield the record of every job in log order, with its outcome. Only for clocks, oracles and writers.
+        """Yield the record of every job in log order, with its outcome. Records contain outcomes, so only clocks,
+        oracles and writers may use them.
 
         Parameters
         ----------
@@ -515,7 +516,7 @@ class Trace(Result):
 
 
 def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Values], LogInfo]:
-    """Returns the columns with impossible values unknown (`sound`); UsageError if they differ in length."""
+    """Returns the columns after impossible values were replaced by unknown (`sound`); UsageError if lengths differ."""
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns differ in length: {', '.join(f'{n} {length}' for n, length in lengths.items())}")

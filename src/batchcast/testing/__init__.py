@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public conformance suite: check any predictor, scheduler or queue order as batchcast checks its own.
+"""The public conformance suite: checks for any predictor, scheduler or queue order, which batchcast's own methods pass.
 
 >>> from batchcast import testing
 >>> from batchcast.predict.runtime.last_2 import Last2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small synthetic logs for the checks, with features of real logs: repeated work, irregular records, and missing
+"""Small synthetic logs for the checks, with properties of real logs: repeated work, irregular records, missing
 values.
 """
 
@@ -18,7 +18,7 @@ NOMINALS = ("user_id", "group_id", "app_id", "queue_id", "partition_id", "accoun
 def small_log(jobs: int = 160, seed: int = 0) -> Trace:
     """Generate a log of users who repeat their work.
 
-    It has jobs of zero length, jobs that never ran, and several jobs at one instant.
+    The log has jobs with a run time of 0, jobs that never ran, and several jobs submitted at one instant.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
             "account": [f"project{u % 3}" for u in user],
             "req_gpus": rng.choice([0.0, 1.0, 4.0, np.nan], jobs),
             "work_dir": [f"/home/{u}" for u in user],
-            # A user's log can contain the outcome under other names, which predictors must not see.
+            # A user's log can contain outcomes in columns of other names, which predictors must not see.
             "elapsed": run,
             "outcome": [f"ran {r // 60}" for r in run],
         }
@@ -69,7 +69,8 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
 
 
 def odd_logs() -> Mapping[str, Trace]:
-    """Return irregular logs, by a description of what is irregular. Every predictor must give valid answers for each.
+    """Return irregular logs by a description of the irregularity. Predictors must return valid predictions for each
+    log.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def odd_logs() -> Mapping[str, Trace]:
 
 
 def changed_submit(base: Trace) -> Trace:
-    """Return the log with all jobs submitted at its first instant."""
+    """Return the log with all jobs submitted at time 0."""
     columns = {name: base.column(name) for name in base.names}
     return Trace({**columns, "submit_time": np.zeros(len(base))}, is_sorted=True)
 

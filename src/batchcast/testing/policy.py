@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_policy` and `check_order`: the checks for schedulers and queue orders, for batchcast's own and for
-others."""
+"""`check_policy` and `check_order`: the checks for schedulers and queue orders, batchcast's own and users'."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
     policy
         A class, an object, or a function that returns one, with `start(queue, machine, now)`.
     on_nodes
-        Whether to check the scheduler on nodes too, and not only on a pool of processors.
+        Whether to check the scheduler not only on a pool of processors, but also on nodes.
 
     Returns
     -------
@@ -75,21 +74,21 @@ def every_job_starts_once(policy: Any, nodes: Any = None) -> None:
 
 
 def machine_is_never_overfull(policy: Any, nodes: Any = None) -> None:
-    """Running jobs never use more processors than the machine and each node have."""
+    """Running jobs never use more processors than the machine has, and on each node not more than the node has."""
     for name, log in LOGS.items():
         schedule = _schedule(policy, log(), nodes, name)
         start, end = schedule.start_time, schedule.end_time
         for instant in start.tolist():
             on = np.flatnonzero((start <= instant) & (instant < end))
             held = int(schedule.procs[on].sum())
-            assert held <= TOTAL, f"{name}: {held} of {TOTAL} processors are held at once"
+            assert held <= TOTAL, f"{name}: {held} of {TOTAL} processors are used at once"
             for number, size in enumerate(nodes or ()):
                 used = sum(schedule.nodes[k].get(number, 0) for k in on.tolist())
-                assert used <= size, f"{name}: {used} of the {size} processors of node {number} are held at once"
+                assert used <= size, f"{name}: {used} of the {size} processors of node {number} are used at once"
 
 
 def future_is_hidden(policy: Any, nodes: Any = None) -> None:
-    """Changes of later submissions and of run times do not change starts that come before them."""
+    """Changes of submissions and of run times do not change the starts of jobs before the instant of the change."""
     log = small_workload()
     schedule = _schedule(policy, log, nodes, "a log")
     for share in (0.2, 0.5, 0.8):
@@ -113,13 +112,13 @@ def same_answer_twice(policy: Any, nodes: Any = None) -> None:
     log = small_workload()
     first, second = (_schedule(policy, log, nodes, "a log") for _ in range(2))
     assert np.array_equal(first.start_time, second.start_time), (
-        "the same log twice, two schedules: a random policy needs a seed that is set when it is created"
+        "two runs on one log gave two schedules: a random policy needs a seed that is set when it is created"
     )
-    assert first.nodes == second.nodes, "the same log twice, two placements"
+    assert first.nodes == second.nodes, "two runs on one log gave two placements"
 
 
 def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:
-    """All jobs start, even if they run longer or much shorter than predicted."""
+    """All jobs start, even if they run longer, or much shorter, than predicted."""
     log = small_workload()
     for word in ("recent_mean", "last_2"):
         starts = _schedule(policy, log, nodes, f"planned with {word}", word).start_time
@@ -129,7 +128,7 @@ def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:
 CHECKS: tuple[Callable[..., None], ...] = (
     every_job_starts_once,
     machine_is_never_overfull,
-    same_answer_twice,  # must come first, because future_is_hidden compares two schedules
+    same_answer_twice,  # before future_is_hidden, which compares two schedules
     future_is_hidden,
     forecasts_may_be_wrong,
 )
@@ -138,7 +137,7 @@ CHECKS: tuple[Callable[..., None], ...] = (
 def small_workload(count: int = 200, seed: int = 5) -> Trace:
     """Generate a log that overloads a machine of 16 processors for a while.
 
-    It has jobs at one instant, run times of 0, and time limits above the run time.
+    The log has jobs submitted at one instant, run times of 0, and time limits above the run time.
     """
     rng = np.random.default_rng(seed)
     run = np.round(rng.lognormal(4.0, 1.2, count)) * rng.choice([0.0, 1.0], count, p=[0.05, 0.95])
@@ -181,8 +180,8 @@ def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "
 def check_order(order: Order) -> list[str]:
     """Run every check on a queue order. It takes some seconds after the kernel is compiled.
 
-    The checks are `keys_are_numbers` and those of `check_policy` on a pool, with the order used for the queue, for
-    backfill candidates, and without backfilling.
+    The checks are `keys_are_numbers` and the checks of `check_policy` on a pool. The order is used in three ways: for
+    the queue, for backfill candidates, and for the queue without backfilling.
 
     Parameters
     ----------
@@ -212,7 +211,7 @@ def check_order(order: Order) -> list[str]:
 
 
 def keys_are_numbers(order: Order) -> None:
-    """A function returns a finite key for ordinary and for extreme jobs."""
+    """If the order is a function, it returns a finite key for ordinary and for extreme jobs."""
     if isinstance(order, str):
         return
     values = ((0.0, 60.0, 1e7), (0.0, 1.6e9), (1.0, 1e6), (1.0, 3600.0, 1e7))
@@ -226,7 +225,7 @@ def keys_are_numbers(order: Order) -> None:
 
 
 def _of_order(check: Callable[..., None]) -> Callable[[Order], None]:
-    """Returns a check of policies as a check of queue orders."""
+    """Converts a check of policies to a check of queue orders."""
 
     @wraps(check)
     def as_policies(order: Order) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_predictor` and `check_wait_predictor`: the checks for predictors, for batchcast's own and for others."""
+"""`check_predictor` and `check_wait_predictor`: the checks for predictors, batchcast's own and users'."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
 
 
 def maker_of(given: Any, kind: str) -> Maker:
-    """Return a function of the log that makes a new predictor, without the repairs of invalid answers."""
+    """Return a function of the log that creates a new predictor, without the checks of `adapters.Checked`."""
 
     def make(log: Trace) -> Any:
         answers = {"answers": log.run_time.tolist()}
@@ -72,8 +72,9 @@ def maker_of(given: Any, kind: str) -> Maker:
 
 
 def answers_are_in_range(make: Maker, log: Trace) -> None:
-    """Points are finite and at least one second; levels and quantiles are valid and monotone, under both
-    protocols."""
+    """Points are finite and at least one second; levels and quantiles are valid and ascending, in both orders of
+    events.
+    """
     for protocol in ("honest", "paper"):
         for job, answer in _answers(make(log), log, protocol):
             asked = f"req_time={job.req_time:g}, procs={job.procs:g}"
@@ -81,16 +82,16 @@ def answers_are_in_range(make: Maker, log: Trace) -> None:
 
 
 def predict_is_pure(make: Maker, log: Trace) -> None:
-    """Asking twice gives the same answer, and asking for fewer jobs does not change the other answers."""
+    """Predicting a job twice gives the same result, and predicting fewer jobs does not change the other predictions."""
     asked_all = [answer for _, answer in _answers(make(log), log, repeat=2)]
     some = np.arange(len(log)) % 3 == 0
     asked_some = [answer for _, answer in _answers(make(log), log, ask=some)]
     expected = [answer for answer, wanted in zip(asked_all, some) if wanted]
-    assert asked_some == expected, "predict changes the predictor: its answers depend on earlier calls of predict"
+    assert asked_some == expected, "predict changes the predictor: its predictions depend on earlier calls of predict"
 
 
 def future_is_hidden(make: Maker, log: Trace) -> None:
-    """Changing everything that is unknown at an instant does not change the predictions up to that instant."""
+    """Predictions up to an instant do not change if everything that is unknown at that instant is changed."""
     points = _points(make, log)
     for share in (0.3, 0.6, 0.9):
         instant = float(log.submit_time[int(share * (len(log) - 1))])
@@ -113,7 +114,7 @@ def poison(log: Trace, instant: float) -> Trace:
     Returns
     -------
     Trace
-        For jobs that have not ended by then, all columns change except those known at submission.
+        A changed log. For jobs that have not ended at the instant, all columns change except those known at submission.
     """
     submit, wait, run = outcome(log)
     later = submit > instant
@@ -127,14 +128,14 @@ def poison(log: Trace, instant: float) -> Trace:
     for name, values in columns.items():
         if name in ("job_id", "submit_time", "wait_time", "run_time"):
             continue
-        # If requested processors are unknown, predictors see the allocated ones as the request.
+        # If requested processors are unknown, predictors see the allocated processors as the request.
         shown = name in visible or name == "alloc_procs"
         columns[name] = _changed(values, later if shown else unseen | later)
     return Trace(columns, log.info, is_sorted=True)
 
 
 def _changed(values: Values, where: np.ndarray) -> Values:
-    """Returns the column with other values in the given rows; unknown values stay unknown."""
+    """Returns the column with changed values in the rows of `where`; unknown values stay unknown."""
     if not isinstance(values, Nominal):
         return np.where(where, values * 3.0 + 1.0, values)
     shifted = np.where(values.codes >= 0, (values.codes + 1) % max(len(values.categories), 1), -1)
@@ -142,26 +143,26 @@ def _changed(values: Values, where: np.ndarray) -> Values:
 
 
 def survives_pickling(make: Maker, log: Trace) -> None:
-    """A predictor that is pickled and loaded in the middle of a log gives the same answers as before."""
+    """A predictor that is pickled and loaded in the middle of a log makes the same predictions as one that is not."""
     kept = [answer for _, answer in _answers(make(log), log)]
     moved = [answer for _, answer in _answers(make(log), log, pickle_at=len(log) // 2)]
-    assert kept == moved, "a predictor that was pickled and loaded answers differently"
+    assert kept == moved, "a predictor that was pickled and loaded predicts differently"
 
 
 def same_seed_same_answer(make: Maker, log: Trace) -> None:
-    """Two predictors that are made in the same way give the same answers."""
-    assert _points(make, log) == _points(make, log), "two predictors with the same parameters answer differently"
+    """Two predictors that are created with the same parameters make the same predictions."""
+    assert _points(make, log) == _points(make, log), "two predictors with the same parameters predict differently"
 
 
 def answers_on_odd_logs(make: Maker, log: Trace) -> None:
-    """Answers are valid on all logs of `odd_logs`."""
+    """Predictions are valid for all logs of `odd_logs`."""
     for name, odd in odd_logs().items():
         for job, answer in _answers(make(odd), odd):
             _in_range(answer, f"{name}, job {job.row}")
 
 
 def accepts_every_event(make: Maker, log: Trace) -> None:
-    """The predictor accepts events of the other clocks, and an End without a Submit."""
+    """The predictor accepts events that only the simulated and live clocks have, and an End without a Submit."""
     predictor, state = make(log), SystemState(total=64.0)
     jobs = list(log.requests())[:4]
     odd = JobRequest(0, "12_3+1", 0.0, 2.0, 60.0, math.nan, user_id="eve")
@@ -184,7 +185,7 @@ def accepts_every_event(make: Maker, log: Trace) -> None:
 
 
 def batch_equals_one_by_one(make: Maker, log: Trace) -> None:
-    """If there is a batch path, it gives exactly the numbers of the one-by-one path."""
+    """`predict_trace`, if it exists, returns exactly the points of predicting job by job."""
     if not hasattr(make(log), "predict_trace"):
         return
     for protocol in ("honest", "paper"):
@@ -214,7 +215,7 @@ def _answers(
     repeat: int = 1,
     pickle_at: int | None = None,
 ) -> list[tuple[JobRequest, Prediction]]:
-    """Returns the answers of a predictor that the recorded clock drives, with their jobs, in log order."""
+    """Returns the jobs and predictions of a replay of the log, in log order."""
     driver, pairs = Driver({"it": predictor}, SystemState(64.0)), []
     for event in events(log, protocol):
         if isinstance(event, Submit) and event.job.row == pickle_at:
@@ -225,7 +226,9 @@ def _answers(
         if ask is None or ask[event.job.row]:
             answers = [driver.submitted(event)["it"]]
             answers += [driver.predictors["it"].predict(event.job, driver.state) for _ in range(repeat - 1)]
-            assert all(a == answers[0] for a in answers), f"job {event.job.row}: asked twice, two answers"
+            assert all(a == answers[0] for a in answers), (
+                f"job {event.job.row}: two calls of predict gave two predictions"
+            )
             pairs.append((event.job, answers[0]))
         else:
             driver.submitted(event, ask=False)
@@ -235,12 +238,12 @@ def _answers(
 
 
 def _points(make: Maker, log: Trace) -> list[tuple[float, Sequence[float]]]:
-    """Returns points and quantiles of all answers."""
+    """Returns points and quantiles of all predictions of a replay."""
     return [(answer.point, tuple(answer.quantiles)) for _, answer in _answers(make(log), log)]
 
 
 def _in_range(answer: Prediction, where: str) -> None:
-    """Raises AssertionError if an answer is not a valid prediction."""
+    """Raises AssertionError if `answer` is not a valid prediction."""
     assert isinstance(answer, Prediction), f"{where}: not a Prediction: {answer!r}"
     assert isinstance(answer.point, float), f"{where}: the point is not a float: {answer.point!r}"
     assert math.isfinite(answer.point), f"{where}: the point is {answer.point}"
@@ -257,7 +260,7 @@ CLOCKS = ("honest", "starts_first", "paper")
 
 
 def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
-    """Run every check on a wait predictor, first those of `check_predictor`.
+    """Run every check on a wait predictor, including all checks of `check_predictor`.
 
     Parameters
     ----------
@@ -287,7 +290,9 @@ def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
 
 
 def queued_waits_are_censored(make: Maker, log: Trace) -> None:
-    """The further wait of a queued job does not change answers that are given while it is queued, on any clock."""
+    """Predictions made while a job is queued do not depend on how long the job will still wait, in any order of
+    events.
+    """
     for clock in CLOCKS[:2]:
         points = _wait_points(make, log, clock)
         for row in range(3, len(log), max(len(log) // 8, 1)):
@@ -295,7 +300,7 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
             until = log.submit_time <= instant
             changed = _wait_points(make, poison(log, instant), clock)
             np.testing.assert_array_equal(
-                points[until], changed[until], f"{clock}: an answer knew a wait before its end"
+                points[until], changed[until], f"{clock}: a prediction used a wait before the wait had ended"
             )
 
 
@@ -309,7 +314,7 @@ def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
 
 
 def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
-    """Answers are valid on an unused machine of known or unknown size, also for a job that is larger than the
+    """Predictions are valid on an empty machine of known or unknown size, also for a job that is larger than the
     machine.
     """
     for total in (0.0, 1.0, 64.0, math.nan):
@@ -318,7 +323,7 @@ def answers_without_history_or_queue(make: Maker, log: Trace) -> None:
 
 
 def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
-    """Answers stay valid while nodes are drained under running jobs and return."""
+    """Predictions stay valid while nodes with running jobs are drained and return."""
     driver = Driver({"it": make(log)}, SystemState(total=64.0))
     for count, event in enumerate(events(log)):
         if count % 20 == 10:
@@ -328,9 +333,10 @@ def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
 
 
 def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
-    """The predictor does not learn from negative or unknown waits, too large jobs, or waits across an outage.
+    """The predictor does not learn from negative or unknown waits, from jobs larger than the machine, or from waits
+    across an outage.
 
-    The same events are delivered with and without an extreme value in the wait, and the answers must be equal.
+    The same events are delivered with two different values of such a wait, and the predictions must be equal.
     """
     for name, start in (("negative", (-5.0, -9e5)), ("unknown", (math.nan, math.nan)), ("too large", (7.0, 9e5))):
         answers = []
@@ -341,7 +347,7 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
             _event(predictor, state, Submit(state.now, job))
             _event(predictor, state, Start(state.now + 10.0, job, wait))
             answers.append(predictor.predict(job._replace(row=10**6 + 1, procs=1.0), state).point)
-        assert answers[0] == answers[1], f"{name} wait was learned from"
+        assert answers[0] == answers[1], f"the predictor learned from a wait that it must ignore: {name}"
     answers = []
     for outage in (2e5, 4e5):
         predictor, state = make(log), SystemState(total=64.0)
@@ -353,7 +359,7 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
 
 
 def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
-    """A predictor that missed the first half of the events gives valid answers and learns from the rest."""
+    """A predictor that receives only the second half of the events makes valid predictions and accepts these events."""
     predictor, state = make(log), SystemState(total=64.0)
     stream = list(events(log))
     for count, event in enumerate(stream):
@@ -366,7 +372,9 @@ def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
 
 
 def batch_path_on_every_clock(make: Maker, log: Trace) -> None:
-    """If there is a batch path, it gives the points, bounds and bases of the one-by-one path, on every clock."""
+    """`predict_trace`, if it exists, returns the points, bounds and bases of predicting job by job, in every order
+    of events.
+    """
     if not hasattr(make(log), "predict_trace"):
         return
     for clock in CLOCKS:
@@ -392,7 +400,7 @@ WAIT_CHECKS: tuple[Callable[[Maker, Trace], None], ...] = (
 
 
 def _wait_points(make: Maker, log: Trace, clock: str) -> np.ndarray:
-    """Returns the points of all answers on a clock."""
+    """Returns the points of all predictions in an order of events."""
     return replay(log, {"it": make(log)}, protocol=clock, total=64.0)["it"].points
 
 
@@ -409,9 +417,11 @@ def _event(predictor: Any, state: SystemState, event: Any) -> None:
 
 
 def _moved(predictor: Any) -> Any:
-    """Returns the predictor after pickling and loading, as studies and the collector move it between processes."""
+    """Returns the predictor after pickling and loading, which studies and the collector do to move it between
+    processes.
+    """
     try:
         return pickle.loads(pickle.dumps(predictor))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         accepted = "accepted: a class or a function at the top of a module, no lambda"
-        raise AssertionError(f"a predictor that cannot be pickled: {error} ({accepted})") from None
+        raise AssertionError(f"the predictor cannot be pickled: {error} ({accepted})") from None

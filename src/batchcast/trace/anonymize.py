@@ -250,7 +250,7 @@ def shift_of(key: bytes) -> float:
 def _treat(
     trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, whole: bool
 ) -> tuple[Values | None, str, str]:
-    """Returns a column's new values, what was done, and an explanation."""
+    """Returns a column's new values, the word for what was done with it (see `Treatment`), and an explanation."""
     values = trace.column(name)
     if keep:
         return values, "kept", "as requested"
@@ -265,7 +265,7 @@ def _treat(
     if name == "prev_job_id" and ids == "renumber":
         return None, "dropped", "job numbers, which are replaced"
     if name in _INSTANTS and (shift or step):
-        values = values + shift if trace.info.unix_start == 0 else values  # otherwise _info shifts unix_start
+        values = values + shift if trace.info.unix_start == 0 else values  # if unix_start is not 0, _info shifts that
         values = np.floor(values / step) * step if step else values
         done = [f"by {shift:.0f} s"] * bool(shift) + [f"down to multiples of {step:.0f} s"] * bool(step)
         return values, " and ".join(["moved"] * bool(shift) + ["rounded"] * bool(step)), f"instants, {', '.join(done)}"

@@ -58,7 +58,7 @@ def wide(trace: Trace) -> Masks:
 
 
 def partial(trace: Trace) -> Masks:
-    """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a record of its own."""
+    """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a separate record."""
     status = trace.nominal("status")
     pieces = np.array([str(word).startswith("partial") for word in status.categories] + [False], dtype=bool)
     return {"a record of a part of a job": pieces[status.codes]}
@@ -144,9 +144,9 @@ def _cut_to_reference(trace: Trace) -> Trace:
     over, wider = run > request, procs > trace.info.max_procs
     info = trace.info
     if over.any():
-        info = info.with_note(f"clean reference: the run time of {int(over.sum())} jobs was cut to the request")
+        info = info.with_note(f"clean reference: the run time of {int(over.sum())} jobs was cut to the time limit")
     if wider.any():
-        info = info.with_note(f"clean reference: the processors of {int(wider.sum())} jobs were cut to the machine's")
+        info = info.with_note(f"clean reference: processors of {int(wider.sum())} jobs were cut to the machine's size")
     columns = {"run_time": np.where(over, request, run), "alloc_procs": np.where(wider, trace.info.max_procs, procs)}
     return trace.with_columns(columns, info)
 
@@ -182,8 +182,9 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
     Notes
     -----
-    Impossible are durations above a century, time limits above three years, more than 1e9 processors, memory above a
-    pebibyte per node (else per processor), and submissions more than a century from the median one.
+    These values are impossible: durations above a century, time limits above three years, more than 1e9 processors,
+    memory above a pebibyte per node (per processor if the log has no node counts), and submit times more than a century
+    from the median submit time.
 
     Examples
     --------
@@ -214,9 +215,8 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
 
 def _without_strays(trace: Trace, strict: bool) -> Trace:
-    """Returns the log without submissions that are a century from the median one; in a sorted trace they are at the
-    ends.
-    """
+    """Returns the log without submit times more than a century from the median. In a sorted trace, only jobs at the
+    ends can have such a submit time."""
     times = trace.submit_time
     if not len(times):
         return trace
@@ -386,7 +386,7 @@ def endings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def irregularities(trace: Trace) -> list[dict[str, Any]]:
-    """Return how many records needed each of the recorded clock's rules for irregular data."""
+    """Return each kind of irregular data for which the recorded clock has a rule, with the number of such records."""
     return [{"irregularity": what, "jobs": count} for what, count in irregular(trace).items()]
 
 

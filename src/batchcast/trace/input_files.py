@@ -40,7 +40,7 @@ class Folder:
         The name of the directory, for messages, and for opening if there is no descriptor.
     descriptor
         An open descriptor of the directory. Files are then opened relative to it and without following links, so that
-        nobody can replace a part of the path while it is read.
+        no part of the path can be replaced while files are read.
     owner
         Numeric user id. Files of other users are refused; None accepts every owner.
     """
@@ -84,9 +84,9 @@ class Folder:
         with self.open(name) as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise input_error(f"{self.path}/{name}", "grows while it is read")
+            raise input_error(f"{self.path}/{name}", "grew while it was read")
         if b"\x00" in data[:4096]:
-            raise input_error(f"{self.path}/{name}", "is not text", hint="a compressed or binary file under this name?")
+            raise input_error(f"{self.path}/{name}", "is not text", hint="the file may be compressed or binary")
         return data.decode("utf-8", errors="replace")
 
     def status(self, name: str) -> os.stat_result | None:
@@ -118,12 +118,12 @@ class Folder:
 
 
 class InputFiles(Protocol):
-    """What a reader of an application's input files provides.
+    """The protocol of a reader of an application's input files.
 
     Attributes
     ----------
     columns
-        The features by name, with their meaning. Numbers are numbers, names are text.
+        The features by name, with their meaning. A feature's values are numbers or, for names, texts.
     """
 
     columns: Mapping[str, str]
@@ -181,7 +181,7 @@ def folder_below(root: str, path: str, owner: int) -> Iterator[Folder]:
 
 
 def checked_features(values: Any) -> dict[str, float | str]:
-    """Return features that came from another process or user, if their kinds and sizes are acceptable.
+    """Check the types and sizes of features that came from another process or user, and return the features.
 
     Raises
     ------
@@ -212,8 +212,8 @@ def checked_features(values: Any) -> dict[str, float | str]:
 def features_at_submission(folder: Folder, submit_time: float = math.inf) -> dict[str, float | str]:
     """Return a job's features and, under `input_files`, how its input files were found.
 
-    Input files that were written after the submission are not used, because the job may have been submitted with
-    others. One second is allowed, because submit times are whole seconds.
+    Input files that were written after the submission are not used, because the job may have been submitted with other
+    files. A file may be one second newer, because submit times are whole seconds.
     """
     try:
         reader = reader_for(folder)

@@ -132,8 +132,8 @@ LIMITS = "limits of QOS and accounts (sacctmgr -P show qos > qos.txt; sacctmgr -
 def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> dict[str, str]:
     """Return the dumps that a folder's slurm.conf replaces.
 
-    An included file is looked for in the same folder first, because a copied slurm.conf still has the paths of its own
-    machine.
+    An included file is first searched for in the same folder, because a copied slurm.conf still has the paths of the
+    machine from which it was copied.
     """
     if name not in texts:
         raise InputError(f"{where}/{name}: not text (accepted: slurm.conf(5), in UTF-8)")

@@ -53,7 +53,7 @@ def merged(traces: Sequence[Trace]) -> Trace:
             f"{unknown} does not have the date at which its clock began, but {known} has: their jobs cannot be ordered",
             hint=f"add a UnixStartTime line to the header of {unknown}, or read each log by itself",
         )
-    notes = [] if any(dated) else ["no log has the date of its clock (UnixStartTime): all clocks are taken as one"]
+    notes = [] if any(dated) else ["no log has the date of its clock (UnixStartTime): one common clock is assumed"]
     whole = len({trace.info.memory_per for trace in traces}) > 1
     start = min(trace.info.unix_start for trace in traces)
     info = _one_info([trace.info for trace in traces], start, notes)

@@ -22,7 +22,7 @@ EVERY_JOB = Selection()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How to read, clean and cut a log.
+    """Describes how a log is read, cleaned and cut.
 
     The order is: read, choose clusters, drop repeated records, clean, select, take the first jobs.
 
@@ -71,7 +71,7 @@ class Opening:
         return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
 
     def pieces(self, path: str | Path) -> Iterator[Trace]:
-        """Yield the same jobs in pieces, for a log that does not fit into memory. A piece can be empty.
+        """Yield the jobs that `open` returns in pieces, for a log that does not fit into memory. A piece can be empty.
 
         Raises
         ------

@@ -161,7 +161,8 @@ class Answers:
         return self
 
     def add(self, names: Sequence[str], columns: Mapping[str, Any]) -> None:
-        """Write columns to one more file, in the subfolder that the values `names` of the folder's keys give."""
+        """Write columns to a new file in the subfolder `KEY=NAME/...`, with one of `names` for each of the folder's
+        keys."""
         pa, pq = arrow()
         name = "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(self.keys, names))
         try:
@@ -256,8 +257,8 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     Parameters
     ----------
     pieces
-        The pieces. Their jobs can be in any order; a month with late jobs is sorted at the end. Counts and notes are
-        added.
+        The pieces. Their jobs can be in any order; a month with late jobs is sorted at the end. Counts are summed over
+        the pieces, and notes are collected.
     path
         The folder. It is written under a temporary name and renamed.
 
@@ -344,7 +345,7 @@ class _Writer:
                 self.flush(all_of_it=False)
 
     def flush(self, all_of_it: bool) -> None:
-        """Writes the jobs in memory; the jobs of the last instant stay if more jobs of that instant may follow."""
+        """Writes the jobs in memory; unless `all_of_it`, jobs with the latest submit time stay in memory."""
         if not self.held:
             return
         trace = joined(self.held)

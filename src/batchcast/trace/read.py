@@ -114,7 +114,7 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     """
     paths: list[str | Path] = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:
-        raise UsageError("no log is named", hint="give the path of a log, or several paths")
+        raise UsageError("no log was given", hint="give the path of a log, or several paths")
     if [str(each) for each in paths].count(STDIN) > 1:
         raise UsageError(
             f"standard input ({STDIN}) is named twice", hint=f"{STDIN} at most once; name other logs by their paths"
@@ -370,7 +370,7 @@ def sniff(sample: bytes) -> str | None:
 
 
 def _refuse_named(source: Source, sample: bytes) -> None:
-    """Raises InputError if the text is of a known kind that is not a log."""
+    """Raises InputError if the text is recognised as something other than a log, for example the output of sinfo."""
     from ..formats.slurm.other_texts import named_text
 
     line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")
@@ -383,7 +383,7 @@ def _unrecognised(source: Source, sample: bytes) -> str:
     junk = sum(byte < 9 or 13 < byte < 32 for byte in sample[:4096])
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
-    hint = sacct_line(line.split()) or f"--format {', '.join(FORMATS)} to insist"
+    hint = sacct_line(line.split()) or f"if it is a log, name its format: --format {', '.join(FORMATS)}"
     raise input_error(source.name, what, line=1, value=line, accepted=FORMS, hint=hint)
 
 

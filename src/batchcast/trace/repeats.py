@@ -123,7 +123,7 @@ class _Pairs:
         return changed
 
     def _agree(self, first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Whether pairs of records have equal values in all given columns that both know."""
+        """Whether the records of each pair have equal values in the given columns; unknown values are not compared."""
         agree = np.ones(len(first), bool)
         for name in names:
             if name not in self._trace.names or name in ("job_id", "submit_time"):

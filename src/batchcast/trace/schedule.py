@@ -48,10 +48,10 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
     try:
         text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
-        what = "is a folder without result.json, so no report" if given.is_dir() else "does not exist"
+        what = "is a folder without result.json, so it is not a report" if given.is_dir() else "does not exist"
         raise input_error(str(path), what, accepted="a report's folder or its result.json", hint=AGAIN) from None
     except UnicodeDecodeError:
-        raise input_error(str(place), "is not text, so no result.json", hint=AGAIN) from None
+        raise input_error(str(place), "is not text, so it is not a result.json", hint=AGAIN) from None
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
     try:
@@ -107,8 +107,8 @@ class Forecasts(NamedTuple):
 
 
 def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
-    """Write one line per job: job_id, group (a number without names), run_time, and one column per method; empty if
-    unknown.
+    """Write one line per job: job_id, group (a number, so that no user is named), run_time, and one column per method.
+    Unknown values are empty.
 
     The file is written under a temporary name and renamed.
     """
@@ -121,7 +121,7 @@ def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
-    """Read what `write_forecasts` wrote; None if the file does not exist or is something else."""
+    """Read a file of `write_forecasts`; None if the file does not exist or is something else."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             names = next(csv.reader(file), [])
@@ -177,7 +177,7 @@ def _cells(values: np.ndarray) -> Iterator[object]:
             yield int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-_ROWS = 65_536  # values that are in memory as Python's numbers at once
+_ROWS = 65_536  # number of values that are converted to Python numbers at a time
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
@@ -220,7 +220,7 @@ NAMES = {
     "procs": ("procs", "requested_number_of_resources", "requested_procs", "size"),
     "run_time": ("execution_time", "run_time", "runtime"),
 }
-"""Accepted names of a schedule's columns: batchcast's, those of Batsim and evalys, and common others."""
+"""Accepted names of a schedule's columns: batchcast's names, the names of Batsim and evalys, and other common names."""
 CLOCK = {name for key in ("submit_time", "start_time", "end_time") for name in NAMES[key]}
 
 
@@ -248,7 +248,7 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     -------
     dict
         job_id as text; times in seconds and processors as float64, each of shape (n,). NaN means unknown. Jobs without
-        a start are left out. Without an end time, it is the start plus the run time.
+        a start are left out. A missing end time is computed as start time plus run time.
 
     Raises
     ------
@@ -361,9 +361,10 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
 
     Notes
     -----
-    `simulation.schedule.place` numbers the processors. A job that was cut at its time limit has the state of a reached
-    walltime; other jobs have their recorded state, or success if it is unknown. `profile` is delay_SECONDS.
-    `requested_time` is -1 without a request. `stretch` and `consumed_energy` are empty if they are unknown.
+    `simulation.schedule.place` numbers the processors. A job that was cut at its time limit has the state
+    COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown. `profile` is
+    delay_SECONDS. `requested_time` is -1 without a request. `stretch` and `consumed_energy` are empty if they are
+    unknown.
     """
     rows = schedule.rows
     run, turnaround = schedule.run_time, schedule.end_time - schedule.submit_time

@@ -58,7 +58,7 @@ def zone(text: str) -> tzinfo:
 
     try:
         return ZoneInfo(word)
-    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; names like paths raise the others
+    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; a name like a path raises another
         raise UsageError(f"not a time zone: {text!r} (accepted: {ZONE_FORMS})", hint=_near(word)) from None
 
 
@@ -191,8 +191,8 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
 
 
 def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
-    """Return which jobs a selection means, as booleans of shape (n,). Used to score a part after learning from the
-    whole log.
+    """Return which jobs a selection includes, as booleans of shape (n,). With this mask, a study scores some jobs after
+    learning from the whole log.
     """
     keep = np.ones(len(trace), dtype=bool)
     for _, mask in _masks(trace, selection):
@@ -243,7 +243,7 @@ def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> n
 
 
 def _means(word: str, value: int | str, name: str) -> bool:
-    """Whether a user's word means a value: the value itself, its name, or the first word of its name."""
+    """Whether a word that the user typed matches a value: the value itself, its name, or the first word of its name."""
     return word == str(value) or (bool(name) and word in (name, name.split()[0]))
 
 

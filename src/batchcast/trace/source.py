@@ -113,8 +113,8 @@ class Source:
             yield block
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], new: Any, kind: str) -> Iterator[bytes]:
-        """Yields decompressed blocks of bounded size, member after member; after damage, what came before stays
-        valid.
+        """Yields decompressed blocks of bounded size, member after member. If the archive is damaged, all text before
+        the damage is yielded.
         """
         unpacker, unpacked_bytes = new(), 0
         try:
@@ -152,8 +152,8 @@ FORMS = (
 
 
 def _is_hungry(unpacker: Any) -> bool:
-    """Whether the decompressor needs more input. zlib returns unread input instead of keeping it, so it always
-    does."""
+    """Whether the decompressor needs more input. zlib returns unread input instead of storing it, so a zlib
+    decompressor always needs input."""
     return bool(unpacker.eof or getattr(unpacker, "needs_input", True))
 
 

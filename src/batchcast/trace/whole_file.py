@@ -34,8 +34,8 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
     Parameters
     ----------
     target
-        The file. A symbolic link is followed, except another user's in a shared sticky folder such as /tmp. A device or
-        pipe is written directly.
+        The file. A symbolic link is followed, unless it belongs to another user and is in a shared sticky folder such
+        as /tmp. A device or pipe is written directly.
     mode
         Permission bits of the new file, reduced by the umask.
 
@@ -86,7 +86,7 @@ def _refuse_planted(path: Path) -> None:
 def beside(place: Path) -> Iterator[Path]:
     """A context with a unique path next to `place`; what exists there at the end of the block is removed.
 
-    The name contains the machine and the process, so that a later process can remove the leftovers of a killed one.
+    The name contains the machine and the process, so that a later process can remove the leftovers of a killed process.
     """
     path = place.with_name(f".{place.name[:180]}.{_machine()}-{os.getpid()}-{secrets.token_hex(8)}.part")
     UNFINISHED.add(path)
@@ -124,12 +124,12 @@ def folder(target: str | Path) -> Iterator[Path]:
     ----------
     target
         The folder. Other files in an existing folder stay; files with the same names are replaced, each in one step.
-        Schedules that the earlier report lists in its result.json and the new one does not have are removed.
+        A schedule is removed if the result.json of the earlier report lists it and the new report does not have it.
 
     Raises
     ------
     BatchcastError
-        If the folder cannot be written. It is raised at the begin of the block, before results are computed.
+        If the folder cannot be written. This error is raised at the start of the block, before results are computed.
     """
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
@@ -175,14 +175,14 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _is_old(path: Path) -> bool:
-    """Whether a path has not changed for a day; a younger one may be in use by another machine."""
+    """Whether a path has not changed for a day; a path that has may be in use by another machine."""
     before = time.time() - _ABANDONED_S
     return all(each.lstat().st_mtime < before for each in (path, *path.rglob("*")))
 
 
 def _move(path: Path, place: Path) -> None:
-    """Moves the new files to their place. Two reports at once take turns, so that all files are from the later
-    one."""
+    """Moves the new files to their place. If two processes write a report at the same time, they take turns, so that
+    all files are from the later report."""
     try:
         path.rename(place)  # succeeds if there is no folder, or an empty one
         return
@@ -214,7 +214,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _schedules(place: Path) -> set[str]:
-    """Returns the schedule files that an earlier report lists, only inside its own folder `schedules`."""
+    """Returns the schedule files that an earlier report lists; paths outside its folder `schedules` are left out."""
     try:
         rows = json.loads((place / "result.json").read_text(encoding="utf-8"))["results"]
         named = [Path(str(row["schedule_file"])) for row in rows if "schedule_file" in row]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a log as SWF, CSV, Parquet or Batsim workload, plain or compressed, as the ending of its name says.
+"""Write a log as SWF, CSV, Parquet or Batsim workload, plain or compressed; the ending of the file's name decides.
 
 A file is written completely or not at all. `not_carried` says in advance which data a format cannot hold.
 """
@@ -119,7 +119,7 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
     Examples
     --------
     >>> not_carried(Trace.from_arrays({"submit_time": [0], "qos": ["high"], "user_id": ["ada"]}), "swf")
-    ['SWF has no field for: qos', 'SWF has numbers for names: user_id']
+    ['SWF has no field for: qos', 'SWF has numbers instead of names for: user_id']
     """
     if kind in ("parquet", "folder"):
         return []
@@ -151,7 +151,7 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
         sentences.append(f"SWF has no field for: {', '.join(lost)}")
     named = [name for name in trace.names if name not in lost and name != "status" and _has_text(trace, name)]
     if named:
-        sentences.append(f"SWF has numbers for names: {', '.join(named)}")
+        sentences.append(f"SWF has numbers instead of names for: {', '.join(named)}")
     return sentences
 
 

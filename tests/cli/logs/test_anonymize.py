@@ -41,7 +41,7 @@ def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, endi
         ran = run("runtime", str(path), "--predictor", "last_2,recent_mean", "--json")
         assert ran.exit_code == 0, ran.output
         rows = json.loads(ran.stdout)["results"]
-        # the user that decided a difference is a name and is replaced; sums over users are added in another order
+        # `decided_by` names a user, so its text differs; sums over users are added in another order
         for row in rows:
             for stated in row.get("differences", {}).values():
                 stated["decided_by"] = ""

@@ -70,7 +70,7 @@ def test_convert_to_csv_says_what_is_lost_and_is_read_back(tmp_path: Path) -> No
     done = run("convert", str(tmp_path / "small.parquet"), "-o", str(tmp_path / "small.swf"), "--json")
     assert json.loads(done.stdout)["warnings"][-2:] == [
         "SWF has no field for: job_name, account, req_gpus, work_dir, elapsed, outcome",
-        "SWF has numbers for names: user_id",
+        "SWF has numbers instead of names for: user_id",
     ]  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def test_a_simulation_on_the_machine_is_judged_as_such(dumps: Path, log: Path) -
     done = batchcast("simulate", log, "--machine", dumps, "--details")
     assert done.returncode == 0, done.stderr
     assert "EASY" not in done.stdout
-    assert "Slurm's two loops" in " ".join(done.stdout.split())
+    assert "Slurm's main and backfill loops" in " ".join(done.stdout.split())
 
 
 def test_what_if_shows_the_present_first_and_who_gains(dumps: Path, log: Path) -> None:
@@ -130,14 +130,14 @@ def test_an_evaluation_on_the_machine_is_slurms_and_judged_as_such(dumps: Path, 
     assert (judged["policy"], judged["judged_procs"]) == ("slurm", 8.0)
     assert result["settings"]["scheduler"] == "slurm"
     page = (where / "index.html").read_text()
-    assert "two loops on the described machine" in page
+    assert "main and backfill loops on the described machine" in page
     assert "EASY" not in page
 
 
 def test_slurm_without_a_machine_takes_the_logs_own_peak(log: Path) -> None:
     done = batchcast("simulate", log, "--scheduler", "slurm", "--details")
     assert done.returncode == 0, done.stderr
-    assert "its size is that of the header, else the most processors in use at once" in " ".join(done.stdout.split())
+    assert "its size is the header's, else the most processors in use at once" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "simulate"])

@@ -98,24 +98,24 @@ def test_the_changes_of_forecasts_have_intervals_too(reports: Path, tmp_path: Pa
     same = next(r for r in found if r["part"] == "forecast" and r["predictor"] == "requested")
     assert same["differences"]["mae_s"]["low"] == same["differences"]["mae_s"]["high"] == 0
     (tmp_path / "paper" / "forecasts.csv").unlink()
-    assert "No interval where a report keeps no forecasts.csv." in compare(tmp_path, "honest", "paper").stdout
+    assert "No interval: a report has no forecasts.csv." in compare(tmp_path, "honest", "paper").stdout
     told = " ".join(compare(reports, "a", "half").stdout.split())
-    assert "No interval where other jobs were scored." in told
+    assert "No interval: other jobs were scored." in told
 
 
 def test_other_logs_and_selections_are_not_like_for_like(reports: Path) -> None:
     told = " ".join(compare(reports, "a", "other").stdout.split())
     assert "Not like for like: the logs differ" in told
-    assert "No interval where the schedules hold different jobs." in told
+    assert "No interval: the schedules contain different jobs." in told
     told = " ".join(compare(reports, "a", "half").stdout.split())
     assert "score_from differ" in told
-    assert "No interval where the figures cover only a part of the jobs" in told
+    assert "No interval: the figures cover only a part of the jobs" in told
 
 
 def test_without_schedules_the_interval_is_not_available(reports: Path, tmp_path: Path) -> None:
     alone = tmp_path / "result.json"
     alone.write_text((reports / "a" / "result.json").read_text())
-    assert "No interval where a schedule's file is not there." in compare(reports, "a", str(alone)).stdout
+    assert "No interval: a schedule's file is missing." in compare(reports, "a", str(alone)).stdout
 
 
 def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
     lines = log.read_text().splitlines()
     for k, line in enumerate(lines[2:], 2):
         words = line.split()
-        lines[k] = " ".join([words[0], str(10 * int(words[1])), *words[2:]])  # ten times as many weeks
+        lines[k] = " ".join([words[0], str(10 * int(words[1])), *words[2:]])  # the log spans ten times as many weeks
     log.write_text("\n".join(lines) + "\n")
     arguments = ["limits", str(log)]
     document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)

@@ -112,7 +112,7 @@ def test_a_method_that_never_trained_says_so(log: Path) -> None:
     document = run(str(log), "--predictor", "knn_ga,minh_wolters,knn_ga:generations=0,last_2")
     assert [row.get("trains_from_jobs") for row in document["results"]] == [200, 200, None, None]
     shown = CliRunner().invoke(cli, ["runtime", str(log), "--predictor", "knn_ga,last_2"]).output
-    assert "knn_ga: never trained, since its first search needs 200 submissions" in " ".join(shown.split())
+    assert "knn_ga: never trained, because its first search needs 200 submissions" in " ".join(shown.split())
     trained = run(str(log), "--predictor", "knn_ga:h=10,t1=10,t2=10,population=3,generations=2")
     assert "trains_from_jobs" not in trained["results"][0]
     assert trained["results"][0]["trainings"] >= 1

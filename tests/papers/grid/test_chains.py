@@ -31,7 +31,7 @@ FEW = ("c_hilo", "i_lohi", "s_hihi", "s_lolo")  # four seconds each
 def test_the_best_chain_is_the_best_of_all_chains(m, n, seed):
     rng = np.random.default_rng(seed)
     times = rng.integers(1, 30, (n, m)).astype(float)
-    price = rng.uniform(0.5, 1.5, m) * 1e-3  # so low that no overload on the way is above the barrier
+    price = rng.uniform(0.5, 1.5, m) * 1e-3  # prices so low that no overload during a chain exceeds the barrier
     problem = Problem.of(times, np.zeros(m), price, m)
     standing, trail = Assignment.of(problem, rng.integers(0, m, n)), Trail.empty(m)
     first = int(standing.load.argmax())
@@ -75,7 +75,8 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     "kind", [pytest.param(k, marks=pytest.mark.long if k in FEW else pytest.mark.slow) for k in KINDS]
 )
 def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
-    """This work box counts how often it is read, so the test sees how little work follows after the box is used up."""
+    """A work box that counts how often it is read, so that the test sees how little work follows after the box is used
+    up."""
     batch = Batch.of_times(draw_times(np.random.default_rng(9), 1024, 32, kind))
     begun = Search(seed=1, kicks=20)
     by_search = makespan(batch, begun.assign(batch))

@@ -77,7 +77,7 @@ def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, nex
 
 
 def test_remapping_lets_a_pressing_newcomer_overtake():
-    #  at 0 both jobs would be assigned to the one resource; at 1 a job with deadline 5 arrives
+    #  at 0 both jobs are assigned to the only resource; at 1 a job with deadline 5 arrives
     arrival, due, times = [0, 0, 1], [99, 99, 5], [[3], [8], [1]]
     assert run(arrival, due, times, "emin_min", MappingRule(None)).outcome[2] == NO_RESOURCE
     remapped = run(arrival, due, times, "emin_min", MappingRule(None, remap=True))

@@ -141,7 +141,7 @@ def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
     top = settle(problem, standing)
     assert top <= before
     assert top == pytest.approx(loads(times, problem.free, standing.where).max())
-    if standing.held.max() > 8:  # of more jobs, only the cheapest ones are paired
+    if standing.held.max() > 8:  # if a resource has more jobs, only the cheapest ones are paired
         return
     full = int(standing.load.argmax())
     for a in range(m):

@@ -22,7 +22,7 @@ EVENTS = MappingRule(None)
 
 
 class Killed(Exception):
-    """Raised where the broker's process is killed."""
+    """Stands for a kill of the broker's process; raised at the instant of the kill."""
 
 
 class Queues:

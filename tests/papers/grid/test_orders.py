@@ -16,7 +16,8 @@ def test_a_handful_is_sorted_as_numpy_sorts(data, n, m, with_deadlines):
     keys = np.array(data.draw(rows), dtype=float).reshape(n, m)
     less = np.array(data.draw(st.lists(VALUES, min_size=n, max_size=n)), dtype=float) if with_deadlines else None
     few = kernels.resource_orders(keys, less)
-    many = np.vstack([keys, np.full((kernels.HANDFUL + 1, m), np.inf)])  # the same rows come first on the other path
+    # many rows take numpy's path; the rows of infinity come last
+    many = np.vstack([keys, np.full((kernels.HANDFUL + 1, m), np.inf)])
     behind = None if less is None else np.concatenate([less, np.full(kernels.HANDFUL + 1, np.nan)])
     found = kernels.resource_orders(many, behind)
     assert few.tolist() == [[i for i in row if i < n] for row in found.tolist()]

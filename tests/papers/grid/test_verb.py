@@ -81,7 +81,7 @@ def test_deadlines_and_files_from_a_file(tmp_path):
     rows = {row["heuristic"]: row for row in doc["results"]}
     assert rows["emin_min"]["in_time"] == rows["ebest"]["in_time"] == rows["best_fit"]["in_time"] == 3
     assert rows["best_fit"]["mean_finish"] > rows["emin_min"]["mean_finish"]
-    assert rows["met"]["makespan"] == 4 + 10 / 10 + 2  # both transfers and both runs on the first resource
+    assert rows["met"]["makespan"] == 4 + 10 / 10 + 2  # the first resource has both transfers and both runs
 
 
 @pytest.mark.parametrize(

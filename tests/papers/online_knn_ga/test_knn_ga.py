@@ -217,7 +217,7 @@ def test_windows_grow_from_the_first_search_until_they_are_full():
     replay(hourly(100), {"it": method})
     assert [row["batch"] for row in method.trained] == [-3, -2, -1, 0, 1, 2]
     assert [row["first_job"] for row in method.trained] == [9, 18, 36, 40, 60, 80]
-    assert method.trained[0]["training_jobs"] == 3  # a third of the nine jobs
+    assert method.trained[0]["training_jobs"] == 3  # a third of the first nine jobs
 
 
 def test_growing_windows_change_nothing_once_the_full_ones_have_begun():
@@ -255,7 +255,7 @@ def test_a_range_widens_while_the_best_genome_lies_at_its_end():
     assert found[0] == 50.0
     assert 90.0 < found[1] <= 100.0
     assert abs(found[5] - 170.0) < 10.0
-    assert all(ends[0] == 3000 for ends in rounds)  # a range with room is not widened
+    assert all(ends[0] == 3000 for ends in rounds)  # a range is not widened if the best value lies inside it
 
 
 def test_wider_searches_are_tried_on_orders_that_reach_far_enough():
@@ -278,4 +278,4 @@ def test_a_search_ends_early_with_patience():
     rounds = []
     minimise([Gene("real", 0, 1)], lambda g: rounds.append(0) or 0.0, np.random.default_rng(0), population=10,
              generations=100, patience=2)  # fmt: skip
-    assert len(rounds) <= 30  # three rounds of ten, not a hundred
+    assert len(rounds) <= 30  # three rounds of ten, not a hundred rounds

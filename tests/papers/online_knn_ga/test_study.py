@@ -61,7 +61,7 @@ def test_every_setting_of_tables_5_and_6_has_a_row_and_its_gain():
     assert all(row["wait_gain"] == 0 for row in rows if row["loop"] == "requests")
     raised = [r for r in rows if r["loop"] == "open, raised" and r["protocol"] == "paper" and r["policy"] == "easy"]
     perfect = [r for r in rows if r["loop"] == "perfect" and r["policy"] == "easy"]
-    # 0.8 of the true run time, raised to the true run time
+    # a prediction of 0.8 of the true run time is raised to the true run time
     assert raised[0]["mean_wait_s"] == perfect[0]["mean_wait_s"]
     assert raised[0]["printed_wait_min"] == 187.15
     corrected = [r for r in rows if r["loop"] == "open" and r["protocol"] == "paper"]
@@ -111,4 +111,4 @@ def test_baselines_show_every_machine_and_what_cutting_at_the_forecast_gains():
     assert {row["processors"] for row in rows} == {16, 15, 14, 13}
     assert {row["policy"] for row in rows} == {"easy", "easy-sjbf"}
     shown = with_printed_requests([{"set": "HPC2N04", **row} for row in rows], SETS[0])
-    assert all(row["cut_wait_gain"] > 0.5 for row in shown)  # half of the work is gone
+    assert all(row["cut_wait_gain"] > 0.5 for row in shown)  # cut run times have half of the work

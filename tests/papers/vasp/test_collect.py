@@ -72,7 +72,7 @@ def test_each_directory_is_visited_once(tree, monkeypatch):
 
 def test_inputs_written_after_submission_are_left_out(tree):
     os.utime(tree / "ada/a/INCAR", (START + 150, START + 150))
-    trace = log("/ada/a", "/ada/b", "/ada/a")  # at 0, 100 and 200 s
+    trace = log("/ada/a", "/ada/b", "/ada/a")  # submitted at 0, 100 and 200 s
     done = collect(trace, tree)
     assert done.trace.nominal("input_files").decode() == ["changed", "read", "read"]
     kept = collect(trace, tree, changed="keep")
@@ -115,7 +115,7 @@ def test_a_run_cut_short_goes_on(tree, monkeypatch):
     monkeypatch.setattr(module, "visit", visit)
     with pytest.raises(KeyboardInterrupt):
         collect(trace, tree, journal=journal)
-    journal.write_text(journal.read_text() + '["/bob/c", "re')  # and the power failed too
+    journal.write_text(journal.read_text() + '["/bob/c", "re')  # and a power failure cut the last line
     monkeypatch.setattr(module, "visit", lambda *given: calls.append(given[0]) or real(*given))
     done = collect(trace, tree, journal=journal)
     assert calls == ["/ada/a", "/ada/b", "/bob/c"]

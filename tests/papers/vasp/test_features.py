@@ -54,7 +54,7 @@ def test_without_kpoints_the_spacing_counts(working_directory):
         (9.0, 3, {}, 8),
         (9.5, 3, {}, 9),
         (40.0, 15, {}, 28),  # 21 + 7
-        (45.0, 1, {}, 27),  # 3/5 of 45, which 0.6 * 45 misses by a rounding
+        (45.0, 1, {}, 27),  # 3/5 of 45; computed as 0.6 * 45, rounding would miss it
         (100.0, 4, {}, 60),
         (8.0, 2, {"ISPIN": 2}, 9),
         (8.0, 2, {"ISPIN": 2, "MAGMOM": (3.0, 3.0)}, 11),

@@ -90,7 +90,7 @@ def test_quantiles_come_from_errors_on_jobs_not_learnt_from():
         low, middle, high = method.predict(job, SystemState()).quantiles
         assert low <= middle <= high
         inside += low <= seconds <= high
-    assert 20 <= inside <= 40  # of 40, about 32
+    assert 20 <= inside <= 40  # 80 % intervals should contain about 32 of 40
 
 
 def test_predictions_stay_in_the_range_seen_and_under_the_limit():

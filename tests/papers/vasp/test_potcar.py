@@ -42,8 +42,9 @@ def test_every_potential_is_found_wherever_blocks_end(tmp_path_factory, parts, b
         lengths: dict[bytes, int] = {}
         assert scan(path) == expected
         assert scan(path, lengths) == expected
-        assert scan(path, lengths) == expected  # now with remembered lengths
-        assert scan(path, {key: value + 7 for key, value in lengths.items()}) == expected  # and with wrong lengths
+        assert scan(path, lengths) == expected  # this scan uses the remembered lengths
+        # this scan starts from wrong lengths
+        assert scan(path, {key: value + 7 for key, value in lengths.items()}) == expected
     finally:
         poscar.BLOCK = usual
 

@@ -89,7 +89,7 @@ class Fire:
         self.service: subprocess.Popen[bytes] | None = None
         if run.forecasts != NOBODY:
             name = "hasty:Uneven" if run.ordered else "hasty:Hasty"
-            # otherwise the watchdog stops planning because outcomes do not fit
+            # a low quantile: otherwise the watchdog stops planning, because outcomes do not fit the predictions
             hasty = {"RUNTIME": name, "PLAN_LENGTH_QUANTILE": "0.01"}
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
             settings["PLAN_AGE_S"] = "1800"  # seconds of the fast clock: waiting jobs pass it while other jobs arrive
@@ -126,7 +126,7 @@ class Fire:
     # -- the jobs -----------------------------------------------------------------------------------------------
 
     def submit(self, count: int) -> None:
-        """Return jobs with padded limits; every tenth job needs nearly all of its limit, every twentieth needs more.
+        """Submit jobs with padded limits; every tenth job needs nearly all of its limit, every twentieth needs more.
 
         The eight kinds of jobs have a name each, so that an ordinary predictor learns them.
         """
@@ -145,7 +145,7 @@ class Fire:
         words += ["-J", f"kind{kind}", "-n", str(tasks), "-t", str(one.limit), "-p", one.partition, str(path)]
         return str(self.lab.run(*words)).strip().split(";")[0]
 
-    # -- what is hit --------------------------------------------------------------------------------------------
+    # -- faults -------------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
         """Wait for a random moment (from the seed) after the next step of planning, or for five seconds if there is
@@ -184,15 +184,14 @@ class Fire:
         self.lab.start_slurmdbd()
 
     def hit_disk(self) -> None:
-        """Fill the disk with data from the seed: nothing new may be planned and planned limits must be restored; then
-        free the disk.
+        """Fill the disk, record whether planning sets new limits or leaves planned limits, and free the disk.
 
         Every second time the collector is killed meanwhile and restarted on the full disk.
         """
         if self.agent is None:
             return
         with contextlib.suppress(sqlite3.Error), sqlite3.connect(self.agent.store) as store:
-            # otherwise the collector's log may still have room for a long time
+            # otherwise SQLite's write-ahead log may still have room for a long time
             store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ballast = self.disk / "ballast"
         with ballast.open("wb", buffering=0) as out:
@@ -239,7 +238,7 @@ class Fire:
             self.lab.run("scontrol", "release", ",".join(held), check=False)
         return not rows
 
-    # -- what is seen -------------------------------------------------------------------------------------------
+    # -- checks -------------------------------------------------------------------------------------------------
 
     def standing(self) -> dict[str, float]:
         """Return waiting and running jobs whose limit in slurmctld differs from their user's limit."""
@@ -264,9 +263,9 @@ class Fire:
                 self.strange |= {(i, now) for i, now in shown.items() if (i, now) not in asked}
 
     def give_back(self) -> None:
-        """Run `plan --off` beside the collector while jobs still wait, and return the remaining factors."""
+        """Run `plan --off` beside the collector while jobs still wait, and record the remaining factors."""
         assert self.agent is not None
-        self.submit(10)  # so that there is a factor to restore
+        self.submit(10)  # so that there are factors to restore
         self.lab.wait(lambda: factors(self.lab), "factors to give back", 120)
         self.agent.run("plan", "--off")
         self.left = factors(self.lab)

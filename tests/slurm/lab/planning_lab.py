@@ -125,7 +125,8 @@ def kill(lab: Lab, name: str) -> None:
 def saved(lab: Lab, job_id: str) -> None:
     """Wait until slurmctld has saved its state: a slurmctld killed before that starts running jobs again."""
     path, now = lab.root / "state" / "job_state", time.time()
-    lab.run("scontrol", "update", f"jobid={job_id}", "comment=saved")  # otherwise there might be nothing to save
+    # a change, so that slurmctld has something to save
+    lab.run("scontrol", "update", f"jobid={job_id}", "comment=saved")
     lab.wait(lambda: path.exists() and path.stat().st_mtime > now, "a saved state")
 
 

@@ -98,7 +98,7 @@ class Lab:
         self.start_slurmdbd()
         self._seed_accounting()
         self.start_slurmctld()
-        self._start_nodes()  # what a slurmd reports against its configuration is raised
+        self._start_nodes()  # raises errors that a slurmd reports about its configuration
         self.wait(self._nodes_idle, "idle nodes", 90)
 
     def _nodes_idle(self) -> bool:
@@ -251,7 +251,7 @@ class Lab:
                 self._daemon(name, *options, **environment)
             return False
 
-        self._daemon(name, *options, **environment)  # what the daemon reports against its configuration is raised
+        self._daemon(name, *options, **environment)  # raise errors that the daemon reports about its configuration
         self.wait(there, f"{name} port", 120)
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:
@@ -397,7 +397,7 @@ class Lab:
         for path in Path("/dev/shm").glob(f"*faketime*{found['FAKETIME_SHARED'].split('_')[-1]}"):
             path.chmod(0o666)  # jobs of other users use the same clock
 
-    # -- small things -------------------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------
 
     def _run_raw(self, argv: Sequence[str], **more: object) -> subprocess.CompletedProcess[bytes]:
         options: dict[str, object] = {
@@ -457,7 +457,7 @@ def _words(pid: int) -> list[str]:
 
 
 def _processes_under(root: Path) -> Iterator[int]:
-    """Return the processes that were started with this lab's configuration, without this process."""
+    """Yield the ids of the processes that were started with this lab's configuration, without this process."""
     mark = f"SLURM_CONF={root}/etc/slurm.conf".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):

@@ -94,7 +94,7 @@ def test_gpu_types_and_full_nodes_are_written_as_the_other_cluster_has_them() ->
     asked = {"nodes": "4", "ntasks-per-node": "64", "gpus-per-node": "a100:2", "gres": "gpu:v100:1"}
     new, notes = translated(asked, home, there)
     assert new == {"nodes": "2", "ntasks-per-node": "128", "gpus-per-node": "h100:2", "gres": "gpu:v100:1"}
-    assert notes == ["b: no translation of GPU type 'v100': requested as it is"]
+    assert notes == ["b: no translation of GPU type 'v100': requested without a change"]
 
 
 @pytest.mark.parametrize(

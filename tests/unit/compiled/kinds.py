@@ -60,7 +60,7 @@ def doubled(values: np.ndarray) -> np.ndarray:
 
 
 def weight(now: float, submit: float, procs: float, planned: float, wait: float) -> float:
-    """A key of one's own."""
+    """A user's own key for the queue order."""
     return now + 2 * submit + 3 * procs + 4 * planned + 5 * wait
 
 

@@ -82,7 +82,7 @@ def test_a_kernel_and_python_agree_and_leave_the_same_behind(dtype: type) -> Non
 
 def test_a_constant_and_a_number_share_one_kernel() -> None:
     before = len(add_up.signatures)
-    numba.njit(both.py_func)(some(np.int16), 3)  # compile now, whatever an earlier run left in the folder of kernels
+    numba.njit(both.py_func)(some(np.int16), 3)  # compiles now, even if an earlier run has stored the kernel
     assert len(add_up.signatures) == before + 1
 
 
@@ -92,7 +92,7 @@ def test_a_part_of_a_member_outlives_the_call() -> None:
 
 def test_an_inner_kernel_called_from_python_says_what_to_call() -> None:
     both(some(), 3)
-    with pytest.raises(TypeError, match="only kernels call add_up"):
+    with pytest.raises(TypeError, match="only kernels can call add_up"):
         add_up(some(), 1)
 
 

@@ -34,7 +34,7 @@ def words(trace: Trace, **options: object) -> str:
 
 def test_a_log_without_users_but_with_accounts_is_told_what_helps() -> None:
     said = words(log(), predictor=["last_2", "recent_mean"])
-    assert "A better prediction uses account, which the log holds: recent_mean:fields=account" in said
+    assert "A better prediction uses account, which the log contains: recent_mean:fields=account" in said
     assert "Try --predictor recent_mean:fields=account" in said
 
 
@@ -50,7 +50,8 @@ def test_the_advice_is_true_of_the_forecast_it_names() -> None:
 
 
 def test_what_helped_once_and_no_longer_does_is_no_advice() -> None:
-    """On the past the account tells all; on the jobs that follow it tells nothing: the past alone proves nothing."""
+    """In the earlier half the account determines the run time, in the later half it does not, so it must not be
+    advised."""
     users = np.random.default_rng(9).integers(0, 30, 4000)
     assert evaluate(log(user_id=users), policy=["easy"]).advice is not None
     assert evaluate(log(until=0.5, user_id=users), policy=["easy"]).advice is None

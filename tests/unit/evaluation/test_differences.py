@@ -165,12 +165,12 @@ def test_a_log_without_users_is_grouped_by_week_and_class_and_says_so() -> None:
     columns["req_procs"] = np.where(np.arange(len(log)) % 3, 1.0, 8.0)
     rows = figures(score(Trace.from_arrays(columns, LogInfo(max_procs=8.0)), ["requested", "last_2:need=1"]))
     compared = next(row for row in rows if "against" in row)
-    assert compared["groups_of"] == "one week's submissions of one class of sizes (the log names no users)"
+    assert compared["groups_of"] == "one week's submissions of one size class (the log names no users)"
     assert compared["differences"]["mae_s"].groups == 2 * 11
     assert compared["users_better"] != compared["users_better"]
     table = difference_blocks(rows, FORECAST, [])[0]
-    assert "one week's submissions of one class of sizes" in table.caption
-    assert "one week's submissions of one class" in interval_figures(rows, FORECAST, ["predictor"])[0].caption
+    assert "one week's submissions of one size class" in table.caption
+    assert "one week's submissions of one size class" in interval_figures(rows, FORECAST, ["predictor"])[0].caption
 
 
 def test_two_reports_that_one_group_sets_apart_say_so_and_what_is_left() -> None:

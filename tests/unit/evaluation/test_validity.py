@@ -117,7 +117,8 @@ def test_what_the_model_leaves_out_is_a_doubt_unless_the_same_jobs_wait(column, 
     assert "the same jobs wait (rank correlation 1.00)" in judgement(exact).text
     trace = log(**{column: named})
     order = np.random.default_rng(1).permutation(len(trace))
-    shuffled = validity(trace.with_columns({"wait_time": trace.wait_time[order]}))  # the same waits, but of other jobs
+    # the same waits, assigned to other jobs
+    shuffled = validity(trace.with_columns({"wait_time": trace.wait_time[order]}))
     assert shuffled.wait_distance == 0
     assert Doubt.UNCOVERED in shuffled.doubts
     assert shuffled.verdict is Verdict.ROUGH

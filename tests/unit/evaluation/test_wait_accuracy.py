@@ -47,7 +47,7 @@ def test_too_few_waits_are_not_judged_and_the_tile_says_why() -> None:
     few = log(2 * LEAST_JUDGED - 2)
     assert judge_waits(few, np.ones(len(few), bool)) is None
     found = evaluate(few, predictor=["last_2"], policy=["easy"], waits=True)
-    assert first_screen(found).tiles[2].value == "not judged"
+    assert first_screen(found).tiles[2].value == "not measured"
     assert "fewer than 100 scored jobs" in first_screen(found).tiles[2].note
 
 

@@ -25,7 +25,7 @@ jobs = st.lists(
     st.tuples(
         st.integers(0, 20),  # submit
         st.integers(0, 10),  # wait
-        st.one_of(st.none(), st.integers(0, 10)),  # run, None: withdrawn
+        st.one_of(st.none(), st.integers(0, 10)),  # run time; None if the job was withdrawn
         st.sampled_from([1.0, 2.0, 4.0]),
         st.sampled_from(["ada", "bob"]),
     ),

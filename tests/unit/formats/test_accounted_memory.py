@@ -52,10 +52,10 @@ def test_a_step_ended_for_its_memory_says_why_its_job_failed() -> None:
 @pytest.mark.parametrize(
     ("state", "fields"),
     [
-        ("FAILED", {"MaxRSS": "50M", "State": "CANCELLED by 0"}),  # within its share
-        ("FAILED", {"MaxRSS": "200M", "State": "FAILED"}),  # more than asked for, and nobody ended it
+        ("FAILED", {"MaxRSS": "50M", "State": "CANCELLED by 0"}),  # the step used less than its share
+        ("FAILED", {"MaxRSS": "200M", "State": "FAILED"}),  # used more than requested, but was not killed
         ("COMPLETED", {"MaxRSS": "200M", "State": "COMPLETED"}),
-        ("CANCELLED", {"MaxRSS": "200M", "State": "CANCELLED by 0"}),  # by an administrator, whole
+        ("CANCELLED", {"MaxRSS": "200M", "State": "CANCELLED by 0"}),  # an administrator cancelled the whole job
         ("FAILED", {"MaxRSS": "-200M", "State": "CANCELLED by 0"}),
         ("FAILED", {"MaxRSS": "200M", "State": "CANCELLED by 0", "AllocTRES": "cpu=1,mem=lots"}),
     ],
@@ -90,7 +90,7 @@ def test_pbs_tells_memory_of_jobs_that_are_over() -> None:
     assert (seen.state, seen.held["used_mem_kib"], seen.asked["req_mem_kib"]) == ("OUT_OF_MEMORY", 2048.0, 1024.0**2)
     running = sighting("7.s", {**a, "job_state": "R"})
     assert running is not None
-    assert "used_mem_kib" not in running.held  # not the peak yet
+    assert "used_mem_kib" not in running.held  # a running job has no peak yet
     absurd = sighting("7.s", {**a, "resources_used.mem": "4096pb"})
     assert absurd is not None
     assert "used_mem_kib" not in absurd.held

@@ -282,13 +282,13 @@ def test_a_schedule_is_read_as_tables_and_editors_leave_it(tmp_path: Path, way: 
     path = tmp_path / ("s.csv.gz" if way == "gz" else "s.csv")
     path.write_bytes(gzip.compress(made.encode()) if way == "gz" else made.encode())
     found = read_starts(path)
-    assert found["job_id"].tolist() == ["1", "3"]  # the second never started
+    assert found["job_id"].tolist() == ["1", "3"]  # the second job never started
     assert found["start_time"].tolist() == [7.5, 9.0]
 
 
 def test_packed_schedules_are_compared_on_one_clock_and_early_starts_are_said(tmp_path: Path) -> None:
     a = starts(tmp_path / "a.csv", "job_id,submit_time,start_time,end_time\n1,33,33,83\n2,43,93,99\n3,60,90,95\n")
-    b = tmp_path / "b.csv.gz"  # as Batsim writes it; its clock begins with the first job
+    b = tmp_path / "b.csv.gz"  # Batsim's form; Batsim's clock begins with the first job
     b.write_bytes(
         gzip.compress(b"job_id,submission_time,starting_time,finish_time\n1,0,0,50\n2,10,60,66\n3,27,20,25\n")
     )

@@ -226,7 +226,7 @@ def test_a_short_text_that_names_millions_of_nodes_is_refused_by_its_ceiling(tex
 
 
 def test_each_of_many_sets_that_name_one_set_nine_times_has_its_nodes_once() -> None:
-    """Written out, the last of thirty node sets names its node 9 to the power of 29 times."""
+    """Fully expanded, the last of thirty node sets would name its node 9**29 times."""
     sets = "".join(f"NodeSet=s{k} Nodes={','.join([f's{k - 1}'] * 9)}\n" for k in range(1, 30))
     text = dumps_of(f"NodeName=n1\nNodeSet=s0 Nodes=n1\n{sets}PartitionName=p Nodes=s29")["partition.txt"]
     assert text == "PartitionName=p Nodes=n1 \n"

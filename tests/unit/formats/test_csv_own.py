@@ -1,5 +1,5 @@
-"""Tests that our own CSV is read back as written, for any names and numbers, and that edits by others cost single rows
-only."""
+"""Tests that our own CSV is read back as written, for any names and numbers, and that a damaged row loses only
+itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests torn, ragged and unusually encoded CSV text: one bad row costs one row, and every loss is counted."""
+"""Tests torn, ragged and unusually encoded CSV text: a bad row loses only itself, and every loss is counted."""
 
 from __future__ import annotations
 

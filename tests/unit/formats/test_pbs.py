@@ -191,7 +191,7 @@ VALUE = st.one_of(WORD, st.lists(WORD.filter(bool), min_size=2, max_size=3).map(
 
 
 def written(pairs: dict[str, str]) -> str:
-    """As OpenPBS writes: a value with blanks in quotes, ' where it holds a \"."""
+    """Return a message as OpenPBS writes it: a value with blanks is in \", or in ' if it contains a \"."""
 
     def cell(value: str) -> str:
         mark = "'" if '"' in value else '"'

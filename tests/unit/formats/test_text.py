@@ -1,4 +1,4 @@
-"""Tests byte order marks and carriage returns: they cost no record in any format."""
+"""Tests that byte order marks and carriage returns lose no record in any format."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests values that databases write for unknown: a start of 0, 1970, NO_VAL, uninitialized bits. None of these values
-is read."""
+"""Tests values that databases write for unknown: a start of 0, 1970, NO_VAL, uninitialized bits. All of these values
+must be read as unknown."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ EXAMPLES = {
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Return lines and texts of every string that stands alone: docstrings, and strings below a constant."""
+    """Yield line and text of every string that is a statement of its own: docstrings, and strings below a constant."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value

@@ -42,7 +42,7 @@ def test_what_is_written_is_read_again() -> None:
         ("[[node]]\ncpus = 1", "no such table"),
         ('[[nodes]]\nnames = "a1"\ncores = 4', "no such key"),
         ('[[nodes]]\nnames = "a1"', "has no cpus"),
-        ('[[nodes]]\nnames = "a1"\ncpus = 4\n[[partition]]\nname = "p"\nnodes = "b1"', "in no [[nodes]]"),
+        ('[[nodes]]\nnames = "a1"\ncpus = 4\n[[partition]]\nname = "p"\nnodes = "b1"', "not in [[nodes]]"),
         ("= 4", "not TOML"),
         ("", "needs [[nodes]]"),
     ],

@@ -48,11 +48,11 @@ def test_it_speaks_where_days_agree_in_either_direction() -> None:
 
 
 @pytest.mark.parametrize(("waits", "more"), [
-    ([(5000.0, 1000.0)] * 5, {}),  # too few days
-    ([(5000.0, 1000.0)] * 6 + [(1000.0, 5000.0)] * 2, {}),  # days that disagree
-    ([(5000.0, 4990.0)] * 9, {}),  # less than a minute
-    ([(5000.0, 1000.0)] * 9, {"limit": 0.3}),  # far less than is advised
-    ([(5000.0, 1000.0)] * 9, {"other": 4.0}),  # of another size
+    ([(5000.0, 1000.0)] * 5, {}),  # there are too few days
+    ([(5000.0, 1000.0)] * 6 + [(1000.0, 5000.0)] * 2, {}),  # the days disagree
+    ([(5000.0, 4990.0)] * 9, {}),  # the difference is below a minute
+    ([(5000.0, 1000.0)] * 9, {"limit": 0.3}),  # the other jobs requested far less than the advised limit
+    ([(5000.0, 1000.0)] * 9, {"other": 4.0}),  # the other jobs have another size
 ])  # fmt: skip
 def test_it_is_silent_where_the_record_cannot_tell(waits: list[tuple[float, float]], more: dict[str, float]) -> None:
     these, rest = days(waits, **more)
@@ -75,7 +75,7 @@ def test_the_report_says_it_beside_the_advice(tmp_path: Path) -> None:
     path.write_text(table(*long, *short))
     said = batchcast("report", path).stdout
     assert (
-        "on main that asked for 38 min to 1 h 15 min waited 1 h 50 min less (1 h 50 min to 1 h 50 min, 8 days)" in said
+        "on main that requested 38 min to 1 h 15 min waited 1 h 50 min less (1 h 50 min to 1 h 50 min, 8 days)" in said
     )
     path.write_text(table(*long))
     assert "on the same days" not in batchcast("report", path).stdout

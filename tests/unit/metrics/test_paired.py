@@ -30,7 +30,7 @@ def test_one_burst_is_named_and_makes_no_method_better() -> None:
     rng = np.random.default_rng(0)
     group = np.concatenate([np.arange(400) // 4, np.full(2000, 100)])
     error = rng.normal(0, 100.0, 2400)
-    error[400:] -= 5000.0  # one user's 2,000 jobs of one week, better by luck
+    error[400:] -= 5000.0  # 2,000 jobs that one user submits in one week have smaller errors by chance
     one = paired_differences(error[None], np.zeros(2400), group, np.random.default_rng(1))[0]
     assert one.difference < -4000
     assert (one.word(), one.is_decided_by_one, one.largest, one.largest_jobs) == ("level", True, 100, 2000)

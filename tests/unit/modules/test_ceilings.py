@@ -1,5 +1,5 @@
-"""Tests files that would cost too much memory or time: bombs, endless lines, devices, deeply nested keys. One clear
-error each."""
+"""Tests files that would cost too much memory or time: bombs, endless lines, devices, deeply nested keys. Each of these
+files gives one clear error."""
 
 from __future__ import annotations
 

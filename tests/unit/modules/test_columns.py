@@ -1,4 +1,4 @@
-"""Tests the table of columns: which value is known when, and what other rooms rely on."""
+"""Tests the table of columns: when each value is known, and the properties on which other packages rely."""
 
 from batchcast.columns import COLUMNS, INPUT_COLUMNS, MOMENT_WORDS, SWF_FIELDS
 from batchcast.job import JobRequest

@@ -93,7 +93,7 @@ def test_a_function_of_queue_machine_and_now_is_a_policy(log) -> None:
     [
         (shortest, r"shortest takes five numbers.*\n.*Policy\(order=shortest\)"),
         (Later, "Later is a Policy, settings of a compiled scheduler .accepted: a plain class with start"),
-        (["easy", "fcfs"], r"a list of 2 \(accepted: one policy\)\n.*evaluate takes several"),
+        (["easy", "fcfs"], r"a list of 2 \(accepted: one policy\)\n.*evaluate compares several"),
         ("eazy", "did you mean easy"),
     ],
 )
@@ -103,7 +103,7 @@ def test_what_is_no_policy_is_told_what_is(log, policy, said) -> None:
 
 
 def test_a_job_answered_alone_and_a_name_that_is_not_there_are_explained(log) -> None:
-    with pytest.raises(BatchcastError, match="alone: yield it, or answer a list"):
+    with pytest.raises(BatchcastError, match="alone: yield it, or return a list"):
         batchcast.simulate(log, Alone, total=8)
     with pytest.raises(BatchcastError, match=r"a Machine has: .*fits.*free, .*shadow"):
         batchcast.simulate(log, Misspelt, total=8)

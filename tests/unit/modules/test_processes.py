@@ -84,7 +84,7 @@ def test_the_first_error_is_raised_as_it_is(workers: int) -> None:
 def test_other_errors_a_killed_process_and_what_cannot_be_sent_are_said() -> None:
     with pytest.raises(RuntimeError, match=r"ZeroDivisionError in a separate process.*(?s:.)*in fails"):
         in_processes([os.getpid, partial(fails, ZeroDivisionError("x"))], 2)
-    with pytest.raises(BatchcastError, match="ended before its answer"):
+    with pytest.raises(BatchcastError, match="ended before it returned a result"):
         in_processes([os.getpid, lambda: os.kill(os.getpid(), signal.SIGKILL)], 2)
     with pytest.raises(RuntimeError, match="cannot be sent"):
         in_processes([os.getpid, lambda: lambda: 1], 2)

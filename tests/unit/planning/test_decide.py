@@ -21,7 +21,7 @@ MINUTE, GRACE = 60.0, 60.0
 
 
 class Killed(Exception):
-    """The agent died here."""
+    """Stands for the death of the agent."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ class World:
                 assert planned >= self.mine[name] - terms.over_time["p"], "below what OverTimeLimit covers"
                 assert planned <= self.mine[name]
         changes: dict[str, Any] = {} if update.limit is None else {"limit": update.limit}
-        if update.time_min is not None and job.waits:  # a running job keeps its own
+        if update.time_min is not None and job.waits:  # a running job keeps its own --time-min
             changes["time_min"] = update.time_min
         comment = job.admin_comment if update.admin_comment is None else update.admin_comment
         assert without_token(comment) == "nights"
@@ -151,7 +151,7 @@ class World:
         if what == "requeue" and not job.waits:
             return job._replace(waits=True, begun=False, finished=False, submit_time=self.now)
         entry = self.record.get(job.job_id)
-        own = much * MINUTE + 17.0  # never one of the two limits in an entry
+        own = much * MINUTE + 17.0  # 17 s, so that it never equals a limit in an entry
         if what == "change" and not job.finished and (entry is None or own not in (entry.planned, entry.user_limit)):
             if entry is not None:
                 self.theirs.add(job.job_id)
@@ -159,7 +159,7 @@ class World:
                     entry.state is State.RESTORED and self.booted < entry.at - GRACE and self.now - entry.at > GRACE
                 )
                 if job.begun and job.time_min == entry.planned <= own < entry.user_limit and not surely:
-                    self.unseen.add(job.job_id)  # it looks as if Slurm had lowered the limit
+                    self.unseen.add(job.job_id)  # the agent cannot distinguish this from a limit that Slurm lowered
             self.mine[job.job_id] = own
             return job._replace(limit=own)
         return job
@@ -192,7 +192,7 @@ class World:
                 assert job.time_min == 0 or job.time_min >= self.mine[name] - self.over
 
     def settle(self) -> None:
-        """Tell the agent to stop, without any disturbance."""
+        """Switch planning off, without any disturbance."""
         self.stopped = "switched off"
         for _ in range(3):
             self.cycle()
@@ -270,7 +270,7 @@ TERMS = Terms(0.0, {"p": 1800.0, "q": 0.0}, {"p": 86400.0, "q": 86400.0}, partit
         (waiting(reason="QOSMaxWallDurationPerJobLimit"), TERMS, "waits because of a resource limit"),
         (waiting(partitions=("p", "q")), TERMS, "OverTimeLimit is 0 in partition q"),
         (waiting(), TERMS._replace(next_outage=7000.0), "reaches into the next reservation"),
-        (waiting(), TERMS._replace(percent=0.0), "other arm"),
+        (waiting(), TERMS._replace(percent=0.0), "arm without planning"),
         (waiting(), TERMS._replace(stopped="switched off"), "switched off"),
     ],
 )

@@ -192,7 +192,7 @@ def test_a_method_is_not_asked_for_what_it_does_not_forecast() -> None:
     assert batchcast.replay(log(), Waits, target="wait_time")
     with pytest.raises(UsageError, match="Waits forecasts wait_time"):
         batchcast.replay(log(), Waits)
-    with pytest.raises(UsageError, match=r"river's shape forecasts run times"):
+    with pytest.raises(UsageError, match=r"river's estimators predict only run times"):
         batchcast.replay(log(), OnLine, target="wait_time")
 
 

@@ -85,7 +85,7 @@ def test_which_new_names_keep_their_limit_is_what_the_slow_way_says(seed: int, r
     found = requests_over_log(log, Namesakes("time"), needed, log.req_time, (risk,), every, "req", bound)[0]
     slow = np.array([keeps_its_limit(log, row, risk, bound) for row in range(len(log))])
     assert found[slow] == pytest.approx(log.req_time[slow])
-    assert np.isnan(found[~slow]).all()  # no kind of job has enough ended jobs for a request of its own
+    assert np.isnan(found[~slow]).all()  # no kind of job has enough ended jobs for a suggested limit
 
 
 def test_live_a_new_name_keeps_its_limit_as_on_the_recorded_clock_and_says_why() -> None:
@@ -95,7 +95,8 @@ def test_live_a_new_name_keeps_its_limit_as_on_the_recorded_clock_and_says_why()
     slow = [keeps_its_limit(log, row, 0.2, bound) for row in range(len(log))]
     found = advised(log, 0.2)
     assert [said.basis == NEW_NAME for said in found] == slow
-    assert 10 < sum(slow) < len(log) - 10  # after the first four jobs too: some ran longer than their bounds
+    # also after the first four jobs, because some ended jobs ran longer than their bounds
+    assert 10 < sum(slow) < len(log) - 10
     for row, said in enumerate(found):
         assert said.point == (log.req_time[row] if slow[row] else bound[row])
 

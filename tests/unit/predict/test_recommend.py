@@ -43,7 +43,7 @@ def test_what_is_promised_holds_of_the_jobs_themselves(jobs: list[tuple[float, f
     [(95, 23, False), (112, 6, False), (114, 4, True), (5, 0, False), (18, 0, False), (19, 0, True), (37, 1, False)],
 )
 def test_five_percent_take_nineteen_jobs_and_few_cuts(ended: int, cut: int, reached: bool) -> None:
-    """The user's mesh jobs of the newcomer's notes: limits of up to 3 h, 23 of 118 cut off at 2 h."""
+    """The first case is a real user's: limits of up to 3 h, and 23 of 118 jobs cut off at 2 h."""
     runs = [9000.0] * ended + [7200.0] * cut
     assert recommend_limit(runs, [False] * ended + [True] * cut, 0.05).reached is reached
 

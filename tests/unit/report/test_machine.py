@@ -192,7 +192,7 @@ def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:
     figure = gantt(evaluate(log, predictor=["requested"]))
     assert figure is not None
     assert figure.layout["yaxis"]["range"] == [0, 4]
-    assert "up to 4 processors in use at once, more than the 2 of the machine" in figure.caption
+    assert "up to 4 processors at once, more than the machine's 2" in figure.caption
 
 
 def test_more_bars_than_fit_are_counted_in_the_caption() -> None:
@@ -233,7 +233,7 @@ def test_a_log_of_an_hour_has_no_empty_pictures_over_time() -> None:
 def test_every_predictor_has_a_colour_of_its_own() -> None:
     found = evaluate(trace(60, 3), predictor=["recent_mean", "last_2", "last_2:need=2"])
     slots = slots_of(found)
-    # and the schedules of perfect knowledge and of the record
+    # the two additional colors are for perfect knowledge and for the recorded schedule
     assert len(set(slots.values())) == len(found.scores.points) + 2
     assert slots["users' limits"] == slots["requested"]
     assert json.loads(json.dumps(choices(found).predictors))["actual"] == "perfect knowledge"

@@ -238,7 +238,7 @@ def test_the_first_screen_follows_every_table(
 
 
 def test_core_hours_are_rounded_and_not_cut_off() -> None:
-    """Finding C27: 8,992.56 core-hours are shown as 8,993."""
+    """Regression: 8,992.56 core-hours are shown as 8,993."""
     trace = Trace.from_arrays(
         {"submit_time": [0.0], "run_time": [3600.0], "req_time": [3600 * 1124.07], "req_procs": [8]},
         LogInfo(max_procs=8.0),

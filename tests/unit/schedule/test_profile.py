@@ -50,7 +50,7 @@ def test_every_answer_is_that_of_an_array_of_seconds(steps) -> None:
             if start > twin.now:
                 found = earlier_fit(r, procs, float(length), float(start), np.inf)
                 assert found == twin.earlier_fit(procs, length, start)
-        forget_past(r)  # as every pass begins
+        forget_past(r)  # every scheduling pass begins with this call
         until = twin.now + length
         assert most_free(r, float(until)) == twin.most_free(twin.now, until)
         live = profile[int(r["first_step"]) : int(r["steps"])]

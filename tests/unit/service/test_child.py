@@ -71,7 +71,7 @@ def answers(pid: int) -> bool:
 
 
 def stopped() -> list[int]:
-    """Children that stand still."""
+    """Child processes that are paused."""
     return [pid for pid in children() if is_stopped(pid)]
 
 

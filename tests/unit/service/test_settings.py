@@ -111,6 +111,6 @@ def test_what_is_stale_follows_the_interval(interval: float, ago: float, stale: 
     ],
 )
 def test_planning_uses_the_calibrated_method_unless_told_otherwise(given: dict[str, str], by: str) -> None:
-    """Regression: with `kernel` the watchdog stopped planning in its first cycle, because 69 % of its 90 % bounds held
-    on a new site."""
+    """Regression: with `kernel` the watchdog stopped planning in its first cycle, because on a new site only 69 % of
+    the jobs ended within its 90 % bounds."""
     assert planned_by(load(given, {})) == by

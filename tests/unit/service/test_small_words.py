@@ -1,4 +1,4 @@
-"""Tests short words of answers, pages and logs that once misled an operator."""
+"""Tests wordings in answers, pages and logs that once misled an operator."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from batchcast.schedule.state import GIVEN, TAIL, make_jobs, make_state
 from batchcast.simulation import Policy
 
 TOTAL = 8
-LIKE = np.arange(5000) * 7 % 4 - 1  # classes of jobs, -1: none
+LIKE = np.arange(5000) * 7 % 4 - 1  # class of each job; -1 means no class
 
 SPREAD = np.random.default_rng(3).integers(0, 2, (5000, len(TAIL)))
 
 one_job = st.tuples(
-    st.integers(0, 40),  # time since the previous job, in tenths: many ties
+    st.integers(0, 40),  # time since the previous job; small values give many ties
     st.integers(1, TOTAL),
     st.integers(0, 300),
     st.integers(1, 400),
@@ -68,7 +68,7 @@ def columns(rows, exact=False):
 def both(rows, policy, exact=False):
     submit, procs, run, request, planned = columns(rows, exact)
     jobs = make_jobs(submit, procs, run, request, planned)
-    # each job's own; some predictions lie far below the request, some equal it
+    # each job has its own quantiles; some lie far below the request, some equal it
     tails = np.minimum(request[:, None], np.cumsum(SPREAD[: len(jobs)] * planned[:, None] / 2, axis=1))
     state = make_state(jobs, TOTAL, planner=GIVEN, like=LIKE[: len(jobs)], tails=tails, **policy.rules())
     advance(state)
@@ -168,7 +168,8 @@ def test_under_conservative_who_comes_later_changes_nothing_for_who_came_before(
 
 @given(st.lists(one_job, min_size=2, max_size=40), st.sampled_from([0.5, 2.0, 50.0]))
 def test_with_ageing_nobody_is_passed_for_ever(rows, ageing):
-    """A job that arrives later than planned / ageing after a waiting job, however short, does not start before it."""
+    """With ageing, a job that arrives more than planned / ageing seconds after a waiting job does not start before that
+    job."""
     jobs, _, _ = both(rows, Policy(f"sjf:ageing={ageing}", backfill="none"))
     for waiting in jobs:
         late = jobs["submit"] > waiting["submit"] + waiting["first"] / ageing

@@ -68,7 +68,7 @@ def test_what_is_wrong_is_said() -> None:
         energy(simulate(log_of([(0, 9, 8)]), EASY, nodes=[4, 4]), nodes=[4])
     with pytest.raises(UsageError, match="Watts answered nan W"):
         energy(schedule, Watts(idle=math.nan))
-    with pytest.raises(UsageError, match=r"float is no Power .*off_after and a method watts"):
+    with pytest.raises(UsageError, match=r"float is not a Power .*off_after and a method watts"):
         energy(schedule, 200.0)
     words = type("Words", (), {"off_after": 9e9, "watts": lambda *_: "many"})()
     with pytest.raises(UsageError, match=r"Words \(test_energy.py, line \d+\) answered 'many' W for 'busy'"):
@@ -118,5 +118,5 @@ def test_a_class_is_a_power_and_what_is_no_schedule_is_said() -> None:
             energy(schedule, Server(), nodes)
     with pytest.raises(UsageError, match="got Schedule; expected a dict of name to schedule"):
         energy_rows(schedule, Server(), [4, 4])
-    with pytest.raises(UsageError, match="Trace is no schedule"):
+    with pytest.raises(UsageError, match="Trace is not a schedule"):
         energy(log_of([(0, 9, 2)]), Server(), [4, 4])

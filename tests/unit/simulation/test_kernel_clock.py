@@ -69,4 +69,4 @@ def test_a_budget_of_risk_is_spent_on_forecasts_of_the_recorded_log_too(predicto
         simulate(log, replace(policy, risk_budget=budget), predictor, total=20, loop="open").start_time
         for budget in (0.0, 1.0)
     ]
-    assert (starts[0] != starts[1]).any() == (predictor != "last_2")  # which has no quantiles
+    assert (starts[0] != starts[1]).any() == (predictor != "last_2")  # `last_2` has no quantiles

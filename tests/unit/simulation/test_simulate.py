@@ -111,7 +111,7 @@ class Reviser(Recorder):
 def test_a_predictor_may_revise_the_plan_of_an_overdue_job():
     trace = log([(0, 8, 50, 120.0, 1), (0, 8, 5, 50.0, 1)])
     it = Reviser()
-    assert simulate(trace, Policy(), it, total=8).corrections == 3  # 30 -> 37 -> 44 -> 51
+    assert simulate(trace, Policy(), it, total=8).corrections == 3  # planned end: 30 -> 37 -> 44 -> 51
     assert [t for kind, t, *_ in it.told if kind == OVERDUE] == [30.0, 37.0, 44.0]
 
 

@@ -46,8 +46,8 @@ def test_the_shortest_goes_first_after_a_look() -> None:
 
 
 def test_after_the_age_arrival_decides() -> None:
-    """A long job and an endless stream of short ones: without an age limit it starts last, with one it starts when it
-    is past the limit."""
+    """A long job competes with an endless stream of short jobs. Without an age limit it starts last; with an age limit
+    it starts soon after it has waited that long."""
     shorts = [60.0] * 60
     trace = log([60.0, 7200.0, *shorts], submit=[0.0, 1.0, *np.arange(2.0, 3002.0, 50.0).tolist()])
     patient, impatient = starts(trace, "limit", age=1e6), starts(trace, "limit", age=600.0)
@@ -56,7 +56,8 @@ def test_after_the_age_arrival_decides() -> None:
 
 
 def test_within_an_account_nobody_else_is_passed() -> None:
-    """Account 0 has the first place in the queue, account 1 the next, so account 1's short job stays behind."""
+    """Account 0 has the first position in the queue and account 1 the next, so the short job of account 1 stays
+    behind."""
     site = replace(MACHINE, settings=MACHINE.settings | {"PriorityType": "priority/multifactor"})
     trace = log([600.0, 7200.0, 3600.0, 60.0])
     within = simulate_on(site, trace, queue=QueuePlan(order=Ordering.of("limit", "account"))).start_time.tolist()
@@ -70,7 +71,7 @@ def test_within_an_account_nobody_else_is_passed() -> None:
 
 @pytest.mark.parametrize(("share", "is_first"), [(0.0, True), (0.25, False)])
 def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(share: float, is_first: bool) -> None:
-    """Row 1 requests eight hours and the predictor was taught a minute; row 2 requests an hour and needs it."""
+    """Row 1 requests eight hours, but the prediction is a minute; row 2 requests an hour and needs it."""
     trace = log([600.0, 28_800.0, 3600.0])
     order = Ordering(
         "forecast", np.array([600.0, 60.0, 3600.0]), OrderRule(age=1e6, least_share=share, own_history=False)
@@ -80,7 +81,7 @@ def test_short_jobs_under_a_name_do_not_carry_a_long_one_past_an_honest_job(shar
 
 
 def passes(most_overrun: float, second: float = 28_800.0) -> list[bool]:
-    """Return whether each long job of user 0, which the predictor was taught to take a minute, passes an honest job
+    """Return whether each long job of user 0, whose predicted run time is a minute, passes a correctly predicted job
     that arrived a minute earlier.
 
     Each pair waits behind a job of ten minutes; the pairs are ten hours apart.
@@ -112,7 +113,7 @@ def test_a_user_passes_others_with_a_long_job_that_looks_short_once_and_not_twic
 
 @pytest.mark.parametrize("changes", ["app_id", "job_name"])
 def test_a_changed_command_or_name_passes_nobody_until_a_job_with_it_has_ended(changes: str) -> None:
-    """User 0's second and fourth job are predicted to take a minute from the first, which had another command."""
+    """The second and fourth job of user 0 are predicted to take a minute, as the first job with another command did."""
     # A job of 2,000 s fills the machine before each pair: user 1's job of two hours, and a second later user 0's of
     # eight.
     log = Trace.from_arrays(

@@ -99,10 +99,10 @@ def test_the_note_says_what_the_log_does_not_tell() -> None:
 def test_a_job_that_its_nodes_could_never_hold_and_that_ended_as_it_came_was_refused() -> None:
     header = "JobID|User|Partition|Submit|Start|End|State|TimelimitRaw|ReqCPUS|ReqNodes"
     trace = sacct(
-        "1|a|all|100|100|100|FAILED|10|5|1",  # five processors on one node of four: refused
-        "2|a|all|100|100|160|COMPLETED|10|5|1",  # it ran, so it asked for a node at least
-        "3|a|all|100|130|130|FAILED|10|5|1",  # it waited, so it was in the queue
-        "4|a|all|100|100|100|FAILED|10|4|1",  # it fits, and crashed at once
+        "1|a|all|100|100|100|FAILED|10|5|1",  # requests five processors on one node of four: rejected
+        "2|a|all|100|100|160|COMPLETED|10|5|1",  # ran, so the request must have meant at least one node
+        "3|a|all|100|130|130|FAILED|10|5|1",  # waited, so it was in the queue
+        "4|a|all|100|100|100|FAILED|10|4|1",  # fits on the machine, and crashed at once
         header=header,
     )
     jobs, left = requests_of(trace, MACHINE)

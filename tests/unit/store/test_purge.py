@@ -125,7 +125,7 @@ def test_the_verb_says_first_and_deletes_when_told(path: str) -> None:
     assert "nothing would be deleted" in asked(path).output
     assert "would be deleted: 5 jobs" in asked(path, "--keep-days", "450").output
     assert "would be deleted: 5 jobs" in asked(path, "--keep-days", "450").output, "nothing has gone"
-    assert "predictors are taught with" in str(asked(path, "--keep-days", "10").exception)
+    assert "the history that predictors learn from" in str(asked(path, "--keep-days", "10").exception)
     gone = asked(path, "--keep-days", "450", "--delete").output
     assert "deleted: 5 of 5 jobs" in gone
     assert "MB of disk space were freed" in gone

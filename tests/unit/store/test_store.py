@@ -274,7 +274,7 @@ def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
         plan = [str(row["detail"]) for row in Reader(url).rows(f"EXPLAIN QUERY PLAN {TEXTS[name]}", **unset)]
         over_all = [step for step in plan if "jobs_submit" in step or step.startswith("SCAN jobs")]
         assert not over_all, (name, plan)
-        if name in ("waiting", "running_now", "open_with"):  # only from the few open jobs, and no other user's
+        if name in ("waiting", "running_now", "open_with"):  # these questions read only the few open jobs
             assert "INDEX jobs_open" in plan[0], (name, plan)
 
 

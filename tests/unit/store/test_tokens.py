@@ -50,7 +50,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(url: str) -> None:
     newest = _shape(store)
     with store.begin() as connection:
         planned.write(connection, "c", [(Entry("7", 1.0, 7200.0, 3600.0, State.PLANNED, 2.0), 7200.0, 3600.0, "")])
-        for table in ("tokens", "renewed", "moves"):  # version 9 had none of them
+        for table in ("tokens", "renewed", "moves"):  # version 9 did not have these tables
             connection.execute(text(f"DROP TABLE {table}"))
         for column in ("node_list", "constraint", "partition_list", "exclusive", "nice", "cpus_per_task"):
             connection.execute(text(f'ALTER TABLE jobs DROP COLUMN "{column}"'))

@@ -1,4 +1,4 @@
-"""The effect of each policy word, computed from pairs of plans, and the plans on the frontier."""
+"""Tests the effect of each policy setting, computed from pairs of plans, and the plans on the frontier."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_pairs_that_differ_by_one_word() -> None:
     assert set(rows) == {(LONG, "kernel", "refresh=yes"), (LONG, "kernel:point=geometric", "kernel point=geometric")}
     row = rows[LONG, "kernel", "refresh=yes"]
     change = row["replicated"]["mean_bounded_slowdown"]
-    assert change.value == pytest.approx((30 - 20) * 2)  # replicates 1, 2, 3
+    assert change.value == pytest.approx((30 - 20) * 2)  # mean over replicates 1, 2, 3
     assert change.low == pytest.approx(10 * 1.1)
     assert change.high == pytest.approx(10 * 2.9)
     assert row["ratios"]["geometric_mean_bounded_slowdown"].value == pytest.approx(1.5)

@@ -70,7 +70,7 @@ def test_instants_come_in_many_types(values) -> None:
             pa.table({"submit_time": [0, 0], "run_time": ["1", "long"]}),
             "column run_time: row 2 is not a number: 'long'",
         ),
-        (pa.table([[0], [1]], names=["submit_time", "submit_time"]), "two columns have one name: 'submit_time'"),
+        (pa.table([[0], [1]], names=["submit_time", "submit_time"]), "two columns have the same name: 'submit_time'"),
         (pa.table({"run_time": [0]}), "has no column submit_time"),
         (pa.table({"submit_time": [0]}).replace_schema_metadata({"batchcast": "{"}), "metadata .* is damaged"),
         (pa.table({"submit_time": [0]}).replace_schema_metadata({"batchcast": '{"info": {"notes": 7}}'}), "damaged"),

@@ -136,7 +136,7 @@ def test_other_libraries_read_a_trace_by_arrow_and_notebooks_by_html() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     log = Trace.from_arrays(LOG)
     assert pyarrow.table(log)["user_id"].to_pylist() == ["ada", None, "bob"]
-    again = batchcast.from_arrow(log)  # anything that speaks Arrow
+    again = batchcast.from_arrow(log)  # accepts any object with the Arrow interface
     assert again["tag"].tolist() == ["<b>", "x", "y"]
     html = log._repr_html_()
     assert "3 jobs" in html

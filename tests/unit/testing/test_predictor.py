@@ -21,7 +21,7 @@ class Peeks(Requested):
 
 
 class Counts(Requested):
-    """Remembers which jobs it was asked about."""
+    """Breaks the rule that `predict` is pure: counts its calls and predicts the count."""
 
     asked = 0
 
@@ -67,7 +67,7 @@ class KeepsALambda(Requested):
     ("make", "says"),
     [
         (lambda t: Peeks(t.run_time), "with later data"),
-        (lambda t: Counts(), "asked twice"),
+        (lambda t: Counts(), "two calls of predict"),
         (lambda t: Zero(), "less than"),
         (lambda t: Crosses(), "cross"),
     ],

@@ -1,4 +1,4 @@
-"""Tests values that no machine can have recorded: they set no scale, and are reported."""
+"""Tests values that no machine can have recorded: they affect no mean or axis, and are reported."""
 
 from __future__ import annotations
 

@@ -49,9 +49,11 @@ def test_a_line_a_job_with_its_processors_and_its_end(tmp_path: Path) -> None:
 
 
 def test_evalys_figures_of_it_are_ours(tmp_path: Path) -> None:
-    """Return evalys' mean wait and `mean_utilisation`, from the columns that evalys reads.
+    """Computes evalys' mean wait and `mean_utilisation` from the columns that evalys reads, and compares them with
+    ours.
 
-    On KTH-SP2 and SDSC-SP2 they equaled the values of evalys 4.0.7 to the last digit (docs/reference/formats.md).
+    On KTH-SP2 and SDSC-SP2, these formulas gave the values of evalys 4.0.7 to the last digit
+    (docs/reference/formats.md).
     """
     rng = np.random.default_rng(5)
     trace = Trace.from_arrays(

@@ -54,7 +54,7 @@ def test_recorded_waits_are_those_of_a_scheduler_planning_with_the_limits(demo) 
     ran = ~np.isnan(demo.run_time)
     schedule = simulate(demo, Policy(), "requested")
     assert np.array_equal(schedule.wait_time, demo.wait_time[ran])
-    assert demo.wait_time.mean() > 3600  # a queue worth forecasting
+    assert demo.wait_time.mean() > 3600  # the queue is long enough to make predictions useful
     gone = demo.take(~ran)
     assert set(gone.nominal("status").decode()) == {"cancelled"}
     assert np.all(gone.wait_time >= 60)

@@ -127,7 +127,7 @@ def test_differences_between_logs_are_noted() -> None:
 
 
 def test_no_log_and_standard_input_twice_are_refused() -> None:
-    with pytest.raises(UsageError, match="no log is named"):
+    with pytest.raises(UsageError, match="no log was given"):
         read_trace([])
     with pytest.raises(UsageError, match="named twice"):
         read_trace(["-", "-"])

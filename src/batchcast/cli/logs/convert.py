@@ -187,7 +187,7 @@ def _step(text: str | None) -> float:
 
 
 def _risk(log: Trace, shared: Trace, is_rounded: bool) -> dict[str, Any]:
-    """Compute how many jobs and users can be identified in the shared log by two times of a job, with a sentence."""
+    """Compute how many jobs and users the submit and run time of a job identify in the shared log, with a sentence."""
     from ...trace.anonymize import linkable
 
     jobs, users = linkable(shared)

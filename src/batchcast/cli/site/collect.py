@@ -19,7 +19,8 @@ from ..site_options import log_option, site_options
 
 
 def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
-    """Return the option `--OF-predictor`: the predictors of a kind for the setting `of`."""
+    """Return the option `--OF-predictor`, which sets the setting `of`; `kind` is the kind of its predictors, for
+    completion."""
     names: dict[str, Any] = {"metavar": "SPEC", "shell_complete": specs(kind)}
     return click.option(f"--{of}-predictor", of, help=help, **names)
 
@@ -71,7 +72,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
              "runtime": settings["runtime"], "wait": settings["wait"],
              "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
     specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
-    make_predictors(*specs, machine=machine_at(settings["machine"]))  # report errors now, before the first cycle
+    # wrong settings are reported before the first cycle
+    make_predictors(*specs, machine=machine_at(settings["machine"]))
     keep_since(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)

@@ -27,8 +27,8 @@ PROGRAM, CLOSED, OPEN = "/opt/batchcast/bin/batchcast", "UMask=0077", "UMask=002
 NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
 NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"
 LISTED = "/run/batchcast/planned"
-CLOSED_NOTE = "# Only the store's owner can read it; users ask batchcast-serve. To open it to everybody: UMask=0022.\n"
-OPEN_NOTE = "# Everybody can read the store: no jobs are hidden here. To close it: UMask=0077.\n"
+CLOSED_NOTE = "# Only the store's owner can read the store; users query batchcast-serve. For every user: UMask=0022.\n"
+OPEN_NOTE = "# Every user can read the store, because Slurm hides no jobs. To restrict it to the owner: UMask=0077.\n"
 
 
 def unit_files(
@@ -186,7 +186,7 @@ def _is_open(settings: Settings) -> tuple[bool, str]:
     try:
         hides = open_scheduler(settings)[0].hides_jobs()
     except BatchcastError as error:
-        return False, f"Slurm did not say whether it hides jobs ({error.message})"
+        return False, f"Slurm did not report whether it hides jobs ({error.message})"
     return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"
 
 

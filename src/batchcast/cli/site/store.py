@@ -173,7 +173,7 @@ def export(
     since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(endtime) if endtime else math.inf
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
-    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more readable than the store
+    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # not more readable than the store
     write_by_ending(trace, output, kind, mark_formulas=mark_formulas)
     notes = [*trace.info.notes, *not_carried(trace, kind)]
     left = trace.info.dropped["still open at export"]

@@ -107,7 +107,7 @@ def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str
 
 def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
-    seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has its number of processors"
+    seen = f"recorded jobs used up to {_plain(peak)} at once" if peak == peak else "no job has a number of processors"
     if not size > 0:
         advice = "; give it with --procs-total N, or use the observed peak with --procs-total peak"
         return f"size unknown (no MaxProcs in a header); {seen}{advice if peak == peak else ''}"
@@ -119,11 +119,11 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
     if not whole["jobs_with_run_and_request"]:
-        return {"known of": "no job that ran has a time limit"}
+        return {"known for": "no job that ran has a time limit"}
     usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
     round_ones = _percent(whole["whole_hour_requests"], "of the requests are whole hours")
     return {
-        "known of": counted(whole["jobs_with_run_and_request"]),
+        "known for": counted(whole["jobs_with_run_and_request"]),
         "used, median": _percent(whole["request_used_median"], "of the request"),
         "used, total": _percent(whole["request_used_total"], "of the requested time"),
         "used < 10 %": _percent(whole["request_used_below_10"], "of the jobs"),
@@ -141,7 +141,7 @@ def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
     use = f"{counted(facts['measured'])}, median {middle}{each}, largest {largest}"
     asked = f"{counted(facts['asked'])}, median {format_memory(facts['median_asked_kib'])}{each}"
     use = copy if facts["copied"] >= 0.9 else use if facts["measured"] else "no job has a measurement"
-    rows = {"asked": asked if facts["asked"] else "no job has a memory request", "used at the peak": use}
+    rows = {"requested": asked if facts["asked"] else "no job has a memory request", "used at the peak": use}
     if facts["both"]:
         both = f"of the request, over {facts['both']:,} jobs that have both"
         rows |= {
@@ -151,7 +151,7 @@ def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
     if facts["zeros"]:
         rows["not measured"] = f"{facts['zeros']:,} jobs have a use of 0, which counts as unknown"
     if facts["out_of_memory"]:
-        rows["out of memory"] = f"{facts['out_of_memory']:,} jobs, which needed more than they got"
+        rows["out of memory"] = f"{facts['out_of_memory']:,} jobs, which needed more than they requested"
     return rows
 
 

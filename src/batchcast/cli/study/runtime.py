@@ -165,7 +165,7 @@ def _best(rows: list[dict[str, Any]], of_memory: bool) -> tuple[str, str]:
     headline = f"{who} has the smallest mean error: {shown(best[key], kind)}{control}."
     if of_memory:
         return headline, f"batchcast limits {log_as_typed()} --memory  (suggests memory requests)"
-    return headline, f"batchcast simulate {log_as_typed()} --predictor {name}  (plans with it)"
+    return headline, f"batchcast simulate {log_as_typed()} --predictor {name}  (plans with this predictor)"
 
 
 BOUND = 0.9

@@ -178,7 +178,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _next(checked: Any) -> str:
-    """Return the next command: a better description of the machine if the simulation is far off, else `evaluate`."""
+    """Return the next command: describe the machine better if the simulated waits are not close, else `evaluate`."""
     log = log_as_typed()
     if not checked.trusted:
         return f"batchcast machine learn {log} -o machine.toml  (derives the machine)"

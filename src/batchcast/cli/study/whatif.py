@@ -200,7 +200,7 @@ def _live(given: dict[str, Any]) -> None:
     from ..site_options import myself
 
     if given["variants"] or not (given["reserve"] or given["extend"]) or (given["reserve"] and given["extend"]):
-        raise click.UsageError("Missing argument 'LOG...': only --reserve or --extend can be asked without a log.")
+        raise click.UsageError("Missing argument 'LOG...': only --reserve and --extend work without a log.")
     if given["log"]:
         raise click.UsageError("--extend concerns jobs that run now; it accepts no LOG.")
     now, settings = time.time(), load({})
@@ -256,7 +256,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _next(checked: Any) -> str:
-    """Return the next step: a better description of the machine if the simulation is far off, else grown work."""
+    """Return the next step: describe the machine better if the simulated waits are not close, else add more work."""
     if not checked.trusted:
         return f"batchcast machine learn {log_as_typed()} -o machine.toml  (derives the machine)"
     return "add --demand +20% to see whether the gain remains when the amount of work grows"

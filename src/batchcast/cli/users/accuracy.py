@@ -186,7 +186,8 @@ def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the planning trial: jobs drawn to be planned, against those not drawn."""
+    """Print the planning trial: jobs that were drawn at random to be planned, compared with jobs that were not
+    drawn."""
     from ...units import span
 
     if not rows:

@@ -39,7 +39,7 @@ def ask_clusters(
 
     check_deadline(by, now)
     options, ignored = options_of(script, asked)
-    options.pop(INPUTS, None)  # the other clusters have learned from their own jobs
+    options.pop(INPUTS, None)  # no input-file features: the other clusters have learned from other jobs
     say_ignored(ignored)
     files, missing = inputs_of(inputs, clusters.home.files_at)
     if strict and missing:
@@ -53,23 +53,21 @@ def ask_clusters(
 
 
 def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
-    """Return this user's jobs of the last hour sent by `batchcast submit`, and how late all ended ones were."""
-    from ...clusters.offers import LEVELS
-    from ...clusters.outcomes import learn_outcomes
+    """Return the jobs that this user sent by `batchcast submit` in the last hour, and how late all such jobs have
+    ended."""
+    from ...clusters.outcomes import learned_lateness
     from ...store.ledger import Ledger, ledger_path
 
     path = ledger_path(os.environ)
     if not path.exists():
         return {}
     with Ledger(path) as ledger:
-        # only outcomes that a store has are read here; `batchcast accuracy` later asks sacct for the others
-        learn_outcomes(ledger, {one.name: one for one in known.clusters if one.store})
-        lateness = {name: ledger.lateness(name, now) for name in LEVELS}
+        lateness = learned_lateness(ledger, known.clusters, now)
         return {"sent": ledger.sent_since(now - 3600.0), "lateness": lateness}
 
 
 def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
-    """Print one line per offer, then the best one as a command to copy, and the rule that selected it."""
+    """Print one line per offer, then the best offer as a command to copy, and the rule that selected this offer."""
     from ...units import span
 
     moves = any(row["transfer_s"] for row in rows)

@@ -167,7 +167,7 @@ def _with_limits_of_walltime(settings: Any, advised: list[dict[str, Any]]) -> li
     try:
         with open_site(settings, myself(), time.time()) as site:
             return with_limits_of_walltime(site, advised)
-    except BatchcastError:  # no store, or a private one: use the advice computed from the jobs themselves
+    except BatchcastError:  # without a store that this user may read, the advice is computed from the jobs themselves
         return advised
 
 
@@ -320,7 +320,7 @@ def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
-    """Print what the jobs used together; if there are many, also how to see the others."""
+    """Print what all jobs used together and, if not all lines were printed, the option that prints all."""
     if lines > MANY and not every:
         echo(f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)")
     shares = {"time": "time_share", "processors": "processor_share", "memory": "memory_share"}

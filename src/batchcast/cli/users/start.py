@@ -370,7 +370,7 @@ def _extreme(tasks: Sequence[Mapping[str, Any]], least: bool) -> Mapping[str, An
 
 
 def _from_to(first: str, last: str) -> str:
-    """Return a range of two cells as text, with the day once if it is the same.
+    """Return a range of two cells as text; if both are on one day, the day is given once.
 
     >>> _from_to("2026-11-27T01:00:00", "2026-11-27T02:30:00"), _from_to("main", "main")
     ('2026-11-27T01:00:00 to 02:30:00', 'main')

@@ -19,7 +19,7 @@ def say_ignored(options: Sequence[str]) -> None:
 
 
 def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, any_size: bool, script: str) -> None:
-    """Print one line per choice, then the best one to copy, and the rule that selected it."""
+    """Print one line per choice, then the best choice as a command to copy, and the rule that selected it."""
     from ...units import format_memory, span
 
     asks = any(_known(r["memory_kib"]) for r in results)
@@ -63,7 +63,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
         echo(best_words(results, deadline, any_size, script))
 
 
-AS_REQUESTED = "as requested"  # as `answers.script` says it, which starts slower
+AS_REQUESTED = "as requested"  # the text of `answers.script`, which is slow to import
 
 
 def gpu_switches(ways: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -98,7 +98,7 @@ def _moved(seconds: float) -> str:
 
 
 def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
-    """Print one line per chunk length, and the length that is likely done first."""
+    """Print one line per chunk length, and the length with which all chunks are likely to end first."""
     from ...units import span
 
     lines = [["LENGTH", "CHUNKS", "WAIT EACH", "DONE", "BY 90%", "FIRST"]]
@@ -114,7 +114,8 @@ def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
 
 
 def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool, script: str) -> str:
-    """Return the rule that selected the first choice, and its options; or that none has the requested size.
+    """Return a sentence with the rule that selected the first choice, and its options. If no choice has the requested
+    size, the sentence says so.
 
     >>> ways = [{"same_size": True, "flags": "--ntasks=4"}, {"same_size": False, "flags": "--ntasks=8"}]
     >>> print(best_words(ways, False, False, "job.sh"))
@@ -133,7 +134,7 @@ def _known(value: float | None) -> bool:
     return value is not None and value == value
 
 
-NOT_KNOWN = "not known"  # as `answers.fair_share` says it, which starts slower
+NOT_KNOWN = "not known"  # the text of `answers.fair_share`, which is slow to import
 SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"}
 
 
@@ -164,7 +165,7 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
 def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
     """Return one line for each of the first `most` limits with which jobs start before a maintenance.
 
-    A user may shorten the limit of an own waiting job; the job keeps its place in the queue.
+    Users may shorten the time limit of their waiting jobs; the job keeps its position in the queue.
     """
     lines: dict[str, list[str]] = {}
     for r in results:

@@ -32,7 +32,7 @@ from .start import deadline_of
 @click.option(
     "--key", metavar="NAME", help="Name of this submission. The same key never submits a second job: for programs."
 )
-@click.option("--dry-run", is_flag=True, help="Print the offers and the command; submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the comparison and the command; submit nothing.")
 @click.option(
     "--forget", metavar="TOKEN", help="Close an earlier submission attempt after you checked that it created no job."
 )
@@ -60,7 +60,7 @@ def command(
     batchcast submit --done-by 18:00 job.sh
     batchcast submit --input 200G@archive --dry-run job.sh
     """
-    from ...clusters.configured import EXAMPLE, chosen, configured
+    from ...clusters.configured import chosen, configured
     from ...clusters.submit import forget as close_entry
     from ...clusters.submit import submit
     from ...errors import UsageError
@@ -76,9 +76,7 @@ def command(
     if script is None or script == "-":
         raise UsageError("which script? (accepted: the path of a script for sbatch)", hint="batchcast submit job.sh")
     clusters = chosen(cluster, configured())
-    if not clusters.clusters:
-        example = EXAMPLE.replace("\n", "; ")
-        raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+    clusters.require()
     now = time.time()
     until = deadline_of(by, now)
     reply = ask_clusters(clusters, load(), script, {}, inputs, until, False, now, strict=True)
@@ -110,7 +108,8 @@ def command(
 
 
 def reason(offers: Any, home: str, now: float) -> str:
-    """Return why a cluster was chosen: the expected end of the job there, and at home or at the next best.
+    """Return why a cluster was chosen: the expected end of the job there, and on the home cluster or the next best
+    cluster.
 
     >>> offers = [{"cluster": "b", "expected_end_s": 600.0}, {"cluster": "a", "expected_end_s": 4200.0}]
     >>> reason(offers, "a", 0.0).partition(":")[0], reason(offers, "a", 0.0).rpartition(", ")[2]

@@ -194,7 +194,8 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
 
 
 def sacct_line(header: Sequence[str]) -> str:
-    """Return the sacct command that prints a readable file, if the header looks like sacct's without `-P` or Submit.
+    """Return the sacct command that prints a readable file, if the header is from sacct but lacks `-P` or the Submit
+    column.
 
     Examples
     --------
@@ -265,7 +266,7 @@ def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: 
 
 
 def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
-    """Returns a table of the map; UsageError if it is of another type."""
+    """Returns a TOML table from the map; UsageError if the value is of another type."""
     value = plain.get(key, {})
     if not isinstance(value, Mapping):
         raise _wrong(source, key, value, f"a table [{key}]")
@@ -273,7 +274,7 @@ def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]
 
 
 def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
-    """Returns a list of texts of the map."""
+    """Returns a list of strings from the map; UsageError if the value is of another type."""
     value = plain.get(key, [])
     if not isinstance(value, list):
         raise _wrong(source, key, value, "a list of texts")
@@ -281,7 +282,7 @@ def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
 
 
 def _text(value: Any, key: str, source: str) -> str:
-    """Returns a text of the map; UsageError if it is of another type."""
+    """Returns a string from the map; UsageError if the value is of another type."""
     if not isinstance(value, str):
         raise _wrong(source, key, value, "a text in quotes")
     return value

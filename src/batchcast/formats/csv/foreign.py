@@ -286,7 +286,7 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
 
 
 def _whole(codes: np.ndarray, names: dict[str, int]) -> Nominal:
-    """Returns whole numbers that serve as names as numbers; all stay text if one of them is not a whole number."""
+    """Returns a column of names as integers if all names are whole numbers, else as texts."""
     if not all(name.isdecimal() for name in names):
         return sorted_nominal(codes, names)
     plain = np.array([*sorted(names, key=names.__getitem__), "0"]).astype(np.int64)

@@ -4,11 +4,11 @@
 A file reads back exactly as it was written. Files that a spreadsheet has changed can also be read: cells separated by
 `;`, tab or `|`, and numbers with a decimal comma.
 
-A header name alone suffices if the values show their kind. Declared columns have their kind. An extra column is
-numeric if all its values are numbers, else text. Names that are all whole numbers are read as whole numbers. In other
-cases the header has a mark after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory
-per processor, from SWF; other memory is for the whole job) or `:json` (each value is a JSON value, for texts on which
-CSV readers disagree: empty texts, line ends other than \n, numbers and texts mixed).
+The type of a column declared in `columns` is fixed. An extra column is numeric if all its values are numbers, else
+text. Names that are all whole numbers are read as whole numbers. If a column would be read back with another type, its
+header name ends in a colon and a mark: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory per
+processor, from SWF; other memory is for the whole job) or `:json` (each value is a JSON value, for texts on which CSV
+readers disagree: empty texts, line ends other than \n, numbers and texts mixed).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
             texts = [str(value) for value in values.tolist()]
             mark = _id_mark(values, texts)
             texts = [json.dumps(text) for text in texts] if mark == "json" else texts
-        if not mark and _unmarked(name)[1]:  # the name itself ends with a mark, so a second mark must follow
+        if not mark and _unmarked(name)[1]:  # a name that ends like a mark needs a real mark after it
             mark, texts = ("json", _json_texts(values)) if isinstance(values, Nominal) else ("number", texts)
         names.append(f"{name}:{mark}" if mark else name)
         columns.append(texts)
@@ -188,7 +188,8 @@ def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], probl
 
 
 def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Returns the numbers with impossible ones as NaN (as in `table.sound`), and reports them, except -1."""
+    """Returns the numbers with impossible values replaced by NaN, as in `table.sound`. Reports impossible values other
+    than -1."""
     known = COLUMNS.get(name)
     if known is None or name in (*INSTANTS, "wait_time"):
         return values
@@ -209,7 +210,7 @@ def _float(text: str) -> float | None:
 
 
 def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Values:
-    """Returns a column from codes of texts, with the kind that its name and mark imply."""
+    """Returns a column from codes of texts; the column's name and mark determine its type."""
     texts = list(names)
     values: list[int | str]
     if mark == "json":
@@ -239,7 +240,7 @@ def _word(text: str) -> int | str:
 
 
 def _ids(texts: Sequence[str], mark: str) -> np.ndarray:
-    """Returns the job ids as their mark implies."""
+    """Returns the job ids, as integers or texts depending on the mark of their column."""
     if mark == "json":
         return np.array([str(_word(text)) for text in texts])
     return np.array(texts, dtype=str) if mark == "text" else as_ids(texts)
@@ -276,7 +277,7 @@ def _json_texts(values: Nominal) -> list[str]:
 
 
 def _is_awkward(text: str) -> bool:
-    """Whether a text may not survive in a CSV cell, or could be read as a record of its own."""
+    """Whether CSV readers could change a text, or could read a part of it as a separate record."""
     return not text or any(c in "\n\r\0\ufeff" or "\ud800" <= c <= "\udfff" for c in text)
 
 

@@ -28,7 +28,7 @@ class CsvRows:
     problems
         Collects the reports.
     delimiter
-        The delimiter. Default: the most frequent one in the header.
+        The delimiter. Default: the most frequent delimiter in the header.
     encoding
         The encoding of the text.
 
@@ -39,8 +39,8 @@ class CsvRows:
 
     Notes
     -----
-    Rows with another number of cells, a NUL byte or broken quotes are dropped and counted. A stray quote costs one line
-    and not all lines after it. Bytes that do not fit the encoding are kept as \\xNN and counted.
+    Rows with another number of cells, a NUL byte or broken quotes are dropped and counted. After a stray quote, only
+    one line is lost, not all lines after it. Bytes that do not fit the encoding are kept as \\xNN and counted.
 
     Examples
     --------
@@ -83,8 +83,8 @@ class CsvRows:
         places
             Positions of the columns to return.
         is_record
-            Whether the cells of a single line form a record. If a row over several lines contains such a line, the row
-            began with a stray quote, and only its first line is dropped.
+            Function that returns whether the cells of a single line form a record. If a row over several lines contains
+            such a line, the row began with a stray quote, and only its first line is dropped.
 
         Yields
         ------
@@ -128,7 +128,7 @@ class CsvRows:
                 yield feed.first, row
                 feed.row_done()
             elif not row or (len(row) > width and not any(row[width:]) and not feed.has_nul):
-                if row:  # a delimiter at the end of the line
+                if row:  # the line ends with a delimiter
                     yield feed.first, row[:width]
                 feed.row_done()
             else:

@@ -72,12 +72,13 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Notes
     -----
     Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start or
-    end of 0 is computed from the other one and resources_used.walltime. For processors see `records.asked` and
-    `records.held`. Memory is for the whole job (`pmem` times processors if there is no `mem`).
+    end of 0 is computed from the other one and resources_used.walltime. `records.asked` and `records.held` say how
+    processors are counted. Memory is for the whole job (`pmem` times processors if there is no `mem`).
 
-    The parent of an array is not a job, but its subjobs are. A job that ran several times has its last run, and
-    `restarts` comes from run_count, start_count or its R records. Records of other types are counted. Jobs that were
-    deleted before they ran (D or A, but no E record) are only counted, because the log does not describe them.
+    The subjobs of an array are jobs, but the parent of the array is not. If a job ran several times, the trace has its
+    last run; `restarts` is read from run_count, start_count or the job's R records. Records of other types are counted.
+    Jobs that were deleted before they ran (D or A, but no E record) are only counted, because the log does not describe
+    them.
 
     References
     ----------
@@ -245,7 +246,7 @@ class _Log:
         return np.where(values > 0, values, np.nan)
 
     def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
-        """Returns the values with negative ones unknown, and reports these."""
+        """Returns the values with negative values replaced by NaN, and reports the negative values."""
         for k in np.flatnonzero(values < 0).tolist():
             self._problems.unknown(lines[k], what, values[k])
         return np.where(values < 0, np.nan, values)
@@ -336,7 +337,7 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
 
 
 def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Returns the values, with unknown ones replaced by `other`."""
+    """Returns the values, with unknown values replaced by `other`."""
     return np.where(np.isnan(values), other, values)
 
 
@@ -350,8 +351,8 @@ def _whole_nodes(place: str) -> float:
 
 
 def _depends(text: str) -> str:
-    """Returns a job's dependencies in Slurm's notation, without server names and without dependencies of other jobs on
-    it.
+    """Returns a job's dependencies in Slurm's notation, without server names. Entries about jobs that depend on this
+    job are left out.
 
     >>> _depends("afterok:12.srv:13.srv@srv,beforeany:9.srv"), _depends("on:2")
     ('afterok:12:13', '')

@@ -2,7 +2,8 @@
 """Read `qstat -f` of OpenPBS, PBS Pro and Torque, as text or as JSON (`-F json`), into sightings of jobs.
 
 The code follows OpenPBS's documentation (qstat(1B), pbs_job_attributes(7B)); it was not tested with a PBS server.
-Slurm's Torque wrappers print the same format with other meanings. They are recognized by the attributes that they lack.
+Slurm's Torque wrappers print the same format with other meanings. Their output is recognized because some attributes
+are missing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     Notes
     -----
     In text, a line that begins with a tab continues the value before it. Values are not escaped, so a line break in a
-    user's environment can imitate an attribute. Therefore the first value of an attribute counts.
+    user's environment can imitate an attribute. Therefore, if an attribute occurs several times, its first value is
+    used.
 
     Examples
     --------
@@ -230,8 +232,8 @@ def utc(text: str) -> float:
 def ended_state(status: str, withdrawn: bool, is_torque: bool = False) -> str:
     """Return Slurm's state for a PBS exit status.
 
-    PBS adds 256 to the signal that killed a job. Exceeding the time limit is -29, and exceeding memory -27 (Torque:
-    -11 and -10).
+    PBS adds 256 to the signal that killed a job. The exit status is -29 (Torque: -11) for a job that exceeded its time
+    limit, and -27 (Torque: -10) for a job that exceeded its memory limit.
     """
     if withdrawn:
         return "CANCELLED"
@@ -239,7 +241,7 @@ def ended_state(status: str, withdrawn: bool, is_torque: bool = False) -> str:
         return "COMPLETED"
     if status == ("-11" if is_torque else "-29"):
         return "TIMEOUT"
-    if status in ("-27", "-10"):  # the memory limit, in OpenPBS and in Torque
+    if status in ("-27", "-10"):  # memory limit exceeded: -27 in OpenPBS, -10 in Torque
         return "OUT_OF_MEMORY"
     return "CANCELLED" if status in ("271", "265") else "FAILED"
 

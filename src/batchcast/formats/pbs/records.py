@@ -34,7 +34,7 @@ def pairs_of(message: str) -> dict[str, str]:
     if not has_blank_in_quotes(message):
         try:
             return dict([word.split("=", 1) for word in message.split()])
-        except ValueError:  # a word without a key
+        except ValueError:  # a word without `=`
             pass
     return dict(_PAIR.findall(message))
 
@@ -55,8 +55,8 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     Notes
     -----
     With `select` (PBS Pro), `ncpus` is the total that the server computed. Without `ncpus`, the chunks are added, with
-    one processor for a chunk that names none. With `nodes` (Torque), `ncpus` is often a default of 1, so the larger
-    number counts.
+    one processor for a chunk that names none. With `nodes` (Torque), `ncpus` is often the default 1, so the larger of
+    the two numbers is used.
 
     Examples
     --------

@@ -151,8 +151,8 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
 def _lines(
     text: str, where: str, load: Load | None, path: tuple[str, ...]
 ) -> Iterator[tuple[str, str, dict[str, str], str]]:
-    """Yields each line of the file and its included files: place, first word, words by lower-case name, and = or
-    +=."""
+    """Yields each line of the file and its included files: place (file and line), first key, values by lower-case key,
+    and `=` or `+=`."""
     joined = ""
     for number, raw in enumerate((*text.splitlines(), ""), 1):  # the empty line completes a last line with a backslash
         joined += re.sub(r"(?<!\\)#.*", "", raw).rstrip()
@@ -203,7 +203,8 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
 
 
 def _old_words(words: Mapping[str, str]) -> dict[str, str]:
-    """Returns a partition's words, with the names from before Slurm 16.05 (Priority, Shared) replaced by today's."""
+    """Returns a partition's values by key; keys from before Slurm 16.05 (Priority, Shared) are translated to current
+    keys."""
     new = dict(words)
     if "priority" in new:
         new = {"prioritytier": new["priority"], "priorityjobfactor": new["priority"], **new}
@@ -213,7 +214,8 @@ def _old_words(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
-    """Returns the known words in scontrol's spelling; InputError if a number or time is wrong."""
+    """Returns values by key for the keys in `spelled`, in scontrol's spelling; InputError if a number or time is
+    wrong."""
     row = {spelled[name]: value for name, value in words.items() if name in spelled}
     for name in set(_WHOLE) & set(row):
         _whole(name, row[name], place)
@@ -339,7 +341,7 @@ def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str,
 
 
 def _counted(names: tuple[str, ...], conf: Conf, where: str) -> tuple[str, ...]:
-    """Returns the names, after counting them against the limit for all lists together."""
+    """Returns the names, and counts them towards the limit that applies to all lists together."""
     try:
         conf.expand.count(len(names))
     except UsageError as error:

@@ -30,8 +30,8 @@ def is_away(state: str) -> bool:
     Notes
     -----
     A node that saves power (POWERED_DOWN, POWERING_DOWN, POWER_DOWN, POWERING_UP) can be used: slurmctld places jobs on
-    it and powers it up. While it powers up it does not respond, and that has no meaning. MAINTENANCE is a reservation,
-    which the description of the machine lists separately.
+    it and powers it up. A node that powers up does not respond; this does not count as a failure. MAINTENANCE is a
+    reservation, which the description of the machine lists separately.
 
     Examples
     --------

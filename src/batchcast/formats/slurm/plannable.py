@@ -149,7 +149,8 @@ def _special(record: Mapping[str, str]) -> str:
 
 
 def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]) -> dict[str, float]:
-    """Return the OverTimeLimit of each partition in seconds: its own, else the cluster's, else 0.
+    """Return the OverTimeLimit of each partition in seconds: the partition's setting, else the cluster's setting, else
+    0.
 
     Examples
     --------
@@ -231,7 +232,7 @@ _DIRECTIVE = re.compile(r"^\s*#\s*SBATCH\b")
 
 
 class Submitted(NamedTuple):
-    """What a job's submission tells planning.
+    """What planning needs to know about a job's submission.
 
     Attributes
     ----------
@@ -251,7 +252,7 @@ def submitted(submit_line: str, script: str) -> Submitted:
     Parameters
     ----------
     submit_line
-        The command, as accounting recorded it. A --time in this line overrides one in the script, as in sbatch.
+        The command, as accounting recorded it. A --time in this line overrides a --time in the script, as in sbatch.
     script
         The job script.
 

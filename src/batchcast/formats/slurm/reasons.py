@@ -60,16 +60,16 @@ _ADMIN = frozenset(
 
 
 class Rule(StrEnum):
-    """The event that ends a reason for waiting. It decides from when a wait prediction counts."""
+    """The event that ends a reason for waiting. A predicted wait counts from this event."""
 
     MACHINE = "machine"
-    """The queue: the forecast that was made at submission applies."""
+    """The queue: the wait that was predicted at submission applies."""
     NEVER = "never"
-    """No event: the job cannot start unless it is changed."""
+    """No event: the job cannot start unless somebody changes it."""
     ADMIN = "administrator"
     """An action of an administrator, at an unknown time."""
     ELIGIBLE = "eligible"
-    """Its owner, a begin time or another job: the forecast counts from that event."""
+    """Its owner's action, a begin time or the end of another job: the predicted wait counts from that event."""
     RESERVATION = "reservation"
     """The beginning of its reservation, or the end of a reservation that blocks its nodes."""
     LIMIT = "limit"
@@ -191,7 +191,7 @@ def about_nodes(reason: str) -> bool:
 
 
 def may_be_down(reason: str) -> bool:
-    """Whether a reason does not tell if nodes are reserved or down."""
+    """Whether a reason can mean reserved nodes as well as nodes that are down."""
     return word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
 
 

@@ -203,7 +203,7 @@ def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -
 
 
 _GPU_TYPES = {"gpu_type": ("reqtres", "reqgres"), "alloc_gpu_type": ("alloctres",)}
-"""Fields that name the type of GPU that a job requested, and the type that it got, which submission does not know."""
+"""Fields with the requested GPU type, and with the allocated GPU type, which is not known at submission."""
 
 
 class _Table:

@@ -88,13 +88,13 @@ def _constraint(text: str) -> bool:
 
 
 def may_hold_delimiters(name: str) -> bool:
-    """Whether a column is free text; a column with an unknown name can be."""
+    """Whether a column can be free text, and so can contain delimiters; True for unknown columns."""
     return name not in _FORMS
 
 
 def is_read(name: str) -> bool:
-    """Whether a column's value must be certain before a line is accepted: it has a known format, or its text is
-    read.
+    """Whether a line is accepted only if this column's value is certain: the column has a known format, or batchcast
+    uses its text.
     """
     return name in _CHECKS
 
@@ -150,7 +150,8 @@ def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> T
 
 
 class _Ways:
-    """All ways to assign pieces to columns. `edges[k]` has pairs: the surplus used before and after column k."""
+    """All ways to assign pieces to columns. `edges[k]` has pairs: the number of surplus pieces used before column k,
+    and the number used up to and including column k."""
 
     def __init__(self, names: Sequence[str], pieces: Sequence[str], delimiter: str) -> None:
         self.names, self.pieces, self.delimiter = names, pieces, delimiter
@@ -171,16 +172,17 @@ class _Ways:
         self._keep({surplus})
 
     def text(self, k: int, before: int, after: int) -> str:
-        """Returns the text of column k if the surplus is `before` in front of it and `after` behind it."""
+        """Returns the text of column k if `before` surplus pieces are used before it and `after` up to and including
+        it."""
         return self.delimiter.join(self.pieces[k + before : k + after + 1])
 
     def undecided(self) -> list[int]:
-        """Returns the columns that are read and that differ between the ways."""
+        """Returns the columns that batchcast reads and whose text is not the same in all ways."""
         return [k for k, name in enumerate(self.names) if is_read(name) and len(self.edges[k]) != 1]
 
     def ask_the_command(self) -> None:
-        """Keeps the ways on which texts equal the options of the submit command, if the ways agree on that
-        command."""
+        """Keeps the ways in which texts equal the options in the submit command, if exactly one reading of that command
+        fits."""
         if "submitline" not in self.names:
             return
         every, line = self.edges, self.names.index("submitline")
@@ -192,8 +194,8 @@ class _Ways:
         self.edges = agreeing[0] if len(agreeing) == 1 else every
 
     def _agree(self, options: Mapping[str, str]) -> bool:
-        """Keeps the ways on which texts with a delimiter equal the command's options; returns whether there is such
-        a text.
+        """Keeps the ways in which texts that contain a delimiter equal the command's options. Returns whether there is
+        such a text.
         """
         agrees = False
         for k, name in enumerate(self.names):
@@ -209,7 +211,7 @@ class _Ways:
         return agrees and all(self.edges)
 
     def fields(self) -> list[str]:
-        """Returns the fields of one way; all remaining ways agree on what is read."""
+        """Returns the fields of one of the remaining ways, which all agree on the columns that batchcast reads."""
         fields, before = [], 0
         for k, edges in enumerate(self.edges):
             after = next(end for start, end in edges if start == before)

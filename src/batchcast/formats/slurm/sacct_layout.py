@@ -118,7 +118,8 @@ class Layout:
         return check is not None and any(map(check, fields))
 
     def mend(self, fields: Sequence[str]) -> Taken:
-        """Repair a line whose texts contained delimiters or line breaks, if the other columns decide how."""
+        """Repair a line whose texts contained delimiters or line breaks, if the other columns determine the right
+        split."""
         if len(fields) == self.width:
             return Taken(None if self.misfits(fields) else list(fields))
         return take_apart(self.names, fields, self.delimiter)
@@ -249,7 +250,7 @@ class StepPeaks:
         return np.array([key in self._outgrown for key in self._keys(ids)], bool)
 
     def _keys(self, ids: Sequence[object]) -> Iterator[Key | None]:
-        """Yields the key of each record; None if its steps cannot be told from the steps of other records."""
+        """Yields the key of each record; None if its steps cannot be distinguished from the steps of other records."""
         texts = [str(job) for job in ids]
         total, seen = Counter(texts), Counter[str]()
         for text in texts:

@@ -14,7 +14,7 @@ from .sacct_forms import MOST_PIECES, Taken
 from .sacct_layout import COMMAND, Layout, StepPeaks
 
 _LONGEST_TEXT = 100  # largest number of lines over which one record can be spread
-_MOST_HOPELESS = 10_000  # lines for which a slow search for a repair is tried; a file with more of them is no dump
+_MOST_HOPELESS = 10_000  # lines that may fail the slow search for a repair; a file with more is no dump
 _MESSAGE = re.compile(r"(sacct|squeue|scontrol|slurm\w*|srun|sbatch|ssh|bash)(\[\d+\])?: .*|CLUSTER: \S+\s*")
 """Lines that programs print between records: error messages, and the name of a cluster."""
 MESSAGE = "a message, not a record"
@@ -28,10 +28,10 @@ Row = tuple[int, list[str]]
 class Records:
     """Splits the lines of a dump into columns of text, and counts steps, headers and repairs.
 
-    A line with too many fields is repaired if the columns of known format decide how. A line with too few fields is
-    joined with the following lines, as few as possible, until it is complete, but never with a line that is complete by
-    itself. Lines that can be split in several ways are dropped. A header in the middle (several dumps in one file)
-    changes the layout of the lines after it.
+    A line with too many fields is repaired if the columns of known format determine the right split. A line with too
+    few fields is joined with the following lines, as few as possible, until it is complete, but never with a line that
+    is complete by itself. Lines that can be split in several ways are dropped. A header in the middle (several dumps in
+    one file) changes the layout of the lines after it.
     """
 
     def __init__(self, problems: Problems) -> None:
@@ -115,7 +115,7 @@ class Records:
             yield layout, columns, numbers
 
     def _without_misfits(self, layout: Layout, columns: Columns, numbers: list[int]) -> tuple[Columns, list[int]]:
-        """Drops records whose state is not a Slurm state if another column does not fit either: their fields are
+        """Drops records in which the state and one more column do not have their format, because the fields are
         shifted.
         """
         state = layout.first("state")
@@ -136,7 +136,7 @@ class Records:
     def _odd(self, line: str, good: list[str], last: list[str] | None) -> list[list[str]]:
         """Returns the records that an irregular line completes (header, message, broken line, blank line).
 
-        `last` is the record before the line, if it is not the last one in `good`.
+        `last` is the record before the line, or None if that record is the last element of `good`.
         """
         layout, new_layout = self.layout, Layout.of(line)
         if new_layout is not None:
@@ -201,7 +201,8 @@ class Records:
         return []
 
     def _mend(self, fields: list[str]) -> Taken:
-        """Returns a repaired line (`Layout.mend`); gives up if very many lines of the file could not be repaired."""
+        """Returns a repaired line (`Layout.mend`). Stops trying after very many lines of the file could not be
+        repaired."""
         assert self.layout is not None
         if self._hopeless > _MOST_HOPELESS or not self.layout.has_submit(fields):
             return Taken(None)

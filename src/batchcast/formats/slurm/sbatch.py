@@ -53,7 +53,7 @@ _NOT_HEARD = frozenset({
     "threads-per-core", "extra-node-info", "mincpus", "core-spec", "thread-spec", "hint", "switches", "contiguous",
     "overcommit", "spread-job", "use-min-nodes", "time-min", "deadline", "nice", "priority", "tmp", "clusters", "bb",
 })  # fmt: skip
-"""Options that affect resources or start of a job and that predictions ignore; users are told so."""
+"""Options that affect resources or start of a job and that predictions ignore; a note to the user names them."""
 
 
 def not_heard(options: Mapping[str, str]) -> list[str]:
@@ -148,8 +148,8 @@ def submitted_command(line: str) -> str:
 def command_digest(command: str) -> str | None:
     """Return what distinguishes one command of a user from another: a digest of the script's name and its arguments.
 
-    Arguments may hold secrets, so only the digest is kept. The script's folder does not count, nor do digits in its
-    name, because predictions treat such names as equal. None if the command is unknown.
+    Arguments may hold secrets, so only the digest is kept. The digest ignores the script's folder and replaces digits
+    in its name, because predictions treat such names as equal. None if the command is unknown.
 
     Examples
     --------
@@ -175,7 +175,8 @@ def _split(line: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
-    """Returns the options among words; of a command line only those before its script, which fills `rest`."""
+    """Returns the options among the words. With `rest`, the words are a command line: parsing ends at the script, and
+    `rest` receives the script and its arguments."""
     options: dict[str, str] = {}
     whole, k = rest is not None, 0
     while k < len(words):
@@ -296,7 +297,8 @@ def with_gpu_type(options: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def with_gpu_share(options: Mapping[str, str], share: float, *, per_node: bool) -> dict[str, str]:
-    """Return the changed GPU options of a script with a share of its GPUs; empty if a number would not be whole.
+    """Return the changed GPU options of a script after multiplying its GPUs by `share`; empty if a number would not be
+    whole.
 
     GPUs per node change only with `per_node`, and GPUs per task never: they follow the number of nodes or tasks.
 
@@ -321,7 +323,8 @@ def with_gpu_share(options: Mapping[str, str], share: float, *, per_node: bool) 
 
 
 def _with_share(item: str, share: float) -> str | None:
-    """Returns `a100:4` or `4` with a share of the number, which is 1 if there is none; None if it is not whole."""
+    """Returns `a100:4` or `4` with the number multiplied by `share` (a missing number is 1); None if the product is not
+    whole."""
     kind, _, number = item.rpartition(":")
     kind, number = (kind, number) if number.isdigit() else (item, "1")
     count = int(number) * share

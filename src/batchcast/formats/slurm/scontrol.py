@@ -202,7 +202,7 @@ def gres(text: str) -> dict[str, int]:
 
 def _node_groups(text: str) -> list[NodeGroup]:
     """Returns the nodes; consecutive nodes with equal properties form one group."""
-    groups: list[tuple[Any, list[str], list[str]]] = []  # shared properties, names, and names of down nodes
+    groups: list[tuple[Any, list[str], list[str]]] = []  # shared properties, all nodes, nodes that are down
     records = parse_records(text, "NodeName")
     if len(records) > MOST_NODES:
         raise InputError(f"the text of the nodes has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
@@ -236,7 +236,7 @@ def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
 
 def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str, str], expand: Names) -> Partition:
     """Returns a partition from its record."""
-    expand.count(len(everyone))  # the loop below visits every node for each partition, which must count as well
+    expand.count(len(everyone))  # the loop below visits every node for each partition: the limit must cover it
     listed = r.get("Nodes", "")
     named = set(everyone) if listed == "ALL" else set(expand(listed))
     per_cpu, per_node = (amount(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))

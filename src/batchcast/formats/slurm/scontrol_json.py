@@ -113,7 +113,7 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
         "Gres": n.get("gres") or "(null)",
         "AvailableFeatures": _words(n.get("features")) or "(null)",
         "Weight": _number(n.get("weight")) or "1",
-        "State": "+".join((*_list(n.get("state")), *_list(n.get("state_flags")))),  # flags apart until v0.0.38
+        "State": "+".join((*_list(n.get("state")), *_list(n.get("state_flags")))),  # separate until v0.0.38
     }
 
 

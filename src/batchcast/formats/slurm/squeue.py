@@ -19,14 +19,14 @@ Record = dict[str, str]
 
 
 def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = False) -> tuple[list[Record], int]:
-    """Split an output with marks after the fields into records.
+    """Split an output in which every field ends with a mark into records.
 
     Parameters
     ----------
     text
         Each record has `len(fields)` values, each followed by the mark, and then a newline.
     mark
-        The mark. The caller draws it at random for every call, so values can contain newlines, delimiters and quotes.
+        The mark. The caller draws a random mark for every call, so values can contain newlines, delimiters and quotes.
     fields
         Names of the fields.
     header
@@ -56,7 +56,8 @@ def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = 
     records = []
     for k in range(whole):
         values = pieces[k * width : (k + 1) * width]
-        # An id has no line breaks. Text before it is a warning of the command, or the newline of the record before.
+        # An id has no line breaks. Text before the id is a warning of the command, or the newline that ended the
+        # previous record.
         values[0] = values[0].rpartition("\n")[2]
         records.append(dict(zip(fields, (v.strip(" ") for v in values))))
     broken = len(pieces) - whole * width + (1 if tail.strip() else 0)
@@ -190,8 +191,8 @@ _USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
 
 
 def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[str, str], list[Mapping[str, str]]]]:
-    """Yield each job's record with the records of its steps (12.batch, 12.0), which follow it. Runs of one id stay
-    separate.
+    """Yield each job's record with the records of its steps (12.batch, 12.0), which follow it. If a job id has several
+    runs, each run is yielded separately.
 
     Examples
     --------
@@ -226,7 +227,8 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
     ------
     Sighting
         None for a job that has not ended; several for array tasks that were withdrawn together. The time limit is the
-        user's own if a submit plug-in recorded it (`user_tl=MINUTES` in AdminComment), else the last limit in sacct.
+        limit that the user requested, if a submit plug-in recorded it (`user_tl=MINUTES` in AdminComment), else the
+        last limit in sacct.
 
     Raises
     ------

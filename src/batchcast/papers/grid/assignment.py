@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mapping of jobs to resources that is changed in place, by single moves and by chains of moves.
 
-If each job is cheap on few resources, two resources share almost no jobs, so exchanges between two of them do not help.
-A chain passes through several resources: each job moves to a resource that is cheap for it and displaces another job,
-until one fits. Ejection chains: Glover 1996; for jobs under capacities Yagiura, Ibaraki and Glover 2004.
+If each job is cheap on few resources only, almost no job is cheap on both of two given resources, so exchanges between
+two resources do not help. A chain passes through several resources: each job moves to a resource that is cheap for the
+job and displaces another job there; the chain ends when a displaced job fits without displacing one more. Such chains
+are called ejection chains (Glover 1996; for jobs under capacities Yagiura, Ibaraki and Glover 2004).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ Index = int | np.integer[Any]  # an array index, from a loop or from an array of
 
 
 class Problem(NamedTuple):
-    """The constants: times (n, m), when resources are free (m,), prices (m,), and where a job may go.
+    """Constants of a mapping problem: run times (n, m), when resources are free (m,), prices (m,), allowed resources.
 
-    `near` (n, c) lists each job's resources by price times time, cheapest first; `is_near` (n, m) is the same as a
-    mask, for finite times only.
+    `near` (n, c) lists the resources to which each job may move, by price times time, cheapest first. `is_near` (n, m)
+    holds the same choice as a mask, without resources on which the job's time is infinite.
     """
 
     times: np.ndarray
@@ -42,10 +43,10 @@ class Problem(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A mapping, modified in place: the resource of each job (n,), loads (m,), and the jobs of each resource.
+    """A mapping of jobs to resources, modified in place: each job's resource (n,), loads (m,), each resource's jobs.
 
-    `member[r, :held[r]]` are the jobs on r, unordered; `place[i]` is job i's index there. `touched` (m,) marks
-    resources that changed since all exchanges were last examined.
+    `member[r, :held[r]]` are the jobs on resource r, unordered; `place[i]` is the index of job i in that list.
+    `touched` (m,) marks resources that changed since all exchanges were last examined.
     """
 
     where: np.ndarray
@@ -73,7 +74,7 @@ class Assignment(NamedTuple):
 
 @allocating
 def shift(problem: Problem, standing: Assignment, i: Index, r: Index) -> None:
-    """Move job i to resource r, and update load, list and index."""
+    """Move job i to resource r, and update the loads, the job lists and the jobs' indices."""
     where, load, member, count, place, touched = standing
     old = where[i]
     last = member[old, count[old] - 1]
@@ -89,7 +90,7 @@ def shift(problem: Problem, standing: Assignment, i: Index, r: Index) -> None:
 
 @allocating
 def loads(times: np.ndarray, free: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Return when each resource ends its jobs, (m,). O(n)."""
+    """Return the time at which each resource ends its jobs, (m,). O(n)."""
     load = free.copy()
     for i in range(len(where)):
         load[where[i]] += times[i, where[i]]
@@ -107,7 +108,7 @@ JOBS_A_KICK = 3
 
 
 class Trail(NamedTuple):
-    """Work arrays for a search of chains: moves to try at each depth, moves made, the best chain.
+    """Work arrays of a search for chains: moves to try at each depth, moves of the present chain, best chain.
 
     `dear` (DEEPEST + 1,) is the change of the priced load (sum of price times load) before each depth. `due` (m,) marks
     resources that changed since a chain from them was last searched.
@@ -145,11 +146,11 @@ def cheap_near(problem: Problem, bound: float) -> np.ndarray:
 def best_chain(
     problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, first: Index, cap: float, dearest: float
 ) -> tuple[int, int]:
-    """Find the cheapest chain below `dearest` from `first` after which all its resources are at most at `cap`; return
-    its length (0: none; moves in `trail`) and the number of examined moves.
+    """Find the cheapest chain from resource `first` that costs less than `dearest` and leaves no load above `cap`;
+    return its length (0: no such chain; `trail` has its moves) and the number of examined moves.
 
-    Depth first, with the moves first that exceed the cap least; ties by the resource's list. `standing` is unchanged.
-    O(MOST_OPENED jobs-on-a-resource near).
+    The search is depth first, and tries moves that exceed the cap least before others; ties go to the job that is
+    earlier in the resource's list. `standing` is unchanged at the end. O(MOST_OPENED jobs-on-a-resource near).
     """
     depth, opened, looked, length = 0, 0, 0, 0
     best = dearest
@@ -191,9 +192,10 @@ def _look(
     best: float,
     length: int,
 ) -> tuple[float, int, int]:
-    """Examine all moves off r after which r is at most at `cap`: moves that complete a chain, and others for `trail`.
+    """Examine all moves off resource r that bring its load to `cap`; add moves that need further moves to `trail`.
 
-    Returns the least change of the priced load, the length of that chain, and the number of examined moves.
+    Returns the least change of the priced load by a complete chain, the length of that chain, and the number of
+    examined moves.
     """
     times, _, price, near, _ = problem
     need = standing.load[r] - cap
@@ -237,10 +239,10 @@ def _look(
 
 @allocating
 def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, worst: float, work: int) -> int:
-    """Apply chains off the fullest resource, then chains that make the mapping cheaper below its makespan.
+    """Apply chains off the fullest resource, then chains that make the mapping cheaper without a longer makespan.
 
-    The makespan never rises. Stops when nothing helps, above `worst` when no chain lowers it, or after `work` examined
-    moves, whose number is returned.
+    The makespan never rises. The function stops when no chain helps, when no chain lowers a makespan above `worst`, or
+    after `work` examined moves. It returns the number of examined moves.
     """
     looked, going = 0, True
     while going and looked < work:
@@ -273,7 +275,7 @@ def _follow(problem: Problem, standing: Assignment, trail: Trail, length: int) -
 
 @allocating
 def _moved(problem: Problem, standing: Assignment, trail: Trail, i: Index, r: Index) -> None:
-    """Move job i to r, and mark both resources for examination."""
+    """Move job i to resource r, and mark both resources, so that chains from them are searched again."""
     trail.due[standing.where[i]] = trail.due[r] = True
     shift(problem, standing, i, r)
 
@@ -291,10 +293,10 @@ def chained(
     work: int,
     rng: np.random.Generator,
 ) -> int:
-    """Improve iteratively by chains: descend, keep mappings within `slack` of the best, move a few jobs at random.
+    """Improve a mapping in rounds: descend by chains, accept if within `slack` of the best, move a few random jobs.
 
-    `best_where` (n,) is replaced by better mappings; `standing` is the last kept mapping. Returns the number of rounds;
-    stops after `kicks`, at a makespan of at most `target`, or after `work` examined moves.
+    A better mapping overwrites `best_where` (n,); at the end `standing` is the last accepted mapping. Stops after
+    `kicks` rounds, at a makespan of at most `target`, or after `work` examined moves. Returns the number of rounds.
     """
     where = standing.where
     # recomputed, because rounding errors of many steps accumulate
@@ -328,7 +330,7 @@ def chained(
 
 @allocating
 def _restore(problem: Problem, standing: Assignment, kept: np.ndarray) -> None:
-    """Restore the mapping `kept` (n,)."""
+    """Move every job back to its resource in the mapping `kept` (n,)."""
     for i in range(len(kept)):
         if standing.where[i] != kept[i]:
             shift(problem, standing, i, kept[i])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The makespan of a static mapping: its lower bound by resource prices, and compiled moves, swaps and exchanges."""
+"""Shortens the makespan of a static mapping by moves, swaps and exchanges; resource prices give a lower bound."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ MOST_RESOURCES = 200  # with more resources, one pass over all pairs takes too l
 
 @allocating
 def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) -> tuple[bool, int]:
-    """Apply the cheapest exchange after which `full` and another resource are below `cap`: (done, examined pairs).
+    """Apply the cheapest exchange after which `full` and the other resource are below `cap`: (done, examined pairs).
 
-    Cost is the change of the priced load; ties go to the first. Jobs move only to near resources. O(m WIDEST^4).
+    The cost of an exchange is the change of the priced load (sum of price times load); ties go to the first exchange.
+    Jobs move only to near resources. O(m WIDEST^4).
     """
     jobs, met = np.empty(4, dtype=np.int64), np.empty(4, dtype=np.int64)
     best, column, spent = np.inf, -1, 0
@@ -39,9 +40,11 @@ def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) ->
 def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) -> tuple[bool, int]:
     """Apply exchanges that make a mapping cheaper by at least `least`, without a resource above `cap`.
 
-    The cost of a mapping above the bound is price and slack: exchanges off the fullest resource turn slack into price,
-    these exchanges turn price into slack. One pass over pairs with a resource that changed since the last pass:
-    (whether any was done, examined pairs of sets).
+    A mapping's makespan exceeds the bound for two reasons: jobs run on expensive resources, and resources have slack,
+    because they are free before the makespan. Exchanges off the fullest resource use up slack and make the mapping more
+    expensive; the exchanges of this function make it cheaper and restore slack. One pass covers the pairs of resources
+    of which one changed since the last pass. Returns whether an exchange was applied, and the number of examined pairs
+    of job sets.
     """
     m = len(standing.load)
     jobs = np.empty(4, dtype=np.int64)
@@ -66,9 +69,10 @@ def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) 
 def _cheapest(
     problem: Problem, standing: Assignment, a: Index, b: Index, cap: float, dearest: float, jobs: np.ndarray
 ) -> tuple[float, int]:
-    """Find the cheapest exchange below `dearest` after which a and b are below `cap`: (its cost, examined sets).
+    """Find the cheapest exchange below `dearest` after which resources a and b are below `cap`: (cost, examined sets).
 
-    `jobs` (4,) gets one or two jobs that move from a to b and up to two that move back, -1 for none.
+    Writes to `jobs` (4,): first the one or two jobs that move from a to b, then up to two jobs that move from b to a;
+    -1 fills unused entries.
     """
     times, _, price, _, _ = problem
     leaving, left = _sets(problem, standing, a, b)
@@ -79,8 +83,8 @@ def _cheapest(
         relief = times[i, a] + (times[j, a] if j >= 0 else 0.0)
         burden = times[i, b] + (times[j, b] if j >= 0 else 0.0)
         moved = price[b] * burden - price[a] * relief
-        above = cap - standing.load[a] + relief  # this much may come back
-        below = standing.load[b] + burden - cap  # this much must leave the other resource
+        above = cap - standing.load[a] + relief  # this much load may come back
+        below = standing.load[b] + burden - cap  # this much load must leave the other resource
         if below < 0.0 and above > 0.0 and moved < best:
             best = moved
             jobs[0], jobs[1], jobs[2], jobs[3] = i, j, -1, -1
@@ -99,7 +103,7 @@ def _cheapest(
 
 @allocating
 def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: np.ndarray) -> None:
-    """Move the first two of `jobs` from a to b, the others back; -1 is none."""
+    """Move the first two of `jobs` from resource a to b, and the other two from b to a; -1 is an unused entry."""
     for at in range(4):
         if jobs[at] >= 0:
             shift(problem, standing, jobs[at], b if at < 2 else a)
@@ -107,7 +111,7 @@ def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: 
 
 @allocating
 def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
-    """Return the jobs on `old` that are near `new`, at most the WIDEST cheapest, alone (second is -1) and in pairs."""
+    """Return sets of one (second: -1) or two jobs that may move from `old` to `new`: the WIDEST cheapest such jobs."""
     times, _, price, _, is_near = problem
     jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
     count = 0
@@ -152,7 +156,7 @@ def dearer(
     end: int,
     steps: int,
 ) -> float:
-    """Perform steps `begin` to `end` of the `steps` of `priced`; return the bound. `price` and `best` (m,) change."""
+    """Perform price steps `begin` to `end` (exclusive) of `steps`; return the bound. Updates `price`, `best` (m,)."""
     n, m = times.shape
     load = np.empty(m)
     for step in range(begin, end):
@@ -185,10 +189,10 @@ def priced(
 ) -> tuple[float, np.ndarray]:
     """Return a lower bound on the makespan and the resource prices that give it: (bound, prices (m,) with sum 1).
 
-    For any prices w >= 0 with sum 1, sum_r w_r load_r is at most the makespan, and is least if each job is where w_r
-    times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's optimum).
-    Multiplicative weights: the price of a resource that would be overloaded rises. `stop` is called between steps;
-    bound and prices are valid whenever it ends. O(steps n m).
+    For any prices w >= 0 with sum 1, sum_r w_r load_r is at most the makespan. The sum is least if each job i is on the
+    resource r with the least w_r times[i, r]. The bound is the Lagrangian dual of the linear relaxation; its best value
+    is the relaxation's optimum. The method is multiplicative weights: the price of a resource that would be overloaded
+    rises. `stop` is called between steps; bound and prices are valid whenever the function ends. O(steps n m).
     """
     price = np.full(times.shape[1], 1.0 / times.shape[1])
     best, bound, at = price.copy(), 0.0, 0
@@ -200,7 +204,7 @@ def priced(
 
 
 def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = lambda: False) -> float:
-    """Run `descend` until it ends or `stop` returns true; return the makespan."""
+    """Improve the mapping by `descend` until no step helps or `stop` returns true; return the makespan."""
     left = 0
     while left == 0:
         value, left = descend(problem, standing, PAIRS_A_CHECK, True)
@@ -211,13 +215,15 @@ def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = la
 
 @allocating
 def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tuple[float, int]:
-    """Apply moves and swaps off the fullest resource while one lowers it: (makespan, remaining work; 0: not finished).
+    """Apply moves and swaps that lower the fullest resource: (makespan, remaining work, which is 0 if not finished).
 
-    If no move or swap helps, up to two jobs leave and up to two come back (`relieved`). If that fails too, a `deep`
-    descent makes the mapping cheaper (`cheapened`) without a resource above the fullest, and continues. All other steps
-    lower the fullest resource by more than rounding and leave the other one below it, so the makespan never rises and
-    no step repeats. Among such steps the cheapest is taken (the change of the priced load), which keeps jobs where the
-    bound places them. Jobs move only to near resources. `work` limits examined pairs of jobs; a further call continues.
+    If no move or swap helps, up to two jobs leave the fullest resource and up to two jobs come back (`relieved`). If
+    that fails too, a `deep` descent makes the mapping cheaper (`cheapened`) without a load above the fullest
+    resource's, and continues. All other steps lower the fullest resource by more than a rounding error and leave the
+    other resource below it, so the makespan never rises and no step repeats. Among such steps the function applies the
+    cheapest (by the change of the priced load), because that leaves jobs on the resources that the bound assigns to
+    them. Jobs move only to near resources. `work` limits the number of examined pairs of jobs; another call continues
+    the descent.
     """
     times, _, price, near, is_near = problem
     _, load, member, count, _, _ = standing
@@ -277,11 +283,11 @@ def kicked(
     work: int,
     rng: np.random.Generator,
 ) -> tuple[float, int]:
-    """Improve iteratively: move a few random jobs to one of their nearest resources, descend, keep results not worse.
+    """Improve a mapping by kicks: move a few random jobs to one of their cheap resources, descend, accept if not worse.
 
-    `standing` ends as the last kept mapping, `best_where` (n,) as the best. `slack` is the accepted relative loss.
-    Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most `target`, or after `work`
-    examined pairs.
+    At the end `standing` is the last accepted mapping and `best_where` (n,) the best mapping. `slack` is the accepted
+    relative loss of a kick. Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most
+    `target`, or after `work` examined pairs.
     """
     times, _, _, near, is_near = problem
     n = len(times)

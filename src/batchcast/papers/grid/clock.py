@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid's simulated clock: jobs arrive, mapping events place them, deadlines pass.
 
-Events of one instant are in the order of every clock: ends, submissions, then one mapping with its starts.
+Events of one instant have the same order as in batchcast's other clocks: ends, submissions, then one mapping with its
+starts.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ LATE = ("run", "stop", "drop")
 
 
 class Times(Protocol):
-    """Expected times of the requested jobs, (k, m)."""
+    """A matrix of expected run times from which rows can be read, (k, m) for k jobs and m resources."""
 
     def rows(self, jobs: np.ndarray) -> np.ndarray:
-        """Return rows of the matrix."""
+        """Return the rows of the given jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MappingRule:
-    """When jobs are mapped, which the papers leave open.
+    """When jobs are mapped to resources, and what happens to late jobs; the papers do not state either.
 
     `every`: time between mapping events; None maps at each arrival, and at each end while jobs wait. `remap`: jobs that
-    have not started are mapped again at the next event; otherwise they keep their place. `late`: a placed job that
-    cannot end in time runs on, stops at its deadline, or is dropped at its start.
+    have not started are mapped again at the next mapping event; otherwise they keep their resource and start. `late`:
+    what happens to a placed job that cannot end by its deadline: it runs to its end (`run`), stops at its deadline
+    (`stop`), or does not start (`drop`).
     """
 
     every: float | None = 0.25
@@ -61,8 +63,9 @@ class MappingRule:
 class Outcome:
     """The outcome of every job, all (n,): column (-1: none), start and finish (NaN: never ran), outcome code, instant.
 
-    `outcome` indexes `REASONS`; 0 is finished in time, all others are unfinished, decided at `instant`. `why` has
-    further reasons of rejected rows; `events` counts mapping events that had jobs to place.
+    `outcome` indexes `REASONS`: 0 means finished in time, all other codes mean unfinished. `instant` is when the
+    outcome was decided. `why` has the detailed reasons of rejected jobs, by row; `events` counts mapping events that
+    had jobs to place.
     """
 
     arrival: np.ndarray
@@ -82,16 +85,16 @@ class Outcome:
 
     @property
     def unfinished(self) -> int:
-        """Number of jobs that did not finish in time; with `assigned` always all submitted jobs."""
+        """Number of jobs that did not finish in time; `assigned` plus `unfinished` is the number of submitted jobs."""
         return len(self.outcome) - self.assigned
 
 
 def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
-    """Simulate until each job has an end or a reason; assigned + unfinished = submitted.
+    """Simulate until each job has an end or a reason for not finishing; assigned + unfinished = submitted.
 
-    A job waits until a mapping event places it. A heuristic that respects deadlines gives up a job at the first event
-    at which no resource could end the job in time after its present work. Jobs with equal arrival are in order of their
-    rows. Costs the heuristic's work over all events plus O(waiting m) per event.
+    A job waits until a mapping event places it. If the heuristic respects deadlines, a job is given up at the first
+    event at which no resource could end the job in time after the resource's present work. Jobs with equal arrival are
+    in order of their rows. The cost is the heuristic's work over all events plus O(waiting m) per event.
     """
     state = _Run(jobs, resources, mapping)
     queue = state.arrivals(jobs)
@@ -116,7 +119,7 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
 def _next_event(
     every: float | None, tick: int, now: float, following: float, free: np.ndarray, waits: bool
 ) -> tuple[float, int]:
-    """Return the next mapping event: a multiple of `every` with work, or the next arrival or (while jobs wait) end."""
+    """Return the next mapping event: a multiple of `every`, or without `every` the next arrival or job end."""
     if every is not None:
         due = int(np.ceil(following / every)) if following < np.inf else tick + 1
         tick = max(tick + 1, due) if not waits else tick + 1
@@ -144,7 +147,7 @@ class _Run:
         self.events = 0
 
     def arrivals(self, jobs: Jobs) -> np.ndarray:
-        """Return usable jobs in order of arrival; other jobs are closed at their arrival."""
+        """Return the rows of valid jobs in order of arrival; invalid jobs are rejected at their arrival."""
         bad = np.array(sorted(self.why), dtype=np.int64)
         self.close(bad, REJECTED, np.nan)
         self.instant[bad] = jobs.arrival[bad]
@@ -165,7 +168,7 @@ class _Run:
         self.instant[bad] = jobs.arrival[bad]
 
     def close(self, rows: np.ndarray, outcome: int, instant: float) -> None:
-        """Record that these jobs never run, with the reason."""
+        """Record that these jobs never run, with the code of the reason."""
         self.outcome[rows] = outcome
         self.instant[rows] = instant
 
@@ -226,7 +229,7 @@ def _all_fit(times: np.ndarray) -> bool:
 
 @allocating
 def _best_ends(times: np.ndarray, free: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the earliest end of each job after the resources' present work, and on an idle grid at its arrival."""
+    """Return each job's earliest end after the resources' present work, and its earliest end on an idle grid."""
     n, m = times.shape
     best, alone = np.full(n, np.inf), np.full(n, np.inf)
     for i in range(n):
@@ -253,9 +256,9 @@ def _commit(
     outcome: np.ndarray,
     instant: np.ndarray,
 ) -> np.ndarray:
-    """Execute a plan, resource by resource in plan order; jobs that would start at `keep` or later stay.
+    """Execute a plan in its order on each resource; jobs that would start at `keep` or later stay in the queue.
 
-    `free` changes in place. Returns True (k,) for jobs that were decided: run, stopped or dropped.
+    `free` changes in place. Returns a mask (k,) of the jobs that were decided: run, stopped or dropped.
     """
     done = np.zeros(len(rows), dtype=np.bool_)
     blocked = np.zeros(len(free), dtype=np.bool_)

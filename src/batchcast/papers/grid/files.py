@@ -19,13 +19,13 @@ from .model import Jobs, Resources, Units
 JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
 RESOURCE_COLUMNS = ("id", "speed", "bandwidth")
 MATRIX_FORM = (
-    "a first line 'jobs resources' (a third number there is skipped), then jobs x resources times, job by job; gzip is "
-    "told by content"
+    "a first line 'jobs resources' (a third number there is ignored), then jobs x resources times, job by job; gzip is "
+    "recognized by its content"
 )
 
 
 def read_matrix(path: str | Path) -> np.ndarray:
-    """Read an expected-time matrix (n, m) in the form of Braun et al.; InputError names the place of a bad value."""
+    """Read a matrix (n, m) of expected times in the form of Braun et al.; InputError names the first wrong value."""
     first, _, rest = _text(path).lstrip().partition("\n")
     words = first.split()
     try:
@@ -61,11 +61,12 @@ def read_matrix(path: str | Path) -> np.ndarray:
 
 
 def read_jobs(path: str | Path) -> Jobs:
-    """Read jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (absolute; empty: none).
+    """Read jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (a time; empty: no deadline).
 
-    `allowed` may replace deadline: time after arrival. `cost_weight` is the user's weight of cost against time, 0 to 1
-    (empty: the heuristic's). A column `min_X` requests at least that value of resource attribute X. A value that is not
-    a number does not stop the reading: the job is kept, and the clock rejects and counts it.
+    A column `allowed` (time from arrival to deadline) may replace `deadline`. `cost_weight` is the user's weight of
+    cost against time, 0 to 1 (empty: the heuristic's weight). A column `min_X` requests at least that value of resource
+    attribute X. A value that is not a number does not raise an error: the job is returned, and the clock rejects and
+    counts it.
     """
     header, rows = _table(
         path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "cost_weight", "min_<attribute>")
@@ -85,8 +86,8 @@ def read_jobs(path: str | Path) -> Jobs:
 def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
     """Read deadlines and file sizes (MB), both (jobs,), from CSV: columns `deadline` (empty: none) and `file_mb`.
 
-    One row per job of the matrix, in its order; other columns are ignored. InputError names the line of a value that is
-    not a number, or a wrong number of rows.
+    The file has one row per job of the matrix, in the matrix's order; other columns are ignored. InputError names the
+    line of a value that is not a number, or a wrong number of rows.
     """
     header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
     if len(rows) != jobs:
@@ -104,7 +105,7 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
                 f"{name} of job {line}",
                 line=line + 2,
                 value=rows[line][header.index(name)],
-                accepted="a number of at least 0, or nothing",
+                accepted="a number of at least 0, or an empty cell",
             )
         tasks.append(values)
     return tasks[0], tasks[1]
@@ -113,8 +114,8 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
     """Read resources from TOML or CSV.
 
-    TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and [units], which are None if
-    the file has none. InputError names the resource.
+    TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and a table [units]; the units
+    are None without that table. InputError names the resource.
     """
     text = _text(path)
     if Path(path).suffix.lower() == ".csv":
@@ -129,9 +130,9 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
 def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:
     """Convert jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
 
-    So a job takes its recorded run time on a resource of the reference speed (MI/s). It requests an attribute `procs`
-    of at least its processors. A missing limit is replaced by the run time, and there is no file. Jobs that never ran
-    are left out.
+    So a job takes its recorded run time on a resource of the reference speed (MI/s). The job requests an attribute
+    `procs` of at least its number of processors. If the time limit is missing, the run time replaces it. The jobs have
+    no files. Jobs that never ran are left out.
     """
     ran = np.isfinite(trace.run_time) & (trace.run_time > 0)
     taken = trace.take(ran)

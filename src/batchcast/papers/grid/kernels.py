@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled mapping loops on arrays, one loop per form of rule, with the rule as an argument; job orders by key."""
+"""Compiled loops that map jobs to resources, one loop per kind of heuristic, and compiled sorting of jobs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HANDFUL = 64
 
 
 def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndarray:
-    """Return for each resource (row) the jobs by ascending `keys[:, r]`, or `less - keys[:, r]`; stable, int32 (m, n).
+    """Return each resource's jobs sorted by ascending `keys[:, r]`, or by `less - keys[:, r]`: stable, int32 (m, n).
 
-    It works in blocks of resources to save memory. A few jobs, which a simulation sorts thousands of times, are sorted
-    in compiled code. O(m n log n).
+    The function sorts blocks of resources to save memory. If there are few jobs, compiled code sorts them, because a
+    simulation does this thousands of times. O(m n log n).
     """
     n, m = keys.shape
     if n <= HANDFUL:
@@ -25,7 +25,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
     for first in range(0, m, 32):
         block = keys[:, first : first + 32].T.copy(order="C")
         if less is not None:
-            with np.errstate(invalid="ignore"):  # no deadline and no fit give NaN, which sorts last
+            with np.errstate(invalid="ignore"):  # inf - inf (no deadline, no fit) is NaN, which sorts last
                 np.subtract(less, block, out=block)
         orders[first : first + 32] = np.argsort(block, axis=1, kind="stable")
     return orders
@@ -33,7 +33,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
 
 @allocating
 def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarray:
-    """Return `resource_orders` by insertion sort; NaN last, as in NumPy."""
+    """Return the result of `resource_orders` by insertion sort; NaN comes last, as in NumPy."""
     n, m = keys.shape
     orders = np.empty((m, n), dtype=np.int32)
     key = np.empty(n)
@@ -62,11 +62,12 @@ def pairs(
     latest: bool,
     urgent: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Repeatedly place the feasible pair with the least completion (`latest`: the least slack).
+    """Repeatedly place the feasible (job, resource) pair with the earliest completion, or (`latest`) the least slack.
 
-    `orders` (m, n) sorts the jobs of each resource by that key without its free time, which is equal for all of them;
-    so the best pair of a resource is the first open entry of its list. `by_slack` (m, n) sorts by deadline minus time
-    for the urgent rule; it is not read if `urgent` (resources, exclusive) is 0. O(nm) after sorting.
+    `orders` (m, n) lists the jobs by that key for each resource, without the resource's free time, because the free
+    time shifts the keys of all jobs equally. So the best pair of a resource is the first unplaced job of its list.
+    `by_slack` (m, n) lists the jobs by deadline minus time for the urgent rule. A job is urgent if fewer than `urgent`
+    resources can finish it in time; with 0 `by_slack` is not read. O(nm) after sorting.
     """
     n, m = times.shape
     free = free.copy()
@@ -136,7 +137,7 @@ def pairs(
 
 @inner
 def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
-    """Return best resource, its completion, second resource, its completion; infinite after the deadline."""
+    """Return a job's best and second-best resource, each with its completion (infinite: after the deadline)."""
     first, second = -1, -1
     c_first, c_second = np.inf, np.inf
     for r in range(len(free)):
@@ -157,7 +158,7 @@ def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, 
 def jobs_by_key(
     times: np.ndarray, by_resource: np.ndarray, free: np.ndarray, deadline: np.ndarray, rule: int, urgent: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Repeatedly place the job with the largest key on its best resource: best completion, or sufferage.
+    """Repeatedly place the job with the largest key (earliest completion or sufferage) on its best resource.
 
     `by_resource` is the transposed matrix, read when a resource's free time changed. A job is examined again only if
     its best or second resource changed and its order may have changed. O(n^2 + rescans m).
@@ -236,7 +237,7 @@ def jobs_by_key(
 def one_by_one(
     times: np.ndarray, free: np.ndarray, now: float, deadline: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place each job in index order on the resource that its rule names; unplaced if none qualifies. O(nm)."""
+    """Place each job in index order on the resource that the rule chooses; unplaced if none qualifies. O(nm)."""
     n, m = times.shape
     free = free.copy()
     resource = np.full(n, -1, dtype=np.int64)
@@ -327,7 +328,7 @@ def by_score(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Place jobs in order on the feasible resource with the largest `power (1 - load) + link`; urgent jobs first.
 
-    `load` is a resource's assigned work, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.
+    `load` is a resource's assigned work divided by `load_unit`. O(n^2 + nm) with the urgent rule, O(nm) without.
     """
     n, m = times.shape
     free = free.copy()

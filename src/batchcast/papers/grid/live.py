@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid broker that accepts jobs one by one, maps them to resources, and continues after a kill.
 
-The broker's state is a journal: each job and each mapping event is a line that is on the disk before the broker reports
-it. Heuristics are pure, so a broker that reads its journal again makes the same decisions again. The mapping events and
-they follow the rules of `clock.simulate`: with a virtual clock, both give the same outcome for the same jobs.
+The broker's state is a journal: the broker writes each job and each mapping event to the disk before it reports them.
+Heuristics are pure functions, so a broker that reads its journal after a restart makes the same decisions again.
+Decisions and mapping events follow the rules of `clock.simulate`: with a virtual clock, the broker and the simulation
+give the same outcome for the same jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "de
 
 
 class Journal:
-    """A file of JSON lines that survives a kill or a power cut; an incomplete last line is dropped."""
+    """A file of JSON lines that survives a killed process or a power cut; an incomplete last line is dropped."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,12 +44,12 @@ class Journal:
                 yield json.loads(line)
             except ValueError:
                 raise InputError(
-                    f"{self.path}: line {number} is no JSON",
+                    f"{self.path}: line {number} is not JSON",
                     hint="move the journal to another folder to start with an empty one",
                 ) from None
 
     def add(self, *lines: Mapping[str, Any]) -> None:
-        """Append lines; they are on the disk when this returns."""
+        """Append lines; the function returns when the lines are on the disk."""
         with self.path.open("ab") as out:
             out.writelines(json.dumps(line).encode() + b"\n" for line in lines)
             out.flush()
@@ -56,18 +57,18 @@ class Journal:
 
 
 class Broker:
-    """Jobs that arrive one by one on the resources of a platform.
+    """Maps jobs to the resources of a platform as they arrive, one by one.
 
     Parameters
     ----------
     resources, units
         The platform.
     heuristic
-        What maps the waiting jobs.
+        The heuristic that maps the waiting jobs.
     mapping
-        When jobs are mapped: every so many time units, or at events.
+        When jobs are mapped: at a fixed interval in time units, or at each arrival and end.
     journal
-        Where the broker's state is kept; None keeps nothing.
+        The file that stores the broker's state; with None, the state is not stored.
 
     Examples
     --------
@@ -115,12 +116,13 @@ class Broker:
     def offer(self, job: Mapping[str, Any], at: float) -> dict[str, Any]:
         """Accept one job; warn if its deadline cannot be met, with the earliest possible end.
 
-        Mapping events before `at` come first. A job id that is known already is the same job: nothing happens twice.
+        The broker first runs the mapping events before `at`. A job with an id that was accepted earlier is the same
+        job, so a repeated submission has no effect.
 
         Raises
         ------
         UsageError
-            For a job that lacks a field or has one that is no number.
+            If a required field is missing or a field that must be a number is not a number.
         """
         read = _read(job, at)
         if read["id"] in self.known:
@@ -266,7 +268,7 @@ class Broker:
 
 
 def _read(job: Mapping[str, Any], at: float) -> dict[str, Any]:
-    """Return the fields of a job; UsageError for a missing field or a text that is no number."""
+    """Return the fields of a job; UsageError for a missing field or a value that is not a number."""
     if not isinstance(job, Mapping) or not job.get("id"):
         raise UsageError('a job needs an id (accepted: {"id": "a", "instructions": 1000, "deadline": 90})')
     if strange := sorted(set(job) - set(FIELDS)):
@@ -299,7 +301,7 @@ def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
 
 
 def joined(first: Jobs, more: Jobs) -> Jobs:
-    """Return both sets of jobs in this order; a demand that one set lacks is NaN for its jobs."""
+    """Return both sets of jobs as one; a demand that only one set has is NaN for the other set's jobs."""
 
     def both(name: str) -> np.ndarray:
         sides = (each.demands.get(name, np.full(len(each), math.nan)) for each in (first, more))

@@ -18,10 +18,10 @@ from ...errors import InputError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Time units per (MI / speed) and per (MB / bandwidth), which the papers do not state.
+    """Time units per (MI / speed) and per (MB / bandwidth); the papers do not state these two factors.
 
-    The defaults are those that the sweep chose for the published experiment (docs/papers/grid.md). For platforms in
-    MI/s and MB/s both are 1 and the time unit is a second.
+    The default factors were fitted to the published experiment by a sweep (docs/papers/grid.md). For platforms in MI/s
+    and MB/s both factors are 1 and the time unit is a second.
     """
 
     compute: float = 0.006
@@ -70,9 +70,9 @@ class Resources:
 class Jobs:
     """Submitted jobs: instructions (MI), file size (MB), arrival and absolute deadline (inf: none), all (n,).
 
-    `demands` (n,) are minimum attributes of a resource, by name; NaN or absent requests nothing. Unusable jobs are
-    kept: `faults` says why they are unusable, and the clock counts them as unfinished. `cost_weight` (n,) is the user's
-    weight of cost against time, 0 to 1 (NaN: the heuristic's).
+    `demands` maps an attribute's name to the minimum that each job requests (n,); NaN is no request. Invalid jobs are
+    not removed: `faults` returns the reason for each, and the clock counts them as unfinished. `cost_weight` (n,) is
+    the user's weight of cost against time, 0 to 1 (NaN: the heuristic's weight).
     """
 
     ids: Sequence[str]
@@ -87,7 +87,7 @@ class Jobs:
         return len(self.ids)
 
     def first(self, count: int | None) -> Jobs:
-        """Return the first `count` jobs; all if None."""
+        """Return the first `count` jobs, or all jobs if `count` is None."""
         keep = slice(count)
         demands = {name: values[keep] for name, values in self.demands.items()}
         weight = None if self.cost_weight is None else self.cost_weight[keep]
@@ -145,7 +145,7 @@ class Model:
 
 
 def duplicates(ids: Sequence[str]) -> np.ndarray:
-    """Return the rows whose id an earlier row has, ascending.
+    """Return the rows whose id is the same as an earlier row's id, ascending.
 
     >>> duplicates(["a", "b", "a"])
     array([2])
@@ -160,7 +160,7 @@ BANDWIDTHS = (1.1, 1.2, 1.3, 1.4, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One cell of the experiment: jobs per time unit, share of data jobs p, share of large files among them q."""
+    """One setting of the experiment: jobs per time unit, share p of jobs with files, share q of large files."""
 
     rate: float
     data_share: float
@@ -172,10 +172,10 @@ def draw_jobs(
 ) -> tuple[Jobs, Resources]:
     """Draw jobs and resources of one run (Hao et al. 2014, section 4.1); every setting uses the same random numbers.
 
-    Uniform whole numbers: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500 MB, speed 5..15,
-    deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the paper prints only
-    a rate). With one seed, two settings differ only by the setting: a job is a data job under every p above its own
-    number, and large under every q above it.
+    All quantities are uniform whole numbers: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500
+    MB, speed 5..15, deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the
+    paper prints only a rate). With one seed, two settings differ only by the setting: a job is a data job under every p
+    above its own number, and large under every q above it.
     """
     speed = rng.integers(5, 16, resources).astype(np.float64)
     bandwidth = rng.choice(BANDWIDTHS, resources)
@@ -218,10 +218,10 @@ def draw_times(
     kind : str
         Consistency (`c`, `i`, `s`), task and machine heterogeneity, as in the public names: `c_hihi`, `s_lohi`, ...
     ranges : {"braun", "ali"}
-        Upper ends of the uniform draws: 3000/100 and 1000/10 (Braun et al. 2001), or 100,000/10 and 100/10 (Ali et al.
-        2000).
+        Upper ends of the uniform distributions of tasks and machines: 3000/100 and 1000/10 (Braun et al. 2001), or
+        100,000/10 and 100/10 (Ali et al. 2000).
     whole : bool
-        Round down to whole numbers: many equal times.
+        Round down to whole numbers, so that many times are equal.
 
     Returns
     -------
@@ -274,13 +274,14 @@ WAITS = -1
 
 
 class Batch(NamedTuple):
-    """What is known at a mapping event: the waiting jobs (rows, in order of arrival) and the resources (columns).
+    """What a heuristic receives at a mapping event: the waiting jobs (rows, by arrival) and the resources (columns).
 
     `times` (n, m) are expected run times, infinite if a resource cannot run the job; `free` (m,) is when each resource
     is next free, at least `now`; `deadline` (n,) is absolute, infinite for none; `arrival` (n,) is at most `now`.
-    `until` is the next mapping event (infinite: none), so a plan may leave a job waiting that could not start before
-    it. `speed`, `bandwidth` (m,) are NaN if only a matrix is known. `price` (m,) is the cost of a time unit, None if
-    the resources have no prices; `cost_weight` (n,) are the users' weights of cost against time, None if none is known.
+    `until` is the time of the next mapping event (infinite: no further event), so a plan may leave a job waiting that
+    could not start before that event. `speed`, `bandwidth` (m,) are NaN if only a matrix is known. `price` (m,) is the
+    cost of a time unit, None if the resources have no prices; `cost_weight` (n,) are the users' weights of cost against
+    time, None if none is known.
     """
 
     now: float
@@ -319,7 +320,7 @@ class Batch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Jobs in the order of placement (`order`, rows of the batch) and each job's column, or -1 if it waits."""
+    """The placed jobs in order (`order`, rows of the batch), and each job's column (`resource`), -1 if it waits."""
 
     order: np.ndarray
     resource: np.ndarray
@@ -327,10 +328,10 @@ class Plan(NamedTuple):
 
 @runtime_checkable
 class Heuristic(Protocol):
-    """Places the jobs of a batch; pure, so the same batch and seed give the same plan.
+    """Places the jobs of a batch on resources. It is a pure function: the same batch and seed give the same plan.
 
-    `deadlines` says whether it leaves a job unplaced that cannot end in time; the clock decides and reports what
-    happens to such a job. A job is placed at most once, and only if its time is finite.
+    `deadlines` is true if the heuristic leaves a job unplaced that cannot end in time. The clock decides and reports
+    what happens to such a job. A job is placed at most once, and only if its time is finite.
     """
 
     deadlines: bool

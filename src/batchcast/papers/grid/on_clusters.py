@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid broker whose resources are real clusters: ready times come from start predictions, and jobs may be submitted.
 
-A cluster is no machine that runs one job at a time and is free at one instant. Each job has a predicted end on each
-cluster, and that end changes when another job was just sent there. So a mapping event places one job: the heuristic
-sees the predicted ends of all waiting jobs, the first job of its plan goes to its cluster, and the ends on that cluster
-are predicted anew with this job counted. Then the next job is placed.
+A cluster is not a machine that runs one job at a time and becomes free at one instant. Each job has a predicted end on
+each cluster, and that end changes when another job was just sent to the cluster. So a mapping event places the jobs one
+by one. The heuristic sees the predicted ends of all waiting jobs. The broker sends the first job of the heuristic's
+plan to its cluster, and predicts the ends on that cluster again with this job counted. Then the heuristic plans the
+next job.
 
 The state is a journal, as for `live.Broker`. A decision is written to the journal before its job is submitted. The
 journal's random name and the job's id are the key of the submission, and `batchcast submit` never makes two jobs of one
-key. So a broker that was killed at any instant continues without losing a job or submitting one twice.
+key. So after a kill at any instant, the broker loses no job and does not submit a job twice.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...clusters.configured import Configured, Input, inputs_of
-from ...clusters.offers import LEVELS, NO_ANSWER, Question, Said, ask_all, compared
+from ...clusters.offers import NO_ANSWER, Question, Said, ask_all, compared
+from ...clusters.outcomes import learned_lateness
 from ...clusters.submit import submit
 from ...errors import BatchcastError, Unreachable, UsageError
 from ...service.answers.answer import INPUTS
@@ -35,13 +37,15 @@ from .model import Batch, Heuristic
 
 FIELDS = ("id", "script", "inputs", "deadline", "allowed")
 COUNTED_S = 3600.0
-"""A job that was sent longer ago than this is known to the collector of its cluster."""
+"""Seconds after which the collector of a cluster reports a job that was sent there, so the broker need not count it."""
 AGAIN_S = 60.0
 """Seconds until a job without an answer, or with a submission whose outcome is unknown, is tried again."""
 FRESH_S = 2.0
-"""Seconds for which an answer is used, if no job was sent since."""
+"""Seconds for which a cluster's answer is reused, unless a job was sent in the meantime."""
+LEARN_S = 60.0
+"""Seconds until the broker reads again which of the user's submissions have ended: a read opens every store."""
 UNLIKELY = 0.5
-"""A deadline is called unlikely if it is met with a probability below this."""
+"""The broker warns about a deadline if the job meets it with a probability below this."""
 
 Counted = Mapping[str, Sequence[tuple[float, Mapping[str, str]]]]
 
@@ -57,7 +61,7 @@ class Job(NamedTuple):
 
 
 class Asking(Protocol):
-    """The clusters as the broker sees them; `OfClusters` implements this for real clusters."""
+    """The protocol by which the broker uses the clusters; `OfClusters` implements it for real clusters."""
 
     names: Sequence[str]
 
@@ -65,22 +69,22 @@ class Asking(Protocol):
         """Return a job from its fields; UsageError if a field is wrong or the script cannot be read."""
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
-        """Return each cluster's answer (of `only`, if given), and a sentence for each cluster without an answer."""
+        """Return each cluster's answer (or that of `only` alone), and a message for each cluster without an answer."""
 
     def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[dict[str, Any]]:
-        """Return the offers of these answers, the best first."""
+        """Return the offers that the clusters' answers contain, best first."""
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
 
 
 class OfClusters:
-    """The clusters of batchcast.toml, asked and submitted to as by `batchcast start --test --where` and `submit`.
+    """The clusters of batchcast.toml, used as by `batchcast start --test --where` and `batchcast submit`.
 
     Parameters
     ----------
     known, settings, viewer
-        The clusters, the settings of this computer, and the user for whom stores answer.
+        The clusters, the settings of this computer, and the user on whose behalf the stores are queried.
     ledger
         The user's record of submissions.
     """
@@ -88,6 +92,7 @@ class OfClusters:
     def __init__(self, known: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
         self.known, self.settings, self.viewer, self.ledger = known, settings, viewer, ledger
         self.names: Sequence[str] = [one.name for one in known.clusters]
+        self._lateness: tuple[float, Mapping[str, Sequence[float]]] = (-math.inf, {})
 
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
         """Return a job from its fields; see `Asking`."""
@@ -104,7 +109,7 @@ class OfClusters:
         return Job(job_id, script, options, files, min(due, at + allowed))
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
-        """Return each cluster's answer; see `Asking`."""
+        """Return each cluster's predicted times for the job; see `Asking`."""
         said, problems = ask_all(self.known, self.settings, self._question(job, counted, now), self.viewer, now, only)
         return {one.cluster.name: one for one in said}, problems
 
@@ -113,10 +118,11 @@ class OfClusters:
         return compared(list(answers.values()), self._question(job, counted, now), now)[0]
 
     def _question(self, job: Job, counted: Counted, now: float) -> Question:
-        """Return the job as a question, with how late the user's earlier submissions were."""
+        """Return the query for a job; it includes how much later than predicted the user's earlier jobs started."""
         due = job.deadline if math.isfinite(job.deadline) else None
-        lateness = {name: self.ledger.lateness(name, now) for name in LEVELS}
-        return Question(job.options, job.inputs, due, False, counted, lateness)
+        if now - self._lateness[0] >= LEARN_S:
+            self._lateness = now, learned_lateness(self.ledger, self.known.clusters, now)
+        return Question(job.options, job.inputs, due, False, counted, self._lateness[1])
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         """Submit the job; see `Asking`."""
@@ -147,26 +153,28 @@ def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise UsageError(f"job {job_id}: {name} is no number of seconds (accepted: 1790000000)")
+        raise UsageError(f"job {job_id}: {name} is not a number of seconds (accepted: a number, as 1790000000)")
     return number
 
 
 class ClusterBroker:
-    """Jobs that arrive one by one on real clusters; see the module.
+    """Maps jobs to real clusters as they arrive, one by one; see the module's docstring.
 
     Parameters
     ----------
     clusters
-        Who answers and accepts submissions.
+        The clusters, which predict times and accept submissions.
     heuristic
-        What maps the waiting jobs. It sees the predicted ends (the medians).
+        The heuristic that maps the waiting jobs. It receives the predicted ends (medians).
     mapping
-        When jobs are mapped: every so many seconds, or as they come. A job that no cluster is expected to end in time
-        goes where the deadline is met with the highest probability (`late="run"`), or nowhere (`late="drop"`).
+        When jobs are mapped: at a fixed interval in seconds, or at their arrival. A job that no cluster is expected to
+        end in time goes to the cluster that most probably meets the deadline (`late="run"`), or is refused
+        (`late="drop"`).
     journal
-        Where the broker's state is kept; None keeps nothing.
+        The file that stores the broker's state; with None, the state is not stored.
     submits
-        Whether the broker submits the jobs. If not, it only says where they should go, and counts them there.
+        Whether the broker submits the jobs. If not, it only reports the chosen cluster of each job, and counts the job
+        there.
     """
 
     def __init__(
@@ -178,11 +186,11 @@ class ClusterBroker:
         submits: bool = False,
     ) -> None:
         if mapping.late == "stop":
-            raise UsageError("--late stop: the broker ends no job on a cluster (accepted: run, drop)")
+            raise UsageError("--late stop: the broker cannot end jobs on a cluster (accepted: run, drop)")
         self.clusters, self.heuristic, self.mapping, self.submits = clusters, heuristic, mapping, submits
         self.waiting: dict[str, Job] = {}
         self.decided: dict[str, dict[str, Any]] = {}
-        self.told: list[dict[str, Any]] = []  # all decisions in their order, for the file of assignments
+        self.told: list[dict[str, Any]] = []  # all decisions in order, for the file of assignments
         self._unsent: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
         self._fresh: dict[str, tuple[float, dict[str, Any], list[str]]] = {}
         self._sent: dict[str, tuple[str, float, Mapping[str, str]]] = {}
@@ -197,19 +205,19 @@ class ClusterBroker:
             self._name = secrets.token_hex(8)
             self._keep({"journal": self._name})
         for job in [job for job in self.waiting.values() if not job.script]:
-            self._refuse(job, "its script cannot be read any more")
+            self._refuse(job, "its script cannot be read anymore")
         if self.waiting or self._unsent:
             self._next_at = -math.inf
 
     def _replay(self, line: dict[str, Any]) -> None:
-        """Repeat one line of the journal: a job that came, a decision, or a submission."""
+        """Apply one line of the journal to the broker's state: an accepted job, a decision, or a submission."""
         if "journal" in line:
             self._name = line["journal"]
         elif "job" in line:
             self._order[str(line["job"]["id"])] = None
             try:
                 job = self.clusters.read(line["job"], line["at"])
-            except BatchcastError:  # the script was removed; the job may have been submitted before
+            except BatchcastError:  # the script was removed; the job may be submitted already
                 job = Job(str(line["job"]["id"]), "", {}, (), math.inf)
             self.waiting[job.id] = job
         elif "offers" in line:
@@ -225,14 +233,14 @@ class ClusterBroker:
             self._journal.add(line)
 
     def offer(self, fields: Mapping[str, Any], at: float) -> dict[str, Any]:
-        """Accept one job, and say at once where it would end first; warn if its deadline is unlikely to be met.
+        """Accept one job; return the cluster on which it would end first, and warn if its deadline will be missed.
 
-        A job id that is known already is the same job: nothing happens twice.
+        A job with an id that was accepted earlier is the same job, so a repeated submission has no effect.
 
         Raises
         ------
         UsageError
-            For a job whose fields are wrong, or whose script cannot be read.
+            If a field of the job is wrong, or its script cannot be read.
         """
         job = self.clusters.read(fields, at)
         if job.id in self._order:
@@ -245,13 +253,13 @@ class ClusterBroker:
         return {"ok": True, "id": job.id, **self._at_once(job, at)}
 
     def _at_once(self, job: Job, at: float) -> dict[str, Any]:
-        """Return the best offer as it is now, and a warning for a deadline that it will probably miss."""
+        """Return the best offer at present, and a warning if the job will probably miss its deadline."""
         counted = self._counted(at)
         answers, problems = self.clusters.ask(job, counted, at)
         self._fresh[job.id] = (at, answers, problems)
         offers = self.clusters.compare(job, answers, counted, at)
         if not offers:
-            return {"warning": "no cluster can tell when this job would be done: " + "; ".join(problems)}
+            return {"warning": "no cluster predicts the end of this job: " + "; ".join(problems)}
         best = offers[0]
         names = ("cluster", "partition", "likely_start_s", "likely_end_s", "by_90_end_s", "chance_done_by")
         reply: dict[str, Any] = {"best_offer": {name: _plain(best[name]) for name in names}}
@@ -274,7 +282,7 @@ class ClusterBroker:
             return []
         self._next_at = math.inf
         before = len(self.told)
-        for job, offers in list(self._unsent.values()):  # left over after a kill, or because a cluster did not answer
+        for job, offers in list(self._unsent.values()):  # left after a kill, or because a cluster did not answer
             self._send(job, offers, until)
         self._map(until)
         if self.waiting or self._unsent:
@@ -282,11 +290,11 @@ class ClusterBroker:
         return self.told[before:]
 
     def finish(self) -> list[dict[str, Any]]:
-        """Jobs that still wait stay in the journal: clusters go on without the broker."""
+        """Return no decisions: jobs that still wait stay in the journal, and clusters work without the broker."""
         return []
 
     def _map(self, now: float) -> None:
-        """Place the waiting jobs one after the other; each prediction counts the jobs placed before."""
+        """Place the waiting jobs one after the other; each prediction counts the jobs that were placed before."""
         fresh = {name: one for name, one in self._fresh.items() if now - one[0] <= FRESH_S}
         answers = {name: dict(one[1]) for name, one in fresh.items()}
         problems = {name: one[2] for name, one in fresh.items()}
@@ -315,10 +323,10 @@ class ClusterBroker:
                 if self.submits:
                     self._send(job, ordered, now)
                 changed = str(chosen["cluster"])
-                break  # the other jobs are compared again, with this one counted
+                break  # compare the other jobs again, with this job counted
 
     def _can_go(self, job: Job, offers: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> bool:
-        """Return whether a cluster offers an end; refuse the job if none ever will."""
+        """Return whether a cluster predicts an end for the job; refuse the job if no cluster can ever run it."""
         if any(math.isfinite(row["likely_end_s"]) for row in offers):
             return True
         if not any(f": {NO_ANSWER}: " in text for text in problems):
@@ -333,7 +341,7 @@ class ClusterBroker:
         times = np.full((len(jobs), len(names)), math.inf)
         best: dict[tuple[int, int], dict[str, Any]] = {}
         for i, rows in enumerate(offers):
-            for row in reversed(rows):  # the best offer of a cluster comes first in `rows`, so it is kept
+            for row in reversed(rows):  # a cluster's best offer comes first in `rows`, so it is stored last
                 if math.isfinite(row["likely_end_s"]):
                     column = names.index(row["cluster"])
                     times[i, column] = max(row["likely_end_s"] - now, 1e-9)
@@ -357,7 +365,7 @@ class ClusterBroker:
             self._tell(_line(job.id, chosen, job.deadline))
 
     def _send(self, job: Job, offers: list[dict[str, Any]], now: float) -> None:
-        """Submit a placed job; it is tried again later if its cluster cannot tell whether it was submitted before."""
+        """Submit a placed job; try again later if the cluster cannot tell whether the job was submitted before."""
         try:
             cluster, job_id = self.clusters.send(job, offers, now, f"grid:{self._name}:{job.id}")
         except Unreachable:
@@ -372,7 +380,7 @@ class ClusterBroker:
         self._tell(line)
 
     def _refuse(self, job: Job, why: str) -> None:
-        """Close a job that no cluster gets."""
+        """Record that a job is refused, with the reason."""
         line = {"id": job.id, "refused": why, "deadline": _plain(job.deadline)}
         self._keep(line)
         self.waiting.pop(job.id, None)
@@ -380,7 +388,7 @@ class ClusterBroker:
         self._tell(line)
 
     def _tell(self, line: dict[str, Any]) -> None:
-        """Add a decision to `told`; count the job on the cluster that accepted it, and a refused job nowhere."""
+        """Add a decision to `told`; count an accepted job on its cluster, and stop counting a refused job."""
         self.decided[line["id"]] = line
         sent = self._sent.pop(line["id"], None)
         if sent is not None and "refused" not in line:
@@ -388,7 +396,7 @@ class ClusterBroker:
         self.told.append(line)
 
     def _counted(self, now: float) -> Counted:
-        """Return the jobs that were just sent, by cluster."""
+        """Return the recently sent jobs by cluster; predictions count these jobs."""
         counted: dict[str, list[tuple[float, Mapping[str, str]]]] = {}
         for cluster, at, options in self._sent.values():
             if at >= now - COUNTED_S:
@@ -435,10 +443,10 @@ def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any
 
 
 def _json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an offer as the journal keeps it: NaN and infinite numbers become null."""
+    """Return an offer in the form that the journal stores: NaN and infinite numbers become null."""
     return {name: _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a value; None for a number that JSON does not have."""
+    """Return a value, or None in place of NaN and infinite numbers, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

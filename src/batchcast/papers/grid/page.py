@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `grid simulate`: results, reasons, load, waiting and unfinished jobs over time, a Gantt per heuristic."""
+"""The HTML pages of `grid simulate` and `grid serve`: results, reasons, load over time, and Gantt charts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and the page of `reproduce grid`: printed relations, figures 2 to 4."""
+"""The tables and the HTML page of `reproduce grid`: the paper's printed ratios, and figures 2 to 4."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TITLES = {
 
 
 def paper_tables(results: Rows) -> list[Table]:
-    """Return the tables of the terminal: printed relations, figures 2 to 4, growth, our search."""
+    """Return the tables for the terminal: printed ratios, figures 2 to 4, growth, and `deadline_search`."""
     sentences = columns_of(
         "heuristic", "against", "measure", "printed|printed|ratio", "ours|ours|ratio",
         "ours_ci95|±|ratio|half the 95 % interval over the runs, paired: runs share their draws",
-        "stands|noise of the runs|text|outside: the interval of the ratio does not hold 1",
+        "stands|noise of the runs|text|outside: the interval of the ratio does not contain 1",
         "gap_points|gap, points|number", "same_sign|same sign", "within_5_points|within 5 points",
     )  # fmt: skip
     tables = [
@@ -54,7 +54,7 @@ def paper_tables(results: Rows) -> list[Table]:
     tables.append(Table("Growth of the means with arrival rate, p and q", grown, _worded(growth(results))))
     search = columns_of(
         "rate|rate|number", "unfinished_change_words|UFJ against emin_min",
-        "mean_makespan_change_words|AMJ against emin_min", "decision_ms_per_job|decided in, ms a job|ratio",
+        "mean_makespan_change_words|AMJ against emin_min", "decision_ms_per_job|decision, ms per job|ratio",
     )  # fmt: skip
     keys = ("unfinished_change", "mean_makespan_change")
     beside = [{**row, **{f"{key}_words": _share(row, key) for key in keys}} for row in against_emin_min(results)]
@@ -65,30 +65,30 @@ def paper_tables(results: Rows) -> list[Table]:
 def floor_table(results: Rows) -> Table:
     """Return the table of unfinished jobs that no method could have finished."""
     columns = columns_of(
-        "rate|rate|number", "floor|too tight for an idle grid|number", "emin_min|emin_min unfinished|number",
-        "floor_share|of them too tight|share", "min_min|min_min unfinished|number",
+        "rate|rate|number", "floor|deadline too tight for an idle grid|number", "emin_min|emin_min unfinished|number",
+        "floor_share|of them deadline too tight|share", "min_min|min_min unfinished|number",
         "against_min_min_words|emin_min against min_min",
-        "above_floor_against_min_min|the same above the floor|share",
+        "above_floor_against_min_min|the same without too tight jobs|share",
     )  # fmt: skip
     note = (
         "Jobs whose deadline no resource could meet on an idle grid, under the units fitted to the paper. The paper "
         f"says that all heuristics are equal below rate 22; here they are not. {WIDTH}"
     )
     rows = [{**row, "against_min_min_words": _share(row, "against_min_min")} for row in floors(results)]
-    return Table("The floor under the unfinished jobs", columns, rows, note)
+    return Table("Unfinished jobs that no heuristic could have finished", columns, rows, note)
 
 
 WIDTH = "± half width of the 95 % interval over the runs, which all heuristics share."
 
 
 def _share(row: Mapping[str, Any], key: str) -> str:
-    """Return a change with half its interval over the runs, if there are enough runs."""
+    """Return a change as text, with the half width of its interval over the runs if there are enough runs."""
     wide = row[f"{key}_ci95"]
     return f"{100 * row[key]:.1f}" + (f" ± {100 * wide:.1f} %" if wide == wide else " %")
 
 
 def _spread(row: Mapping[str, Any], key: str) -> str:
-    """Return a mean with half its interval, if there are enough runs."""
+    """Return a mean as text, with the half width of its interval if there are enough runs."""
     digits, wide = (1 if key == "unfinished" else 3), row[f"{key}_ci95"]
     return f"{row[key]:,.{digits}f}" + (f"\u00a0±\u00a0{wide:.{digits}f}" if wide == wide else "")
 
@@ -123,14 +123,14 @@ def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str, capti
 
 
 def _worded(rows: Rows) -> list[dict[str, Any]]:
-    """Return the rows with yes and no in place of True and False."""
+    """Return the rows with the words yes and no in place of True and False."""
     return [{k: ("no", "yes")[v] if isinstance(v, bool) else v for k, v in row.items()} for row in rows]
 
 
 def paper_page(results: Rows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `reproduce grid`: the three figures and the relations."""
     rows = by_rate(results)
-    # second readings are only in the tables: the palette has eight colours, and the lines overlap
+    # alternative readings are only in the tables: the palette has eight colours, and the lines overlap
     names = [name for name in dict.fromkeys(row["heuristic"] for row in rows) if ":" not in name]
     figures = _figures(rows, names, "rate", "arrival rate, jobs a time unit", "Means over nine mixes")
     by_mix: list[Block] = []

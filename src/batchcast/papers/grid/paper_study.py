@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of Hao et al. 2014 beside ours: figures 2 to 4, printed relations and growth, and open settings."""
+"""Compares Hao et al. 2014 with our results: figures 2 to 4, printed ratios, growth, and unstated settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARES = (0.3, 0.5, 0.7)
 PAPER_HEURISTICS = ("min_min", "asjs", "emin_min", "ebest", "esufferage", "sufferage")
 READINGS = ("ebest:reading=job", "esufferage:lone=last,urgent=0")
 OURS = ("deadline_search",)
-# relation: (heuristic, against, measure, printed ratio, readings beside the first)
+# printed ratios: (heuristic, reference heuristic, measure, printed ratio)
 PRINTED = (
     ("emin_min", "min_min", "mean_makespan", 1 - 0.1551),
     ("emin_min", "min_min", "unfinished", 1 - 0.2218),
@@ -30,10 +30,10 @@ PRINTED = (
     ("emin_min", "asjs", "unfinished", 1.0155),
 )
 REASONS_WHY = {
-    "ebest": "it postpones by construction, as the paper's own text says; the printed mean contradicts it. The other "
-    "reading (pressing jobs first, each where it ends first) comes closest",
-    "esufferage": "with a few waiting jobs on 50 resources order hardly matters, so it does as emin_min does. The "
-    "reading in which a job with one feasible resource suffers nothing, without the urgent rule, comes closest",
+    "ebest": "it postpones jobs by design, as the paper's text says; the printed mean contradicts this. The other "
+    "reading (urgent jobs first, each on the resource where it ends first) is closest to the paper",
+    "esufferage": "with few waiting jobs on 50 resources the order hardly matters, so it acts like emin_min. The "
+    "reading without the urgent rule, in which a job with one feasible resource has sufferage 0, is closest",
 }
 
 
@@ -45,7 +45,7 @@ def paper_study(
     extra: Sequence[str] = READINGS + OURS,
     rates: Sequence[float] = RATES,
 ) -> Study:
-    """Return the published experiment: 6 rates x 9 mixes, the paper's heuristics, then other readings and ours."""
+    """Return the published experiment: 6 rates x 9 mixes, the paper's heuristics, other readings, and our search."""
     cells = [Setting(r, p, q) for r in rates for p in SHARES for q in SHARES]
     return Study(cells, (*PAPER_HEURISTICS, *extra), jobs=jobs, runs=runs, seed=seed)
 
@@ -54,11 +54,11 @@ FLOOR = f"reason: {REASONS[3]}"
 
 
 def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row per rate on unfinished jobs that no method could have finished, means over the nine mixes.
+    """Return for each rate how many unfinished jobs no method could have finished: means over the nine mixes.
 
-    `floor` counts jobs whose deadline is too tight even for an idle grid; `floor_share` is its share of `emin_min`'s
-    unfinished jobs, `against_min_min` is emin_min's unfinished jobs over min_min's, minus one, and
-    `above_floor_against_min_min` the same above the floor.
+    `floor` counts jobs whose deadline is too tight even for an idle grid; `floor_share` is `floor` as a share of
+    `emin_min`'s unfinished jobs. `against_min_min` is emin_min's unfinished jobs divided by min_min's, minus one.
+    `above_floor_against_min_min` is the same ratio without the jobs that `floor` counts.
     """
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
@@ -75,7 +75,7 @@ def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return figures 2 to 4: each heuristic's mean over the nine mixes, a row per rate.
+    """Return the data of figures 2 to 4: each heuristic's mean over the nine mixes, in a row per rate.
 
     `..._ci95` is the mean half width of the mixes' 95 % intervals over the runs; the mixes share random numbers, so the
     interval of their mean is at most as wide.
@@ -92,10 +92,9 @@ def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_share(results: Sequence[Mapping[str, Any]], share: str) -> list[dict[str, Any]]:
-    """Return Figures 2 to 4 by p (`data_share`) or q (`large_share`): each heuristic's mean over rates and the other
-    share.
+    """Return figures 2 to 4 by p (`data_share`) or q (`large_share`): each heuristic's means over the other settings.
 
-    `..._ci95` as in `by_rate`.
+    `..._ci95` has the same meaning as in `by_rate`.
     """
     rows: list[dict[str, Any]] = []
     for value in sorted({row[share] for row in results}):
@@ -112,7 +111,7 @@ def _mean_width(cells: Sequence[Mapping[str, Any]], key: str) -> float:
 
 
 def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return every printed relation beside ours: the mean over settings of the ratio, and the gap in points."""
+    """Return every ratio that the paper prints, our ratio (a mean over settings), and the difference in points."""
     present = _names(results)
     rows = []
     for name, against, key, printed in PRINTED:
@@ -137,7 +136,7 @@ def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key:
 
 
 def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
-    """Return half the 95 % interval of `ratio_of` over the runs, which all heuristics share; NaN for one run."""
+    """Return the half width of the 95 % interval of `ratio_of` over the runs (paired); NaN for one run."""
     if any(f"{key}_runs" not in row for row in results):
         return float("nan")
     table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row for row in results}
@@ -147,7 +146,7 @@ def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: s
 
 
 def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, against: str, key: str) -> float:
-    """Return half the 95 % interval over the runs of the ratio of two means at one rate; NaN for one run."""
+    """Return the half width of the 95 % interval of the ratio of two means at one rate; NaN for one run."""
     sums = []
     for spec in (name, against):
         rows = [row for row in results if row["rate"] == rate and row["heuristic"] == spec]
@@ -158,7 +157,7 @@ def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, 
 
 
 def _stands(ratio: float, wide: float) -> str:
-    """Return whether a ratio differs from 1 by more than its interval over the runs.
+    """Return `outside` if a ratio differs from 1 by more than its interval over the runs, else `inside` or `one run`.
 
     >>> _stands(0.9, 0.05), _stands(0.99, 0.05), _stands(0.9, float("nan"))
     ('outside', 'inside', 'one run')
@@ -169,7 +168,7 @@ def _stands(ratio: float, wide: float) -> str:
 
 
 def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return whether UFJ, AWT and AMJ grow with rate, p and q: shares of neighbours that do."""
+    """Return whether each heuristic's UFJ, AWT and AMJ grow at every step of the rate, of p and of q."""
     judged = []
     for name in _names(results):
         rows = [row for row in results if row["heuristic"] == name]
@@ -184,7 +183,7 @@ def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Compare our search with `emin_min` at every rate: jobs finished, times, and cost of a decision."""
+    """Compare `deadline_search` with `emin_min` at every rate: unfinished jobs, makespan, and time of a decision."""
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
     for rate in sorted({rate for rate, _ in table}):

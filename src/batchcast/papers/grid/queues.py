@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled local search on queues with deadlines: which jobs run where, in which order, and which are given up."""
+"""Compiled local search on queues with deadlines: chooses each job's resource and order, and which jobs to give up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Index = int | np.integer[Any]  # an array index, from a loop or from an array of
 
 
 class Queues(NamedTuple):
-    """The jobs of each resource in order (m, n + 1), their number, each job's resource, each queue's cost.
+    """Each resource's queued jobs (m, n + 1), their number, each job's resource, and each queue's cost.
 
-    Costs: times (n, m), when resources are free, deadlines, the value of a job, the price of a resource's time.
+    The cost depends on the run times (n, m), on when each resource is free, on the deadlines, on the value of a job,
+    and on the price of a resource's time.
     """
 
     queue: np.ndarray
@@ -42,8 +43,8 @@ class Queues(NamedTuple):
 def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
     """Return the cost of resource r's queue without entry `skip` and with `job` before entry `at` (-1: none).
 
-    Cost is the sum of completions, minus each job's value, plus the price of its time; infinite if a job would end
-    late.
+    The cost is the sum over the jobs of completion minus value plus the price of the job's time. It is infinite if a
+    job would end late.
     """
     times, deadline, worth, price = q.times, q.deadline, q.worth, q.price[r]
     end, cost = q.free[r], 0.0
@@ -64,7 +65,7 @@ def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
 
 @inner
 def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
-    """Return the cheapest insertion of a job: (change of cost, resource, entry, tries)."""
+    """Return the cheapest insertion of a job: (change of cost, resource, entry, examined entries)."""
     best, column, at, tries = np.inf, -1, -1, 0
     for r in range(len(q.free)):
         if not q.free[r] + q.times[job, r] <= q.deadline[job]:
@@ -101,10 +102,10 @@ def _take(q: Queues, job: Index) -> int:
 
 @allocating
 def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int) -> None:
-    """Improve a plan by descent: insert unplaced jobs, move, swap, give up a job for a better one.
+    """Improve a plan by descent: insert unplaced jobs, move and swap jobs, give up a job for a better one.
 
-    It lowers the sum of completions minus value over placed jobs, and never lets a job end late. Stops at a local
-    optimum or after `budget` examined queue entries.
+    Each step lowers the total cost of the queues; no job ends late. Stops at a local optimum or after `budget` examined
+    queue entries.
     """
     for k in range(len(order)):
         _put(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
@@ -140,9 +141,9 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
 
 @inner
 def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
-    """Put `job` in another job's entry; the other takes job's entry, or its cheapest place, or is given up.
+    """Put `job` into another job's entry; the other job gets the old entry of `job` or a cheap entry, or is given up.
 
-    Takes the first gain; returns (whether, tries).
+    Applies the first swap that lowers the cost; returns (whether a swap was applied, examined entries).
     """
     queue, length, where, cost, times, free, deadline, _, _ = q
     tries = 0
@@ -191,7 +192,7 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
 
 @allocating
 def as_plan(q: Queues, until: float, now: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the jobs of each queue that start before `until` (or now), in queue order; later jobs wait."""
+    """Return as a plan the jobs of each queue that start before `until` (or now), in queue order; later jobs wait."""
     n = len(q.times)
     order = np.empty(n, dtype=np.int64)
     resource = np.full(n, -1, dtype=np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grid experiments: settings x runs x heuristics on common random numbers, measures of a run, and their spread."""
+"""Grid experiments: settings x runs x heuristics on common random numbers, with measures and confidence intervals."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SHORT = {"unfinished": "UFJ", "mean_wait": "AWT", "mean_makespan": "AMJ"}
 
 
 def measure(outcome: Outcome) -> dict[str, float]:
-    """Return UFJ, AWT and AMJ of one run (Hao et al. 2014, section 4): unfinished, mean wait, mean makespan of a job.
+    """Return UFJ, AWT and AMJ of one run (Hao et al. 2014, section 4): unfinished jobs, mean wait, mean makespan.
 
-    Wait and makespan (start and finish minus arrival, in the model's time unit) are means over jobs that ran;
-    `_in_time` are means over jobs that finished in time. `reason: ...` counts every outcome.
+    Mean wait and mean makespan (start and finish minus arrival, in the model's time unit) are over jobs that ran;
+    measures with `_in_time` are over jobs that finished in time. `reason: ...` counts the jobs of every outcome.
     """
     ran, in_time = np.isfinite(outcome.finish), outcome.outcome == 0
     wait, response = outcome.start - outcome.arrival, outcome.finish - outcome.arrival
@@ -45,7 +45,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
 
 
 def over_runs(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Return means over runs, and the half width of the 95 % confidence interval of measures (Student's t), `_ci95`.
+    """Return each measure's mean over runs, and as `..._ci95` the half width of its 95 % interval (Student's t).
 
     >>> over_runs([{"unfinished": 1.0}, {"unfinished": 3.0}])
     {'unfinished': 2.0, 'unfinished_ci95': 12.706}
@@ -60,7 +60,7 @@ def over_runs(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 
 def half_width(values: np.ndarray) -> float:
-    """Return half the 95 % interval of the mean; NaN for fewer than two values."""
+    """Return the half width of the mean's 95 % interval; NaN for fewer than two values."""
     if len(values) < 2:
         return float("nan")
     return float(t_975(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
@@ -80,7 +80,7 @@ def t_975(freedom: int) -> float:
 
 
 def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> dict[str, np.ndarray]:
-    """Return, over time: share of busy resources, waiting jobs and unfinished jobs, at `points` instants.
+    """Return the share of busy resources, the waiting jobs and the unfinished jobs at `points` instants.
 
     O((n + points) log n).
     """
@@ -138,7 +138,7 @@ def one_run(
     *,
     watch: Watch,
 ) -> tuple[Outcome, dict[str, float]]:
-    """Run one heuristic on one set of jobs: the outcome and its measures, with decision time by `watch` (seconds)."""
+    """Run one heuristic on one set of jobs; return the outcome and its measures. `watch` times the decisions."""
     heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
     outcome = simulate(jobs, resources, Model(jobs, resources, units), heuristic, study_mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
@@ -153,14 +153,14 @@ def run_study(
     tick: Callable[[int], None] = lambda done: None,
     keep_runs: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return one row per setting and heuristic: means over runs with 95 % intervals. Run k draws the same numbers in
-    all.
+    """Return one row per setting and heuristic: means over runs with 95 % intervals.
 
-    With `keep_runs` a row also has lists of each measure by run, as `unfinished_runs`. `watch` reads a clock in
+    Run k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run, for
+    example `unfinished_runs`. `watch` reads a clock in
     seconds; `each` runs the cells in order, like `map` (a pool's `map` uses processes).
     """
     cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
-    _cell(watch, 50, cells[0])  # compile once, before timing and before a pool's processes are forked
+    _cell(watch, 50, cells[0])  # compiles once, before the timing and before a pool forks its processes
     gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
     for done, (setting, rows) in enumerate(each(partial(_cell, watch, None), cells), start=1):
         for spec, row in rows.items():

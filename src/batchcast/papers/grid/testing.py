@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_heuristic`: the tests that every mapping heuristic of batchcast passes, for anybody's heuristics.
+"""`check_heuristic`: the tests that every mapping heuristic of batchcast passes, for use with other heuristics.
 
 Each check takes a function without arguments that returns a new heuristic, and raises AssertionError with a reason.
 """
@@ -33,7 +33,7 @@ def check_heuristic(make: Maker) -> list[str]:
 
 
 def batches() -> list[Batch]:
-    """Return small batches: plain, busy, tight, one job, one resource, misfits, equal times, zero times, none."""
+    """Return small batches: ordinary, busy, tight, one job, one resource, misfits, equal times, zero times, no jobs."""
     rng = np.random.default_rng(7)
     times = rng.integers(1, 9, (12, 4)).astype(float)
     allowed = rng.integers(2, 20, 12).astype(float)
@@ -64,7 +64,7 @@ def places_each_job_once_where_it_fits(make: Maker) -> None:
             column = int(plan.resource[job])
             assert column < m, f"batch {k}: job {job} on resource {column} of {m}"
             assert np.isfinite(batch.times[job, column]), (
-                f"batch {k}: job {job} on resource {column} that cannot hold it"
+                f"batch {k}: job {job} on resource {column} that cannot run it"
             )
 
 
@@ -94,7 +94,7 @@ def deadlines_are_kept(make: Maker) -> None:
 
 
 def no_job_is_lost(make: Maker) -> None:
-    """Check on the clock, under every mapping rule, that each job ends in time or has a reason and an instant."""
+    """Check by simulation, with three mapping rules, that each job ends in time or has a reason and an instant."""
     jobs, resources = draw_jobs(Setting(8.0, 0.5, 0.5), np.random.default_rng(3), jobs=60, resources=6)
     for shape in (MappingRule(0.5), MappingRule(None, late="drop"), MappingRule(0.5, remap=True, late="stop")):
         outcome = simulate(jobs, resources, Model(jobs, resources), make(), shape)
@@ -106,7 +106,7 @@ def no_job_is_lost(make: Maker) -> None:
 
 
 def odd_jobs_are_explained(make: Maker) -> None:
-    """Check that past deadlines, misfits, NaN, infinite values and duplicate ids are unfinished with a reason."""
+    """Check that jobs with past deadlines, too large demands, NaN, infinite values or duplicate ids are unfinished."""
     ini = np.array([1.0, 1.0, np.nan, np.inf, 1.0, 1.0])
     deadline = np.array([9.0, -1.0, 9.0, 9.0, 9.0, 9.0])
     need = {"mem": np.array([1.0, 1.0, 1.0, 1.0, 99.0, 1.0])}
@@ -124,7 +124,7 @@ def _one_at_a_time(outcome: Any, words: str) -> None:
         rows = rows[np.argsort(outcome.start[rows])]
         gap = outcome.start[rows][1:] - outcome.finish[rows][:-1]
         assert (gap >= -1e-9).all(), f"{words}: two jobs at once on resource {r}"
-        assert (outcome.start[rows] >= outcome.arrival[rows] - 1e-9).all(), f"{words}: a job started before it came"
+        assert (outcome.start[rows] >= outcome.arrival[rows] - 1e-9).all(), f"{words}: a job started before its arrival"
 
 
 def _same(one: Plan, other: Plan) -> bool:

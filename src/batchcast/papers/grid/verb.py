@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast grid`: map jobs onto the resources of a grid, once (`map`) or as they arrive (`simulate`)."""
+"""`batchcast grid`: maps jobs onto the resources of a grid, once (`map`) or as they arrive (`simulate`)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def map_command(
         deadline = batch.deadline if np.isfinite(batch.deadline).any() else None
     if np.isfinite(batch.times).all():
         bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
-    else:  # a job runs on a resource that can run it, and all together need at least this
+    else:  # a job runs on a resource that can run it, so the mean of the least times bounds the makespan
         least = batch.times.min(axis=1)
         bound = float(
             max((batch.free + batch.times).min(axis=1).max(), (batch.free.sum() + least.sum()) / len(batch.free))
@@ -140,7 +140,7 @@ def map_command(
 def _of_platform(
     jobs_file: Path | None, platform: Path | None, bandwidth: str | None
 ) -> tuple[Batch, tuple[Sequence[str], Sequence[str]], list[str]]:
-    """Return the batch of all jobs on a platform at the last arrival, the ids, and what was left out."""
+    """Return the batch of all jobs on a platform at the last arrival, their ids, and messages about omitted jobs."""
     import numpy as np
 
     from .files import read_jobs, read_platform
@@ -159,7 +159,7 @@ def _of_platform(
     rows = np.array([row for row in range(len(jobs)) if row not in faults], dtype=int)
     times = Model(jobs, resources, units or Units(1.0, 1.0)).rows(rows)
     fits = np.isfinite(times).any(axis=1)
-    notes += [f"job {jobs.ids[row]} left out: no resource has what it demands" for row in rows[~fits].tolist()]
+    notes += [f"job {jobs.ids[row]} left out: no resource meets its demands" for row in rows[~fits].tolist()]
     rows, times = rows[fits], times[fits]
     if not len(rows):
         raise UsageError(f"{jobs_file}: no job that a resource of {platform} can run", hint="; ".join(notes[:3]))
@@ -185,7 +185,7 @@ def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tup
     deadline, file_mb = read_map_jobs(jobs_file, len(times))
     if bandwidth is None:
         if (file_mb > 0).any():
-            raise UsageError(f"{jobs_file} has files to move: how fast?", hint="--bandwidth 125, MB a time unit")
+            raise UsageError(f"{jobs_file} has file sizes: how fast are files?", hint="--bandwidth 125, MB a time unit")
         return times, deadline
     speeds = np.array(numbers("--bandwidth", bandwidth, above=0.0))
     if len(speeds) not in (1, times.shape[1]):
@@ -196,7 +196,7 @@ def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tup
 def _mapped(
     batch: Batch, spec: str, seconds: float | None, bound: float, has_deadlines: bool
 ) -> tuple[dict[str, Any], Plan | None]:
-    """Return a heuristic's row and plan; if it cannot be used, a row with the reason (`note`) and no plan."""
+    """Return a heuristic's results and its plan; if it cannot be used, a row with the reason (`note`) and None."""
     import numpy as np
 
     from ...predict.registry import load, make, parse_spec
@@ -242,7 +242,7 @@ def _mapped(
 
 
 def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
-    """Start the task in a thread; the returned function waits this many seconds at most, and Ctrl-C is not blocked."""
+    """Start the task in a thread; the returned function waits at most the given seconds, and Ctrl-C interrupts it."""
     from threading import Thread
 
     failed: list[BaseException] = []

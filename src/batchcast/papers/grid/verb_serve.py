@@ -57,7 +57,7 @@ LOOK_EVERY_S = 0.5
 @click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True,
               help="What happens to jobs after their deadline.")  # fmt: skip
 @click.option("--virtual", is_flag=True, help='Take the time from each job\'s `arrival`; a line {"end": true} ends.')
-@click.option("--once", is_flag=True, help="Take what lies in --spool, map it, and stop.")
+@click.option("--once", is_flag=True, help="Map the jobs that are in --spool now, then stop.")
 @page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
 def command(
     platform: Path | None,
@@ -89,15 +89,15 @@ def command(
     from .clock import MappingRule
 
     if (platform is None) != clusters:
-        raise UsageError("onto which resources? (accepted: one of --platform FILE and --clusters)")
+        raise UsageError("no resources to map jobs onto (accepted: one of --platform FILE and --clusters)")
     if virtual and clusters:
-        raise UsageError("--virtual goes with --platform: clusters have a clock of their own")
+        raise UsageError("--virtual needs --platform: jobs on clusters run in real time")
     if submit and not clusters:
-        raise UsageError("--submit goes with --clusters")
+        raise UsageError("--submit needs --clusters")
     if (listen is None) == (spool is None):
-        raise UsageError("where do jobs come from? (accepted: one of --listen SOCKET and --spool FOLDER)")
+        raise UsageError("no source of jobs (accepted: one of --listen SOCKET and --spool FOLDER)")
     if once and spool is None:
-        raise UsageError("--once goes with --spool")
+        raise UsageError("--once needs --spool")
     rule = MappingRule(None if every == "events" else _time(every), False, late)
     broker_of = _on_clusters(submit) if platform is None else _on_platform(platform)
     state.mkdir(parents=True, exist_ok=True)
@@ -106,9 +106,9 @@ def command(
     stop = stop_on_signals()
     serving = Serving(broker, state / "assignments.jsonl", page, virtual)
     serving.tell(broker.told)
-    serving.draw()  # a page that was not written before a kill is written now
+    serving.draw()  # a kill may have left the page unwritten
     said = broker.counts
-    say(f"{said['jobs']} jobs known from {state}, {said['waiting']} of them waiting; jobs come from {listen or spool}")
+    say(f"{said['jobs']} jobs known from {state}, {said['waiting']} waiting; new jobs come from {listen or spool}")
     if spool is not None:
         _from_spool(serving, spool, stop, once)
     else:
@@ -138,7 +138,7 @@ def _on_platform(platform: Path) -> Make:
 def _on_clusters(submits: bool) -> Make:
     """Return a function that makes a broker for the clusters of batchcast.toml."""
     from ...cli.site_options import myself
-    from ...clusters.configured import EXAMPLE, configured
+    from ...clusters.configured import configured
     from ...predict.registry import make
     from ...service.settings import load
     from ...store.ledger import Ledger, ledger_path
@@ -148,9 +148,7 @@ def _on_clusters(submits: bool) -> Make:
     known = configured()
     for problem in known.problems:
         say(problem)
-    if not known.clusters:
-        example = EXAMPLE.replace("\n", "; ")
-        raise UsageError("the settings have no [[cluster]]", hint=f"add to batchcast.toml: {example}")
+    known.require()
     clusters = OfClusters(known, load(), myself(), Ledger(ledger_path(os.environ)))
 
     def broker_of(heuristic: str, rule: Any, journal: Path) -> ClusterBroker:
@@ -188,7 +186,7 @@ class Serving:
 
         self.broker, self.answers, self.page, self.virtual = broker, Journal(answers), page, virtual
         self.is_over = False
-        # recomputed from the journal: decisions that a kill kept from this file are written now
+        # a kill may have left decisions unwritten; the journal gives them again, so they are written now
         self._written = {line["id"] for line in self.answers.lines()}
 
     def take(self, text: str) -> dict[str, Any]:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def workers(count: int | None) -> Iterator[Callable[..., Iterable[Any]]]:
-    """Return a `map` over `count` processes (None: one per processor), in order; for one, this process's own.
+    """Return a `map` over `count` processes (None: one per processor), in order; for one process, the builtin `map`.
 
-    Only the calling process handles Ctrl-C, and ends the others.
+    Only the calling process handles Ctrl-C, and then ends the other processes.
     """
     from concurrent.futures import ProcessPoolExecutor
 
@@ -176,7 +176,7 @@ Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
 
 
 def _first_words(settings: int, heuristics: int, runs: int, jobs: int) -> str:
-    """Return what will be simulated, and how long it takes approximately."""
+    """Return a sentence about the number of simulations and their approximate duration."""
     simulations = settings * heuristics * runs
     seconds = simulations * jobs * SECONDS_A_JOB
     time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
@@ -286,7 +286,7 @@ def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
     ]
     if "procs" not in resources.attributes:
         raise UsageError(
-            f"{given['platform']}: a log's jobs ask for processors, and no resource has an attribute procs",
+            f"{given['platform']}: the log's jobs request processors, but no resource has an attribute procs",
             hint="[resource.attributes] procs = 64 (TOML) or a column procs (CSV)",
         )
     return jobs.first(given["first"]), resources, units, warnings
@@ -318,13 +318,13 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
         TableColumn("mean_wait_text", "mean wait"),
         TableColumn("mean_makespan_text", "mean makespan"),
         *([TableColumn("cost", "cost", "number")] * ("cost" in results[0])),
-        TableColumn("decision_ms_per_job", "decided in, ms a job", "ratio"),
+        TableColumn("decision_ms_per_job", "decision, ms per job", "ratio"),
     ]
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 
 
 def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome]) -> str:
-    """Return one line per heuristic and job: outcome, reason, and when it was decided."""
+    """Return one row per heuristic and job: outcome, reason, and when the outcome was decided."""
     import csv
     import io
 
@@ -370,7 +370,7 @@ def numbers(option: str, text: str, *, above: float = -1.0, most: float = float(
 
 
 def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:
-    """Return the requested heuristics, each once; `all` leaves out slow ones, which can be named."""
+    """Return the requested heuristics, each once; `all` omits slow heuristics, which must be named."""
     from ...predict.registry import available, load, parse_spec, split_specs
 
     every = [name for name in available("heuristic") if name not in left_out]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xu, Xiong & Xiao 2018: run times from similar jobs, tuned online by a genetic algorithm."""
+"""Xu, Xiong & Xiao 2018: predict run times from similar jobs, with parameters tuned online by a genetic algorithm."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the results on the paper's data sets: rows by table, pictures, log hashes."""
+"""Computes and collects the results on the paper's data sets: rows of each table, figures, hashes of the logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import study as paper
 
 
 class Gathered:
-    """Rows by table, pictures and log hashes, set by set; every part is stored when it is finished."""
+    """The rows of each table, the figures and the logs' hashes; every part is stored when it is finished."""
 
     def __init__(
         self, kept: ComputedParts, first: int | None, progress: paper.Progress, say: Callable[[str], None]
@@ -33,7 +33,7 @@ class Gathered:
     def add(
         self, each: paper.DataSet, traces: Path, wanted: set[str], closed: Sequence[str], sensitivity: bool
     ) -> None:
-        """Add everything that is requested about one data set."""
+        """Compute and add all requested results for one data set."""
         whole, trace = paper.load(each, traces, self.first)
         self.hashes[each.log] = whole.info.sha256
         self.rows["2"].append({**paper.table_2_row(each, whole), "selection": _words(each), "taken": len(trace)})
@@ -77,7 +77,7 @@ class Gathered:
         self.say(_latest(self.rows["3-4"]))
 
     def _accuracy(self, each: paper.DataSet, trace: Trace, protocol: str) -> dict[str, np.ndarray]:
-        """Return rows of Tables 3 and 4, and predictions (n,): as published, without the trade-off, untrained."""
+        """Add rows of Tables 3 and 4; return predictions (n,): as published, without the trade-off, and untrained."""
         specs = [paper.METHOD, *paper.BESIDE]
         scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, f"{each.name}, {protocol} protocol")
         origin = {"specs": specs, "protocol": protocol}
@@ -88,7 +88,7 @@ class Gathered:
     def _more(
         self, each: paper.DataSet, trace: Trace, protocol: str, part: str, specs: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        """Return rows of Tables 3 and 4 of methods that the paper does not have, and their predictions (n,)."""
+        """Add rows of Tables 3 and 4 for methods that the paper does not have; return their predictions (n,)."""
         label = f"{each.name}, {protocol} protocol, {part}"
         scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, label)
         origin = {"specs": list(specs), "protocol": protocol}
@@ -121,7 +121,7 @@ class Gathered:
     def _sensitivity(
         self, each: paper.DataSet, trace: Trace, forecasts: Mapping[str, Mapping[str, np.ndarray]]
     ) -> None:
-        """Add rows with other settings, and the settings of Tables 3 and 4 over the same jobs."""
+        """Add rows for the settings of SENSITIVITY, and for the settings of Tables 3 and 4 over the same jobs."""
         mask = paper.trained_everywhere(trace)
         for protocol in paper.PROTOCOLS:
             for spec, points in forecasts[protocol].items():
@@ -135,7 +135,7 @@ class Gathered:
                 self.rows["sensitivity"] += [{"protocol": protocol, **row} for row in part["rows"]]
 
     def tables(self, sensitive: str) -> list[Any]:
-        """Return the tables that have rows."""
+        """Return the tables that have at least one row."""
         makers: dict[str, Callable[[Any], Any]] = {
             "2": shown.table_2,
             "3-4": shown.tables_3_and_4,
@@ -156,7 +156,7 @@ def _words(each: paper.DataSet) -> str:
 
 
 def _kept_figures(scored: Callable[[], Scores], points_of: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what is stored of a replay: figures, and some methods' predictions."""
+    """Return the stored part of a replay's results: the accuracy figures, and the predictions of some methods."""
     scores = scored()
     return {"rows": figures(scores), "points": {spec: scores.points[spec].tolist() for spec in points_of}}
 
@@ -167,7 +167,7 @@ def _accuracy_rows(
     protocol: str,
     selection: str,
 ) -> list[dict[str, Any]]:
-    """Return figures beside the printed ones of method and baseline, under any protocol, as the paper names none."""
+    """Return our figures beside the paper's, under every protocol, because the paper does not state its protocol."""
     printed = {
         "knn_ga": {"printed_pu": each.pu, "printed_mae_s": each.mae},
         "minh_wolters": {"printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh},
@@ -182,17 +182,17 @@ def _accuracy_rows(
 
 
 def _is_the_papers(spec: str) -> bool:
-    """Whether the paper prints figures of a method with these settings."""
+    """Return whether the paper prints figures for this method with these settings."""
     return spec in (paper.METHOD, paper.MINH, paper.MINH_APART)
 
 
 def _latest(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the last of the method's rows, to print progress of a long run."""
+    """Return the latest result of `knn_ga` as a line of text, to show the progress of a long run."""
     row = next(row for row in reversed(rows) if row["predictor"] == "knn_ga")
     where = f"{row['set']}, {row['protocol']} protocol, {row['selection']} selection"
     return f"{where}: MAE {row['mae_s']:,.0f} s, PU {row['underestimate_rate']:.3f}, {row['seconds']:.0f} s"
 
 
 def _untrained_too(trace: Trace, points: np.ndarray) -> np.ndarray:
-    """Return the predictions, with the request for jobs that were not predicted (the untrained first ones)."""
+    """Return the predictions, with the requested time for the first jobs, which have no prediction."""
     return np.where(np.isnan(points), trace.req_time, points)

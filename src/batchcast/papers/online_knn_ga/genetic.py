@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small genetic algorithm over bits, whole numbers and reals that minimises, and its training set.
+"""A small genetic algorithm that minimises over bits, whole numbers and reals, and the training set of its fitness.
 
-The training set has what each job would have been predicted at its own instant.
+The training set can compute the prediction that each job would have got at its submission.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .store import Batches, Store
 
 
 class Gene(NamedTuple):
-    """One gene: `bit`, `int` or `real`, in [low, high]."""
+    """One gene: a `bit`, an `int` or a `real` in [low, high]."""
 
     kind: str
     low: float = 0.0
@@ -52,10 +52,11 @@ def minimise(
 ) -> Evolved:
     """Return the best genome of `generations` rounds of `population` genomes (the first round is random or `start`).
 
-    Tournament of 3, uniform crossover with probability 0.9, each gene mutated with probability 1/L (a bit flips, a
-    number takes a Gaussian step of a tenth of its range, rounded and clipped), the best 2 survive. A known genome is
-    not computed again. Ties go to the first genome. With `patience` the search ends after this many rounds without a
-    better genome. O(population * generations) fitnesses.
+    Parents win a tournament of 3. Crossover is uniform, with probability 0.9. Each gene mutates with probability 1/L: a
+    bit flips, a number takes a Gaussian step of a tenth of its range, rounded and clipped. The best 2 genomes survive.
+    The fitness of each distinct genome is computed once. Ties go to the first genome. With `patience` the search ends
+    after this number of rounds without a better genome. The cost is O(population * generations) computations of the
+    fitness.
 
     >>> found = minimise([Gene("int", 0, 100)], lambda g: abs(g[0] - 42), np.random.default_rng(0), generations=30)
     >>> float(found.best[0])
@@ -102,7 +103,7 @@ def _random(kinds: np.ndarray, low: np.ndarray, high: np.ndarray, size: int, rng
 def _children(
     now: np.ndarray, value: np.ndarray, kinds: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return as many children as there are parents."""
+    """Return one child for each member of the population."""
     size, length = now.shape
     contest = rng.integers(size, size=(2, size, TOURNAMENT))
     winners = np.take_along_axis(contest, np.argmin(value[contest], axis=2)[..., None], axis=2)[..., 0]
@@ -128,9 +129,10 @@ def sweep(
     n: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return Est and std of every training job under one (template, N, K), with step 5's fall-backs.
+    """Return Est and std of every training job for one (template, N, K), with the fall-backs of the paper's step 5.
 
-    std is NaN if the limit itself is the answer. `run` and `total` are in completion order. O(jobs * K) approximately.
+    std is NaN if the time limit is the prediction. `run` and `total` are in completion order. O(jobs * K)
+    approximately.
     """
     mean = np.empty(len(done))
     std = np.empty(len(done))
@@ -183,7 +185,8 @@ def score(
 ) -> tuple[float, float, float]:
     """Return fitness = (sum|P - R| / sum R) / exp(weight (1 - PU)^2), smaller is better, MAE and PU.
 
-    Xu et al. 2018, eq. 7; the weight is ours, 1 in the paper. If every R is 0, the sum of errors is used alone.
+    Equation 7 of Xu et al. 2018 has the weight 1; other weights are ours. If every R is 0, the sum of errors replaces
+    the ratio.
     """
     error = 0.0
     truth = 0.0
@@ -203,13 +206,13 @@ NUMBERS = ("procs", "req_time", "req_mem_kib")
 USER = 0b0001
 TEMPLATES = tuple(range(16))
 INSTEAD = {"group_id": "account", "queue_id": "partition_id", "app_id": "job_name"}
-"""Columns that replace a column of a template on a log without it."""
+"""Columns that replace a template's column if the log does not have that column."""
 EITHER = tuple(INSTEAD.items())
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
 
 
 class Parameters(NamedTuple):
-    """The searched parameters: template (bits: user, group, queue, application), N, K, alpha, beta."""
+    """The parameters that the search finds: template (bits: user, group, queue, application), N, K, alpha, beta."""
 
     template: int
     n: int
@@ -234,7 +237,7 @@ def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]
 
 
 class Trial(NamedTuple):
-    """A prepared training set: orders per template, and what was known at each job's submission."""
+    """A prepared training set: neighbour orders per template, and the finished jobs at each job's submission."""
 
     orders: dict[int, Orders]
     done: np.ndarray
@@ -246,7 +249,7 @@ class Trial(NamedTuple):
 
     @classmethod
     def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
-        """Prepare the training jobs' columns with the visible finished jobs, the scaling and the largest K."""
+        """Prepare a trial from the training jobs' columns, the stored finished jobs, the scaling and the largest K."""
         finished = store.finished
         done = np.searchsorted(finished["place"], training["done"])
         orders = neighbour_orders(
@@ -262,7 +265,7 @@ class Trial(NamedTuple):
         return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
 
     def estimates(self, chosen: Parameters) -> tuple[np.ndarray, np.ndarray]:
-        """Return Est and std of every training job; std is NaN if the limit was the only answer."""
+        """Return Est and std of every training job; std is NaN if the time limit is the prediction."""
         own, user = self.orders[chosen.template], self.orders[USER]
         return sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
 
@@ -274,9 +277,9 @@ class Trial(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class BatchMethod:
-    """The base of methods whose parameters a genetic search finds batch by batch: windows, store, refits.
+    """Base class of methods whose parameters are found by a genetic search for each batch: windows, store, refits.
 
-    A method names its columns and `least_generations`, and searches in `renew`.
+    A subclass sets its columns and `least_generations`, and searches its parameters in `renew`.
     """
 
     h: int = 3000
@@ -304,17 +307,17 @@ class BatchMethod:
         self.trained: list[dict[str, Any]] = []
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store requests and, when jobs end, run times."""
+        """Store the request of a submitted job, and the run time of a job that ends."""
         self.store.observe(event)
 
     def refit(self, now: float) -> None:
-        """Search the parameters of the batch that is due, if any."""
+        """Search the parameters of the next batch, if it is due."""
         before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
         if self.batch != before:
             self.renew(now)
 
     def renew(self, now: float) -> None:
-        """Search the parameters of the batch that has begun."""
+        """Search the parameters for the present batch."""
         raise NotImplementedError
 
     @property
@@ -324,15 +327,15 @@ class BatchMethod:
 
     @property
     def is_scaled(self) -> bool:
-        """Return whether a batch has begun, whose HistSet scales the numbers."""
+        """Whether a batch has begun, so that its HistSet can scale the numbers."""
         return self.batch > self.batches.none
 
     def is_untrained(self) -> bool:
-        """Return whether no search has found parameters yet, although one will."""
+        """Return whether the first search is still to come."""
         return not self.trained and self.trains_from > 0
 
     def noting(self, basis: str) -> str:
-        """Return the basis of an answer, with a note if no parameters were searched yet."""
+        """Return the basis of a prediction, with a note if no search has found parameters yet."""
         return f"{basis}; not trained before {self.trains_from:,} submissions" if self.is_untrained() else basis
 
     def evolved(
@@ -342,25 +345,25 @@ class BatchMethod:
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """Run the search of this batch; `more` numbers separate its random numbers from another search's."""
+        """Run a search for this batch; the numbers `more` separate its random numbers from other searches."""
         place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # NumPy accepts no negative seed
         rng = np.random.default_rng((self.seed, *place))
         size = {"population": self.population, "generations": self.generations, "patience": self.patience}
         return minimise(genes, fitness, rng, start=start, **size)
 
     def words_of(self, template: int) -> str:
-        """Return the columns of a template as the log has them: `user_id+account`."""
+        """Return the names of the log's columns that a template uses: `user_id+account`."""
         return "+".join(map(self.store.column_of, fields_of(template))) or "(empty)"
 
     def note(self, now: float, evaluations: int, **found: Any) -> None:
-        """Record what the search found and its cost."""
+        """Record the result and the cost of a search."""
         first = {"now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1]}
         self.trained.append({**first, **found, "evaluations": evaluations})
 
 
 @dataclass(eq=False, repr=False)
 class RangedMethod(BatchMethod):
-    """The base of `knn_ga` and `minh_wolters`: the searched ranges, and how they are widened."""
+    """Base class of `knn_ga` and `minh_wolters`: the searched ranges of their parameters, and how they widen."""
 
     most_n: int = field(default=int(RANGES["n"][1]), kw_only=True)
     most_k: int = field(default=int(RANGES["k"][1]), kw_only=True)
@@ -390,10 +393,10 @@ class RangedMethod(BatchMethod):
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """Search; while the best genome has the largest value of a range, double the range and search again.
+        """Search; while a gene of the best genome is at the upper end of its range, double the range and search again.
 
-        This happens at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` returns the
-        function that scores genomes of given genes.
+        The range is doubled at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` takes the
+        genes and returns the function that scores their genomes.
         """
         search = self.evolved(genes, fitness(genes), *more, start=start)
         spent = search.evaluations

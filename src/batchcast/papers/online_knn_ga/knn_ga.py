@@ -21,17 +21,17 @@ UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
 @dataclass(eq=False, repr=False)
 class KnnGa(RangedMethod):
-    """Mean run time of the K nearest jobs of one template, plus alpha deviations, at most beta times the time limit.
+    """Predicts the mean run time of the K nearest jobs of one template plus alpha deviations, up to beta time limits.
 
     Parameters
     ----------
     h, t1, t2
-        Number of submissions in a batch's HistSet, TrainingSet and TestSet; the windows advance by t2.
+        Number of submissions in a batch's HistSet (history), TrainingSet and TestSet; the windows advance by t2.
     population
         Number of genomes of the genetic search, at least 3.
     generations
-        Number of rounds of the search. 0: no search; the windows advance, and the rule of the first jobs is used for
-        all.
+        Number of rounds of the search. With 0 there is no search: the windows advance, and all jobs are predicted with
+        the parameters of the first jobs.
     local_model
         `mean`, or `linear` or `svr`: a regression over the normalised numbers of the same neighbours.
     warm_start
@@ -41,14 +41,15 @@ class KnnGa(RangedMethod):
     seed
         Random seed of the search, together with the batch's number.
     first
-        Number of submissions before the first search. Until there are h + t1, the windows grow, and the search is
-        repeated at each doubling. 0: no search before h + t1 submissions, as in the source.
+        Number of submissions before the first search. Until there are h + t1 submissions, the windows grow, and the
+        search is repeated whenever the number of submissions has doubled. With 0 there is no search before h + t1
+        submissions, as in the source.
     patience
-        The search ends after this many rounds without a better genome; 0: never early.
+        The search ends after this number of rounds without a better genome; with 0 it never ends early.
     most_n, most_k, most_alpha, most_beta
         Upper ends of the searched ranges of N (from 100), K (from 1), alpha (from 0) and beta (from 0.1).
     widen
-        Maximum number of times that a range is doubled, if the best genome is at its end.
+        Maximum number of times that a range is doubled if the best genome is at the range's upper end.
 
     Raises
     ------
@@ -57,21 +58,22 @@ class KnnGa(RangedMethod):
 
     Notes
     -----
-    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}, with accounts,
-    partitions and job names on a log without groups, queues or applications (`INSTEAD`); among the last N finished jobs
-    those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised over the batch's HistSet
-    (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values; unknown names equal each
-    other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit), without a cap if there is no
-    limit, and at least one second. Without a neighbour: the same with template {user}, then the mean of the last N,
-    then the limit unchanged.
+    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}. On a log without
+    groups, queues or applications, accounts, partitions and job names replace them (`INSTEAD`). Among the last N
+    finished jobs, the jobs with equal values in the template's fields are ranked by the distance of eq. 3 over
+    processors, limit and memory; unknown names equal each other. The numbers are min-max normalised over the batch's
+    HistSet, without clipping. A number adds 0 to the distance if it is unknown for both jobs or its column is constant,
+    and 1 if it is unknown for one job. Ties go to the more recently completed job. Est2 = min(mean + alpha std, beta
+    limit), without a cap if there is no limit, and at least one second. If no job matches the template, the template
+    {user} is used, then the mean of the last N jobs, then the limit unchanged.
 
     Training: before the first job of a TestSet is submitted, `population` x `generations` genomes are tried on the
-    TrainingSet: what each would have predicted at each job's submission, for jobs that have finished by now. Jobs
-    submitted before the HistSet are ignored. The first jobs get template {user}, K = 5. Departures: the operators are
-    ours (see `genetic`), because the paper prints none; with a regression the parameters are still searched with the
-    mean. Quantiles are order statistics of the neighbours. A prediction costs O(N); a refit costs one neighbour order
-    per template and distinct request, then about t1 * K steps per evaluation, and `trained` records its result and its
-    number of evaluations.
+    finished jobs of the TrainingSet. A genome's predictions use only jobs that had finished at the predicted job's
+    submission. Jobs submitted before the HistSet are ignored. Before the first training the template is {user} and K is
+    5. Departures from the paper: the genetic operators are ours (see `genetic`), because the paper prints none; with a
+    regression as `local_model`, the parameters are still searched with the mean. Quantiles are order statistics of the
+    neighbours. A prediction costs O(N). A refit costs one neighbour order per template and distinct request, then about
+    t1 * K steps per evaluation; `trained` records its result and its number of evaluations.
 
     References
     ----------
@@ -137,7 +139,7 @@ class KnnGa(RangedMethod):
         return store.limits.forecast(job)
 
     def renew(self, now: float) -> None:
-        """Search the parameters of the batch that has begun."""
+        """Search the parameters for the present batch."""
         self.low, self.span = scaling(self.store.window(*self.batches.history(self.batch))["values"])
         if not self.generations:
             return
@@ -146,7 +148,7 @@ class KnnGa(RangedMethod):
             return
 
         def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
-            """Return the score of a genome, on neighbour orders that reach as far as the largest K of these genes."""
+            """Return a function that scores genomes of these genes, on neighbour orders up to their largest K."""
             nonlocal trial
             most = int(genes[len(NOMINALS) + 1].high)
             trial = trial if most == self.most_k else self.trial(most)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`minh_wolters`: templates combined with nearest neighbours under a weighted distance over names and numbers.
+"""`minh_wolters`: predicts run times from nearest neighbours that match a template, under a weighted distance.
 
-A genetic algorithm finds the weights.
+The distance covers names and numbers; a genetic algorithm finds its weights.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def weighted_nearest(
 ) -> np.ndarray:
     """Return positions of the k nearest of the last n finished jobs that match the template, nearest first.
 
-    D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d is 0 or 1 for names (the first weights), |x - y|/range for numbers (the
-    other weights), 1 if either is unknown (`null` has the code of unknown), 0 in a column without range. If `parted_at`
-    is not NaN, only jobs on the query's side of that number of processors (the first number) count. Ties: the latest
-    completed. O(n (fields + k)).
+    D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d is 0 or 1 for names (the first weights) and |x - y|/range for numbers
+    (the other weights). It is 1 if one of the two values is unknown (`null` has the codes of unknown names), and 0 for
+    a number that is constant. If `parted_at` is not NaN, only jobs count whose number of processors (the first number)
+    is on the same side of it as the query's. Ties go to the job that completed last. O(n (fields + k)).
     """
     best = np.empty(k)
     positions = np.empty(k, dtype=np.int64)
@@ -72,11 +72,12 @@ OTHER_SIDE = 1 << 30
 
 
 class Groups(NamedTuple):
-    """Distinct queries against distinct finished jobs, and the members of each group.
+    """The differences between distinct queries and distinct finished jobs, and the jobs in each group of equal jobs.
 
     `parts` (q, g, attributes) are the differences d_a before weighting. `differs` (q, g) has a bit for each name field
-    that differs, and OTHER_SIDE if only one of the two has more than `parted_at` processors. Group j's finished jobs
-    are `members[start[j]:start[j + 1]]`, ascending; so are query j's jobs in `asked`, by `query_start`.
+    that differs, and the bit OTHER_SIDE if only one of both jobs has more than `parted_at` processors. Group j's
+    finished jobs are `members[start[j]:start[j + 1]]`, ascending. `asked` and `query_start` give the jobs of each query
+    in the same form.
     """
 
     parts: np.ndarray
@@ -97,7 +98,7 @@ class Groups(NamedTuple):
         span: np.ndarray,
         parted_at: float,
     ) -> Groups:
-        """Group finished jobs and queries by codes and numbers, as `weighted_nearest` takes them. O((jobs + q g) a)."""
+        """Group finished jobs, and queries, with equal codes and numbers; see `weighted_nearest`. O((jobs + q g) a)."""
         known, start, members = _distinct(codes, values)
         asking, query_start, asked = _distinct(query_codes, queries)
         ours, theirs = query_codes[asking], codes[known]
@@ -113,7 +114,7 @@ class Groups(NamedTuple):
 
 
 def _distinct(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a row of each distinct kind, the rows of all kinds, ascending, and where each kind begins."""
+    """Return one row of each distinct kind, where each kind begins, and the rows of all kinds, sorted by kind."""
     table = np.column_stack([codes, np.where(np.isnan(values), -np.inf, values)])
     _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
     kind = kind.ravel()
@@ -133,10 +134,10 @@ def grouped_estimates(
     n: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and deviation of each query's `weighted_nearest` among the first done[i] finished; std NaN: the
-    limit.
+    """Return mean and deviation of the run times of each query's nearest jobs; std NaN: the limit is the prediction.
 
-    O(q g (attributes + log g)) for the distinct ones, then about K steps per query.
+    The nearest jobs are those of `weighted_nearest` among the first done[i] finished jobs. O(q g (attributes + log g))
+    for distinct queries and jobs, then about K steps per query.
     """
     parts, differs, start, members, query_start, asked = groups
     count, attributes = parts.shape[1], parts.shape[2]
@@ -192,7 +193,7 @@ ATTRIBUTES = (*NOMINALS, *NUMBERS)
 
 
 class Weighted(NamedTuple):
-    """Template bits, a weight for each attribute, N, K, alpha, beta."""
+    """The parameters that the search finds: template bits, a weight for each attribute, N, K, alpha, beta."""
 
     template: int
     weights: tuple[float, ...]
@@ -214,7 +215,7 @@ UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
 
 @dataclass(eq=False, repr=False)
 class MinhWolters(RangedMethod):
-    """Mean run time of the K nearest jobs of one template under a weighted distance, plus a safety term, capped.
+    """Predicts the mean run time of the K nearest jobs under a weighted distance, plus a safety term, with a cap.
 
     Parameters
     ----------
@@ -223,9 +224,9 @@ class MinhWolters(RangedMethod):
     population, generations
         Numbers of genomes and rounds of the genetic search; at least 3 and 1.
     sample
-        Number of jobs of the TrainingSet that are tried, evenly spaced, at least 1.
+        Number of jobs of the TrainingSet on which genomes are tried: evenly spaced jobs, at least 1.
     apart
-        Whether jobs above the HistSet's median number of processors are searched and predicted separately.
+        Whether jobs above the HistSet's median number of processors have their own search, parameters and neighbours.
     pu_weight
         Factor of (1 - PU)^2 in the fitness.
     seed
@@ -240,12 +241,14 @@ class MinhWolters(RangedMethod):
 
     Notes
     -----
-    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), d 0 or 1 for user, group,
-    queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), 1 if unknown; min(mean
-    + alpha std, beta limit). Their own settings are not public: no reproduction is claimed. Template, weights, N, K,
-    alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in its windows and with its fitness, on a
-    sample, because with weights neighbours cannot be sorted in advance. Without a neighbour: the mean of the last N,
-    then the limit. A prediction costs O(N); `trained` records each batch's result and its number of evaluations.
+    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), with d 0 or 1 for user,
+    group, queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), and 1 for
+    unknown values. The prediction is min(mean + alpha std, beta limit). The settings of Minh and Wolters are not
+    public, so we do not claim to reproduce their results. For each batch, the genetic algorithm of `knn_ga` searches
+    template, weights, N, K, alpha and beta, with the windows and the fitness of `knn_ga`. It searches on a sample,
+    because neighbours cannot be sorted in advance if their weights change. Without a neighbour, the prediction is the
+    mean of the last N jobs, then the limit. A prediction costs O(N); `trained` records each batch's result and its
+    number of evaluations.
 
     References
     ----------
@@ -303,7 +306,7 @@ class MinhWolters(RangedMethod):
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
 
     def renew(self, now: float) -> None:
-        """Search the parameters of the batch that has begun, of both sides if they are separate."""
+        """Search the parameters for the present batch; with `apart`, search those of small and big jobs separately."""
         history = self.store.window(*self.batches.history(self.batch))["values"]
         self.span = scaling(history)[1]
         known = history[:, 0][~np.isnan(history[:, 0])]
@@ -348,5 +351,5 @@ class MinhWolters(RangedMethod):
         return chosen
 
     def _null(self) -> np.ndarray:
-        """Return the code of unknown for each name field; -2 if no value is unknown."""
+        """Return for each name field the code that means an unknown value; -2 if no value is unknown."""
         return np.array([known.get(None, -2) for known in self.store.codes], dtype=np.int32)

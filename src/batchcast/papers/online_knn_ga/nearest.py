@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The K nearest of the last N finished jobs that match a template, and a run time from them: mean or regression."""
+"""Finds the K nearest of the last N finished jobs that match a template, and predicts a run time from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...compiled import allocating
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return minimum and range of each column (n, m) without unknown values; range 0 if constant or unknown.
+    """Return minimum and range of each column of a table (n, m), ignoring NaN; range 0 if constant or all NaN.
 
     >>> scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
     (array([1., 5.]), array([2., 0.]))
@@ -27,21 +27,21 @@ def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @allocating
 def normal(value: float, low: float, span: float) -> float:
-    """Return f(x) = (x - min)/(max - min), eq. 2 of Xu et al. 2018; 0 in a column without range, NaN for NaN."""
+    """Return f(x) = (x - min)/(max - min), eq. 2 of Xu et al. 2018; 0 if the column is constant, NaN for NaN."""
     if value != value:
         return value
     return (value - low) / span if span > 0.0 else 0.0
 
 
 def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndarray:
-    """Apply `normal` to a table (n, m), with equal results."""
+    """Return the results of `normal` for all values of a table (n, m)."""
     safe = np.where(span > 0, span, 1.0)
     return np.where(np.isnan(values), np.nan, np.where(span > 0, (values - low) / safe, 0.0))
 
 
 @allocating
 def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Return Sim of eq. 3, over normalised numbers (m,): both unknown add 0, one unknown adds 1."""
+    """Return the distance Sim of eq. 3 over normalised numbers (m,); two unknown values add 0, one unknown adds 1."""
     total = 0.0
     for column in range(len(one)):
         x, y = one[column], other[column]
@@ -63,7 +63,7 @@ def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
 
 @allocating
 def insert(best: np.ndarray, positions: np.ndarray, count: int, d: float, position: int) -> int:
-    """Insert a candidate among the nearest, after equal ones; return their new number."""
+    """Insert a candidate into the sorted list of nearest jobs, after equal distances; return the list's new length."""
     k = len(best)
     if count == k and not d < best[k - 1]:
         return count
@@ -91,8 +91,8 @@ def nearest(
 ) -> np.ndarray:
     """Return positions of the k nearest of the last n finished jobs that match the template, nearest first.
 
-    `codes` (jobs, fields) and `values` (jobs, m) are in completion order; `query` is normalised. Ties: the latest
-    completed first. O(n (m + k)).
+    `codes` (jobs, fields) and `values` (jobs, m) are in completion order; `query` is normalised. Among equal distances,
+    the job that completed last comes first. O(n (m + k)).
     """
     best = np.empty(k)
     positions = np.empty(k, dtype=np.int64)
@@ -111,9 +111,9 @@ def nearest(
 
 @allocating
 def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
-    """Return mean and population standard deviation of run times, summed around the nearest, nearest first.
+    """Return mean and population standard deviation of run times, by their differences to the nearest job's run time.
 
-    The shift makes the deviation of equal run times exactly 0.
+    The differences make the deviation of equal run times exactly 0.
     """
     first = run[positions[0]]
     one = 0.0
@@ -137,7 +137,7 @@ def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
 
 @allocating
 def planned(mean: float, std: float, limit: float, alpha: float, beta: float) -> float:
-    """Return Est2 = min(Est + alpha std, beta r), eqs. 5 and 6; no cap without a limit; at least a second."""
+    """Return Est2 = min(Est + alpha std, beta r) of eqs. 5 and 6; without a limit r no cap; at least one second."""
     estimate = mean + alpha * std
     if limit == limit and beta * limit < estimate:
         estimate = beta * limit
@@ -152,10 +152,11 @@ TREES = 10
 def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.ndarray, seed: int = 0) -> float:
     """Return the run time (s) that a regression over `table` (k, m) and `run` (k,) predicts at `query` (m,).
 
-    Unknown numbers count as -1 (features are normalised to about [0, 1] or standardised). The result stays in the
-    neighbours' range, because a fit on a few jobs cannot extrapolate. One neighbour, or equal run times: that run time.
-    `linear` is least squares of smallest norm; `svr` scikit-learn's SVR (Gaussian kernel, its defaults) on standardised
-    run times; `forest` a random forest of 10 trees.
+    Unknown numbers count as -1 (features are normalised to about [0, 1] or standardised). The result is clipped to the
+    range of the neighbours' run times, because a fit on a few jobs cannot extrapolate. If there is one neighbour, or
+    all run times are equal, the result is that run time. `mean` is the mean run time; `linear` is least squares of
+    smallest norm; `svr` is scikit-learn's SVR (Gaussian kernel, default parameters) on standardised run times; `forest`
+    is a random forest of 10 trees.
     """
     low, high = float(run.min()), float(run.max())
     if low == high:
@@ -168,13 +169,13 @@ def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.nda
 
 
 SMALLEST = 1e-10
-"""Directions in which a table varies by less than this share of its largest variation are rounding errors of centring.
-NumPy's own threshold (the table's size times the rounding of one number) would fit some of them.
+"""A singular value below this share of the largest one counts as a rounding error of centring, and is not fitted.
+NumPy's default threshold (the table's size times the machine precision) would fit some rounding errors.
 """
 
 
 class Linear:
-    """Least squares of smallest norm, with an intercept."""
+    """A linear regression: least squares of smallest norm, with an intercept."""
 
     def __init__(self, table: np.ndarray, run: np.ndarray) -> None:
         self.centre = table.mean(axis=0)
@@ -186,7 +187,7 @@ class Linear:
 
 
 class Scaled:
-    """A scikit-learn regressor on standardised run times."""
+    """A scikit-learn regressor that is fitted to standardised run times."""
 
     def __init__(self, model: Any, table: np.ndarray, run: np.ndarray) -> None:
         self.centre, self.spread = float(run.mean()), float(run.std()) or 1.0

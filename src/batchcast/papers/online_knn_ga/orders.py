@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The neighbour orders of a training set, once per template: they do not depend on N, K, alpha or beta.
+"""Sorts the neighbours of a training set once per template, because the order does not depend on N, K, alpha or beta.
 
-For a query, the order of all candidates (distance, then the more recent) is sorted once, and queries with equal numbers
-share it. "Among the last N eligible" is then a test of a candidate's place in completion order, so a genome needs only
-one pass over the list. Most of the list is never needed: an entry can be among the K nearest for some N only if fewer
-than `most` entries before it are more recent. Of n candidates about most * (1 + log(n/most)) remain.
+For each query, all candidates are sorted once by distance, then the more recent first; queries with equal numbers share
+the order. A genome then needs only one pass over the sorted list, which skips candidates that are not among the last N
+jobs in completion order. Most entries of the list are never needed: an entry can be among the K nearest for some N only
+if fewer than `most` entries before it are more recent. Of n candidates about most * (1 + log(n/most)) remain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .nearest import distance
 
 
 class Orders(NamedTuple):
-    """Orders of one template: query i's candidates, nearest first, are `entries[start[i]:start[i + 1]]`."""
+    """Neighbour orders of one template: query i's candidates, nearest first, are `entries[start[i]:start[i + 1]]`."""
 
     start: np.ndarray
     entries: np.ndarray
@@ -33,7 +33,7 @@ def neighbour_orders(
     templates: tuple[int, ...],
     most: int,
 ) -> dict[int, Orders]:
-    """Return the orders of every template, for normalised queries (t, m), their codes (t, f) and finished counts (t,).
+    """Return each template's neighbour orders of normalised queries (t, m), with codes (t, f), finished counts (t,).
 
     Candidates of query i are the first done[i] rows of `values` (jobs, m), normalised, and `codes` (jobs, f), in
     completion order. `most` is the largest K. O(d n log n + t n) per template, d distinct queries.
@@ -54,9 +54,10 @@ def neighbour_orders(
 
 
 def classes(codes: np.ndarray, template: int) -> np.ndarray:
-    """Return one label per row of `codes` (n, fields): equal exactly if all fields of the template are, int64 (n,).
+    """Return labels, int64 (n,): rows of `codes` (n, fields) that are equal in the template's fields get equal labels.
 
-    Labels count up in order of first appearance, so templates with the same classes give the same labels.
+    Labels are numbered by first appearance, so templates that split the rows into the same classes give the same
+    labels.
 
     >>> classes(np.array([[7, 1], [5, 1], [7, 2]]), 0b01).tolist()
     [0, 1, 0]
@@ -75,7 +76,7 @@ def classes(codes: np.ndarray, template: int) -> np.ndarray:
 
 @allocating
 def sorted_candidates(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return, per distinct query vector (d, m), all candidates (jobs, m) by distance, then recency, (d, jobs)."""
+    """Return, for each query vector (d, m), the candidates (jobs, m) sorted by distance, then recency, (d, jobs)."""
     jobs = len(values)
     order = np.empty((len(vectors), jobs), dtype=np.int32)
     away = np.empty(jobs)
@@ -97,10 +98,10 @@ def needed(
     query_labels: np.ndarray,
     most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries that some N in 1.. and K <= most can reach, query after query, and where each query begins."""
+    """Return the entries that any N and K <= most can need, query after query, and where each query begins."""
     start = np.zeros(len(group) + 1, dtype=np.int64)
     entries = np.empty(1024, dtype=np.int32)
-    recent = np.empty(most, dtype=np.int64)  # the `most` largest places so far, ascending
+    recent = np.empty(most, dtype=np.int64)  # the `most` latest positions in completion order so far, ascending
     for i in range(len(group)):
         at = start[i]
         held = 0

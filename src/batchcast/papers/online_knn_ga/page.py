@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and tables of `batchcast reproduce online-knn-ga`, and its findings in sentences."""
+"""The page, the tables and the findings of `batchcast reproduce online-knn-ga`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
         base = [r for r in rows["5-6"] if r["set"] == name and r["policy"] == "easy" and r["loop"] == "requests"]
         if base:
             sentences.append(
-                f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min by our averages, "
-                f"{base[0]['pyss_mean_wait_min']:.1f} by pyss' own; printed {each.waits[0]:.1f}."
+                f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min over all jobs, "
+                f"{base[0]['pyss_mean_wait_min']:.1f} min over the jobs that pyss counts; printed {each.waits[0]:.1f} "
+                "min."
             )
         theirs = [r for r in rows["3-4"] if (r["set"], r["protocol"], r["selection"]) == (name, "honest", "papers'")]
         honest = {r["predictor"]: r["mae_s"] for r in theirs}
@@ -61,31 +62,32 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
 
 
 def _cut_sentences(rows: Rows) -> list[str]:
-    """Compare the gains if run times are cut at the prediction with the printed gains, in sentences."""
+    """Return sentences that compare the paper's gains with the gains if every job ends at its prediction."""
     sentences = []
     for row in rows:
         if "cut_wait_gain" in row and row["processors"] == max(r["processors"] for r in rows if r["set"] == row["set"]):
             ours, printed = 100 * row["cut_wait_gain"], 100 * row["printed_wait_gain"]
             sentences.append(
-                f"{row['set']}, {row['policy']}: if every job's run time is cut at its forecast, the mean wait is "
-                f"{abs(ours):.1f} % {'shorter' if ours >= 0 else 'longer'} than with requests; "
-                f"printed {printed:.1f} % shorter."
+                f"{row['set']}, {row['policy']}: if every job ends at its prediction, unless it ends earlier, the mean "
+                f"wait is {abs(ours):.1f} % {'shorter' if ours >= 0 else 'longer'} than with requests; printed "
+                f"{printed:.1f} % shorter."
             )
     return sentences
 
 
-PAPERS_SELECTION = "papers' selection (cut first, cold start, only jobs that will succeed where status = 1)"
+PAPERS_SELECTION = "papers' selection (cut first, no history before; with status = 1 only jobs that will succeed)"
 
 
 def table_2(rows: Rows) -> Table:
     """Return the table of the data sets."""
     columns = columns_of(
         "set", "log", "selection", "window|in the window|count", "printed_window|printed|count", "jobs|jobs|count",
-        "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|taken here|count",
+        "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|selected here|count",
     )  # fmt: skip
     note = (
-        "HPC2N05 is printed with two digits swapped. The windows of the SDSC sets are printed with other counts than "
-        "these logs have (100,000 is round); the paper does not say why, and the selections agree."
+        "The paper prints the count of HPC2N05 with two digits swapped. It prints other window counts for the SDSC "
+        "sets than these logs have (100,000 is a round number) and does not say why; the counts of the selections "
+        "agree."
     )
     return Table("Table 2: the data sets", columns, rows, note)
 
@@ -95,17 +97,18 @@ def near_table(rows: Rows) -> Table:
     columns = columns_of(
         "set", "protocol", "predictor", "jobs|first jobs|count", "below_1000_s|errors below 1,000 s|share",
         "printed_below_1000_s|printed|share", "quarter_mae_s|MAE of the first quarter, s|number",
-        "mae_s|of all|number",
+        "mae_s|MAE of all jobs, s|number",
     )  # fmt: skip
     note = (
-        "Figure 2, of some 9,000 jobs of HPC2N04: about 80 % of the errors are below 1,000 s. Figure 3: the mean error "
-        "grows with the jobs predicted; here it does where all have a larger one than the first quarter."
+        "The paper says of Figure 2 (some 9,000 jobs of HPC2N04): about 80 % of the errors are below 1,000 s. It says "
+        "of Figure 3: the mean error grows with the number of predicted jobs. Here it grows in the rows in which the "
+        "MAE of all jobs is above the MAE of the first quarter."
     )
-    return Table("Figures 2 and 3, in the words of the text", columns, rows, note)
+    return Table("Figures 2 and 3: what the paper's text says", columns, rows, note)
 
 
 def tables_3_and_4(rows: Rows) -> Table:
-    """Return the table of underestimates and errors beside the printed ones."""
+    """Return the table of underestimate rates and errors beside the paper's."""
     columns = columns_of(
         "set", "protocol", "selection", "predictor", "jobs|jobs|count", "underestimate_rate|PU|ratio",
         "printed_pu|PU printed|ratio", "mae_s|MAE, s|number", "printed_mae_s|MAE printed, s|number",
@@ -119,20 +122,20 @@ def tables_3_and_4(rows: Rows) -> Table:
 
 
 def noise_table(rows: Rows) -> Table:
-    """Return the table of the method's gains with the interval of each set."""
+    """Return the table of the method's gains with their 90 % intervals on each data set."""
     naming = [("set", "set"), ("protocol", "protocol")]
-    return gain_table(rows, naming, "Do the gains of Tables 3 and 4 stand outside their own set's noise?")
+    return gain_table(rows, naming, "Are the gains of Tables 3 and 4 larger than the noise of their data set?")
 
 
 def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
-    """Return a gain with its interval, if it has one."""
+    """Return the interval of a gain as text; None if the row has no interval."""
     if f"{key}_low" not in row:
         return None
     return f"{100 * row[f'{key}_low']:.1f} to {100 * row[f'{key}_high']:.1f} %"
 
 
 def tables_5_and_6(rows: Rows) -> Table:
-    """Return the table of waits and slowdowns under every setting beside the printed ones."""
+    """Return the table of waits and slowdowns under every setting beside the paper's."""
     columns = columns_of(
         "set", "policy", "loop", "predictor|planned with", "protocol", "correction", "mean_wait_min|wait, min|number",
         "pyss_mean_wait_min|pyss' own|number", "printed_wait_min|printed|number", "wait_gain|gain|share",
@@ -153,7 +156,7 @@ def tables_5_and_6(rows: Rows) -> Table:
 
 
 def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
-    """Return rows in minutes beside a data set's printed values under the same policy."""
+    """Return rows with waits in minutes, and the paper's values for the data set under the same policy."""
     extended = []
     for row in rows:
         at = 2 * (row["policy"] == "easy-sjbf")
@@ -172,7 +175,7 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
 
 
 def baseline_table(rows: Rows) -> Table:
-    """Return the table of requests on other jobs and machines, and of run times cut at the prediction."""
+    """Return the table of requested times on other jobs and machines, and of jobs that end at their prediction."""
     columns = columns_of(
         "set", "jobs_of|jobs of", "jobs|jobs|count", "processors|processors|count", "policy",
         "mean_wait_min|wait, min|number", "printed_wait_min|printed|number", "mean_bounded_slowdown|bsld|number",
@@ -181,27 +184,28 @@ def baseline_table(rows: Rows) -> Table:
         "printed_bounded_slowdown_gain|printed|share",
     )  # fmt: skip
     note = (
-        "Waits planned with the users' requests; jobs wider than the machine are left out; our averages. 'If cut': "
-        "each job ends when its knn_ga forecast (paper protocol) does, if not before; no scheduler may do that."
+        "The scheduler plans with the users' requests. Jobs wider than the machine are left out. Averages are over all "
+        "jobs. 'If cut': a job ends at its knn_ga prediction (paper protocol) if it runs longer; no scheduler does "
+        "that."
     )
-    return Table("Where the printed waits and gains may come from", columns, rows, note)
+    return Table("Possible causes of the printed waits and gains", columns, rows, note)
 
 
 def sensitivity_table(rows: Rows, name: str) -> Table:
-    """Return the table of other settings."""
+    """Return the table of the sensitivity runs."""
     columns = columns_of(
         "predictor|settings", "protocol", "jobs|jobs|count", "underestimate_rate|PU|ratio", "mae_s|MAE, s|number",
         "coverage_90|within 90 % bound|share", "seconds|took, s|number",
     )  # fmt: skip
-    note = "Left out for all: the first 7000 jobs, untrained under h=5000, t1=2000."
+    note = "All rows omit the first 7000 jobs, because h=5000,t1=2000 is not trained before."
     return Table(f"Sensitivity on {name} ({PAPERS_SELECTION})", columns, rows, note)
 
 
 def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return rows of Tables 5 and 6 with minutes, gains over the requests of their policy, and printed figures.
+    """Return rows of Tables 5 and 6 with minutes, gains over requested times (same policy), and printed figures.
 
-    `printed` maps a set's name to its data set. The printed figures of predictions are on the row from which they can
-    have come: open loop, paper protocol, raised to the truth.
+    `printed` maps a set's name to its data set. The figures that the paper prints for predictions are in the row whose
+    setting can explain them: open loop, paper protocol, predictions raised to the run time.
     """
     base = {(r["set"], r["policy"]): r for r in rows if r["loop"] == "requests"}
     extended = []
@@ -246,26 +250,30 @@ def pictures(
 
 
 def _short(spec: str) -> str:
-    """Return a method's name in a legend: only the settings for knn_ga, only the name for the baseline."""
+    """Return a method's name for a legend: the settings alone for `knn_ga`, the name alone for the baseline."""
     name, _, settings = spec.partition(":")
     return settings if settings and name == "knn_ga" else name
 
 
 READING = (
-    "The baseline minh_wolters follows this paper's description of it: its authors printed no settings, so it is "
-    "searched as thoroughly as knn_ga. It stands with and without large and small jobs apart (apart=yes), and the "
-    "printed figures, of one reading that the paper does not name, stand beside both. A gain over it is therefore a "
-    "gain over our reading: compare knn_ga with last_2 and recent_mean too, which have no settings to choose.",
-    "Honest protocol: a neighbour has ended before the job is submitted. Paper protocol: history is taken in log order "
-    "whether it has finished or not, which no running system can do.",
-    "In Tables 5 and 6 the first 4500 jobs, before whose end no window is full, are planned with their requests.",
-    "The genetic operators are not printed; ours are named in papers.online_knn_ga.genetic. Seeds are fixed.",
-    "The fitness divides the relative error by exp((1 - PU)^2): it buys fewer underestimates with a larger error. "
-    "knn_ga:pu_weight=0 shows the error without that trade, knn_ga:h=1000000,first=0 what the untrained rule (same "
-    "user, the 5 nearest, nothing added) does all along.",
-    "Tables 5 and 6 do not say what happens when a job outlives its estimate. pyss raises an estimate below the run "
-    "time to the run time, that is, it is told the truth about every underestimated job: the rows 'open, raised'. "
-    "Without that help a correction is needed; the rows with corrections show what is left of the gain.",
-    "'If cut' is no schedule: a simulator that takes the shorter of run time and forecast ends jobs that in truth ran "
-    "on. Whether the printed gains are of that size is to be read off each row of that table.",
+    "The baseline minh_wolters follows this paper's description of it. Its authors printed no settings, so we search "
+    "it as thoroughly as knn_ga. The tables have it without and with separate parameters for large and small jobs "
+    "(apart=yes). The paper does not say which of both its printed figures belong to, so they are beside both. A gain "
+    "over minh_wolters is therefore a gain over our version of it. Compare knn_ga with last_2 and recent_mean too, "
+    "which have no settings to choose.",
+    "Honest protocol: neighbours are jobs that have ended before the predicted job is submitted. Paper protocol: "
+    "earlier jobs in log order are neighbours even if they have not ended, which no running system can do.",
+    "In Tables 5 and 6 the scheduler plans the first 4500 jobs with their requested times, because no window is full "
+    "before.",
+    "The paper does not print the genetic operators; ours are described in papers.online_knn_ga.genetic. Seeds are "
+    "fixed.",
+    "The fitness divides the relative error by exp((1 - PU)^2), so the search accepts a larger error for fewer "
+    "underestimates. knn_ga:pu_weight=0 shows the error without that trade. knn_ga:h=1000000,first=0 shows the "
+    "untrained rule (same user, the 5 nearest, nothing added) for all jobs.",
+    "The paper does not say how the simulations of Tables 5 and 6 treat a job that runs longer than its estimate. "
+    "pyss raises such an estimate to the run time, so it knows the run time of every underestimated job: the rows "
+    "'open, raised'. Without this knowledge the scheduler must correct the estimate; the rows with corrections show "
+    "how much of the gain remains.",
+    "'If cut' is not a schedule: a simulator that takes the shorter of run time and prediction ends jobs that in fact "
+    "ran longer. Each row of that table shows whether the printed gain has this size.",
 )

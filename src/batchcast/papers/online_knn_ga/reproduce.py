@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast reproduce online-knn-ga`: the tables of Xu et al. 2018 beside ours, and a page."""
+"""`batchcast reproduce online-knn-ga`: compares the tables of Xu et al. 2018 with our results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`smith_templates`: categories of similar jobs under many templates; the smallest confidence interval answers."""
+"""`smith_templates`: predicts from the category of similar jobs with the smallest confidence interval."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def category_statistics(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return count, mean and sample variance of each query's category among the first done[i] finished jobs.
 
-    `labels` (jobs,) and `amount` (jobs,) are in completion order, NaN amounts do not count; `done` (t,) ascends. One
-    pass, with Welford's updates.
+    `labels` (jobs,) and `amount` (jobs,) are in completion order; NaN amounts are ignored; `done` (t,) is ascending.
+    One pass, with Welford's updates.
     """
     size = 1
     for label in labels:
@@ -68,7 +68,7 @@ def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndar
 
 @allocating
 def welford(amount: np.ndarray) -> tuple[float, float]:
-    """Return mean and sample variance, updated one by one as in `category_statistics`."""
+    """Return mean and sample variance by Welford's updates, as in `category_statistics`."""
     mean = 0.0
     square = 0.0
     for i in range(len(amount)):
@@ -82,9 +82,9 @@ def welford(amount: np.ndarray) -> tuple[float, float]:
 def smallest_interval(
     chosen: np.ndarray, estimate: np.ndarray, interval: np.ndarray, fallback: np.ndarray
 ) -> np.ndarray:
-    """Return each job's estimate by the chosen template with the smallest interval; the fallback if none has one.
+    """Return each job's estimate by the template of `chosen` with the smallest interval, else the job's fallback.
 
-    `estimate` and `interval` are (templates, jobs), NaN if a template has no answer. Ties: the first chosen.
+    `estimate` and `interval` are (templates, jobs), NaN if a template has no estimate. Ties go to the first template.
     """
     estimates = fallback.copy()
     for i in range(len(estimates)):
@@ -102,7 +102,7 @@ SLOTS = 6
 
 
 class Template(NamedTuple):
-    """Fields that must be equal (bits of FIELDS), and whether run times are relative to the limit."""
+    """The fields in which jobs must be equal (bits of FIELDS), and whether run times are relative to the time limit."""
 
     fields: int
     relative: bool
@@ -111,7 +111,7 @@ class Template(NamedTuple):
         return self.words(str)
 
     def words(self, column_of: Callable[[str], str]) -> str:
-        """Return the template with the log's columns in place of FIELDS: `(user_id+account) relative`."""
+        """Return the template as text, with the names of the log's columns: `(user_id+account) relative`."""
         columns = map(column_of, fields_of(self.fields, FIELDS))
         return f"({'+'.join(columns)}){' relative' if self.relative else ''}"
 
@@ -125,7 +125,7 @@ UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b01100
 
 @dataclass(eq=False, repr=False)
 class SmithTemplates(BatchMethod):
-    """Mean run time of the category with the smallest confidence interval; templates are chosen by genetic search.
+    """Predicts the mean run time of the category with the smallest confidence interval, under searched templates.
 
     Parameters
     ----------
@@ -145,15 +145,16 @@ class SmithTemplates(BatchMethod):
 
     Notes
     -----
-    A template names the fields that must be equal (user, group, queue, application; processors exactly, by powers of
-    two, or not at all) and whether run times or their shares of the limit are averaged: 96 templates in all. A job
-    falls into one category of each template; a category of at least two finished jobs gives its mean and the 90 %
-    confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval answers (ties: the first template). A genome
-    holds up to 6 templates; per batch the set with the smallest mean absolute error on the TrainingSet is searched.
-    Departures: only means, no regressions; no maximum history per template, all see the jobs submitted since the
-    HistSet began; unknown names equal each other. Without a category of at least two jobs: the mean of all jobs, then
-    the limit. Predictions are capped by the limit and at least one second. Quantiles are order statistics of the
-    category. A prediction costs O(6 jobs in the window); `trained` has the result and the cost of each batch.
+    A template states in which fields jobs must be equal (user, group, queue, application; processors exactly, by powers
+    of two, or not at all), and whether run times or their shares of the limit are averaged. There are 96 templates. A
+    job belongs to one category of each template. A category of at least two finished jobs gives a mean and the half
+    width t(n - 1) s / sqrt(n) of its 90 % confidence interval. The prediction is the mean with the smallest interval
+    (ties: the first template). A genome has up to 6 templates; for each batch, the search finds the set with the
+    smallest mean absolute error on the TrainingSet. Departures from the paper: there are only means, no regressions;
+    templates have no maximum history, and all use the jobs submitted since the HistSet began; unknown names equal each
+    other. Without a category of at least two jobs, the prediction is the mean of all jobs, then the limit. Predictions
+    are capped by the limit and at least one second. Quantiles are order statistics of the category. A prediction costs
+    O(6 jobs in the window); `trained` has the result and the cost of each batch.
 
     References
     ----------
@@ -204,7 +205,7 @@ class SmithTemplates(BatchMethod):
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
     def renew(self, now: float) -> None:
-        """Search the templates of the batch that has begun."""
+        """Search the templates for the present batch."""
         training = self.store.window(*self.batches.training(self.batch))
         known = ~np.isnan(training["run"])
         if not known.any():
@@ -243,7 +244,7 @@ class SmithTemplates(BatchMethod):
         return estimate, interval, np.where(count > 0, mean, training["fallback"])
 
     def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return half the 90 % confidence interval of a mean; NaN below two jobs."""
+        """Return the half width of the 90 % confidence interval of a mean; NaN for fewer than two jobs."""
         degrees = np.clip(count - 1, 0, len(self.quantile) - 1).astype(int)
         return np.asarray(self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0)))
 
@@ -254,7 +255,7 @@ def _set(genome: np.ndarray) -> tuple[int, ...]:
 
 
 def _t_quantiles(most: int) -> np.ndarray:
-    """Return the 95 % quantile of Student's t for 0.. degrees of freedom; infinite for none."""
+    """Return the 95 % quantiles of Student's t for 0 to most - 1 degrees of freedom; infinite for 0."""
     from scipy.special import stdtrit
 
     return np.concatenate([[np.inf], stdtrit(np.arange(1, most), 0.95)])

@@ -21,9 +21,10 @@ from ...predict.gate import field_value
 class Batches:
     """Windows of h, t1 and t2 submissions; batch b (from 0) begins at submission h + t1 + b * t2.
 
-    Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and at each
-    doubling, and splits all submissions so far into two thirds of history and one third of training, as the source
-    splits 4,500. Young batches have negative numbers. `first` = 0: no young batches.
+    Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and whenever
+    the number of submissions has doubled. It splits all submissions so far into two thirds of history and one third of
+    training, like the source's 4,500 submissions. Young batches have negative numbers. With `first` = 0 there are no
+    young batches.
 
     >>> windows = Batches(3000, 1500, 1000)
     >>> windows.due(4499), windows.due(4500), windows.due(6700), windows.history(1), windows.training(1)
@@ -55,12 +56,12 @@ class Batches:
 
     @property
     def none(self) -> int:
-        """The number that means no batch yet."""
+        """The batch number that means that no batch has begun."""
         return -1 - len(self.sizes)
 
     @property
     def cadence(self) -> int:
-        """Number of submissions between two calls of a clock, so that no batch begins late."""
+        """Number of submissions between two calls of `refit`, so that no batch begins late."""
         return math.gcd(self.h + self.t1, self.t2, *self.sizes[:1])
 
     def due(self, submitted: int) -> int:
@@ -70,20 +71,20 @@ class Batches:
         return bisect_right(self.sizes, submitted) + self.none
 
     def history(self, batch: int) -> tuple[int, int]:
-        """Return first and last + 1 submission of the HistSet."""
+        """Return the half-open range of submissions of the batch's HistSet."""
         if batch < 0:
             return 0, 2 * self.sizes[batch] // 3
         return batch * self.t2, batch * self.t2 + self.h
 
     def training(self, batch: int) -> tuple[int, int]:
-        """Return first and last + 1 submission of the TrainingSet."""
+        """Return the half-open range of submissions of the batch's TrainingSet."""
         if batch < 0:
             return 2 * self.sizes[batch] // 3, self.sizes[batch]
         return batch * self.t2 + self.h, batch * self.t2 + self.h + self.t1
 
 
 class Rows:
-    """Columns that grow at the end and are dropped at the front; amortised O(1) per append."""
+    """A table of rows that are appended at the end and dropped at the front; amortised O(1) per append."""
 
     __slots__ = ("columns", "dropped", "length")
 
@@ -117,12 +118,13 @@ class Rows:
 
 
 class Store:
-    """Requests in order of submission (from 0) and finished jobs in order of completion, with given fields.
+    """Stores requests in order of submission (from 0) and finished jobs in order of completion, with given fields.
 
-    `nominals` are compared for equality (codes from 0, unknown has a code), `numbers` by distance (unknown, infinite:
-    NaN). A name in `instead` is replaced by another column for a job without it. `run` of a request is NaN until its
-    End. Finished jobs submitted before `oldest` are dropped, because no window reaches them. An End without its Submit
-    (a live clock that began later) counts as submitted last. O(1) per event.
+    Fields in `nominals` are compared for equality, and stored as codes from 0; an unknown value has a code too. Fields
+    in `numbers` are compared by distance; unknown and infinite values are NaN. `instead` names the column that replaces
+    a field if a job does not have the field. `run` of a request is NaN until the job's End event. Finished jobs
+    submitted before `oldest` are dropped, because no window reaches them. If a job's End has no Submit before it
+    (because a live clock began later), the job counts as submitted last. O(1) per event.
     """
 
     def __init__(
@@ -165,11 +167,11 @@ class Store:
         if value is not None or name not in self.instead:
             return value
         other = field_value(job, self.instead[name])
-        # a code that differs from every value of the column itself
+        # the pair differs from every value of the replaced column
         return None if other is None else (self.instead[name], other)
 
     def column_of(self, name: str) -> str:
-        """Return the column in place of a name so far: `account` for `group_id` on a log without groups."""
+        """Return the column that is used for a name so far: `account` for `group_id` on a log without groups."""
         return self.met.get(name, name)
 
     def value(self, job: JobRequest) -> np.ndarray:
@@ -178,7 +180,7 @@ class Store:
         return np.array([_finite(v) for v in values])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
-        """Return the job's limit (NaN: none), and what replaces a prediction without any history."""
+        """Return the job's time limit (NaN: none), and the value that is predicted without any history."""
         return _finite(job.req_time), self.limits.of(job.req_time)
 
     def observe(self, event: Event) -> None:
@@ -201,7 +203,7 @@ class Store:
         self.limits.note(job.req_time)
 
     def note_names(self, job: JobRequest) -> None:
-        """Give a code to each of the job's values, and record from which column it came."""
+        """Give a code to each of the job's names, and record which column each name comes from."""
         for name, known in zip(self.nominals, self.codes):
             value = self.name_value(job, name)
             known.setdefault(value, len(known))
@@ -232,7 +234,7 @@ class Store:
         return max(due, batch)
 
     def forget(self, oldest: int) -> None:
-        """Drop submissions before number `oldest`; running totals start again."""
+        """Drop submissions before number `oldest`, and compute the running totals again."""
         self.oldest = oldest
         self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
         self.finished.keep(self.finished["number"] >= oldest)

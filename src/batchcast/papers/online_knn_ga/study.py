@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xu, Xiong & Xiao 2018 on its own data: Tables 2 to 6, the sensitivity runs, and an operator's view."""
+"""Xu, Xiong & Xiao 2018 on the paper's data: Tables 2 to 6, sensitivity runs, and the results for an operator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 
 
 class DataSet(NamedTuple):
-    """One of the paper's sets: the log, its selection, and what the paper prints about it."""
+    """One of the paper's data sets: the log, the selected jobs, and the figures that the paper prints."""
 
     name: str
     log: str
@@ -66,9 +66,9 @@ FIXED = "knn_ga:h=1000000,first=0"
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
-"""The paper's only baseline, searched as thoroughly as knn_ga: with as many genomes, on the whole TrainingSet."""
+"""The paper's only baseline, searched as thoroughly as knn_ga: equally many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
-"""The baseline with large and small jobs apart, to which Xu et al. ascribe a part of its accuracy."""
+"""The baseline with separate parameters for large and small jobs; Xu et al. credit them with a part of its accuracy."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
@@ -90,7 +90,7 @@ SENSITIVITY = (
 
 
 def chosen_sets(names: Iterable[str]) -> list[DataSet]:
-    """Return the sets of the given names; all of them without names."""
+    """Return the data sets with the given names, or all data sets if there are no names."""
     wanted = set(names)
     return [each for each in SETS if not wanted or each.name in wanted]
 
@@ -103,9 +103,10 @@ def load(each: DataSet, traces: Path, first: int | None = None) -> tuple[Trace, 
 
 
 def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
-    """Return a row of Table 2: jobs of the window with any status, and of the selection, beside the printed numbers.
+    """Return a row of Table 2: numbers of jobs in the window and in the selection, beside the printed numbers.
 
-    The paper prints for each set the window, what Minh and Wolters used, and what it used itself.
+    The paper prints for each set the number of jobs in the window, the number that Minh and Wolters used, and the
+    number that the paper used.
     """
     return {
         "set": each.name,
@@ -119,11 +120,11 @@ def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
 
 
 def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
-    """Return what the text says about Figures 2 and 3: of the first 9,000 scored jobs, the share of errors below 1,000
-    s.
+    """Return the results that the paper's text states about Figures 2 and 3.
 
-    Also the mean error of the first quarter of the scored jobs and of all: in the text it grows. `points` (n,) by
-    method, NaN if a job is not scored.
+    These are the share of errors below 1,000 s among the first 9,000 scored jobs, and the mean error of the first
+    quarter of the scored jobs and of all scored jobs, which grows according to the text. `points` (n,) by method, NaN
+    if a job is not scored.
     """
     rows = []
     for spec, forecasts in points.items():
@@ -144,21 +145,21 @@ def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], pro
 def accuracy_of(
     trace: Trace, specs: Sequence[str], protocol: str, bar: Progress, label: str, mask: np.ndarray | None = None
 ) -> Scores:
-    """Return scores without the first jobs, which the method predicts untrained (unless `mask` selects jobs)."""
+    """Return scores of the jobs after the first UNTRAINED jobs, or of the jobs that `mask` selects."""
     inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
     with bar(label, len(trace)) as tick:
         return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
 
 
 def trained_everywhere(trace: Trace) -> np.ndarray:
-    """Return the jobs that every setting of SENSITIVITY predicts trained: those after the first 5000 + 2000."""
+    """Return a mask of the jobs after the first 5000 + 2000: all settings of SENSITIVITY are trained by then."""
     return np.arange(len(trace)) >= 7000
 
 
 def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:
     """Learn from the whole log and score the paper's jobs under the honest protocol, as an operator would.
 
-    With `first`, only that many of the paper's jobs, and the log up to the last of them.
+    With `first`, only the first `first` of the paper's jobs are scored, and the log ends with the last of these jobs.
     """
     mask = selection_mask(whole, each.selection)
     if first is not None:
@@ -168,7 +169,7 @@ def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | No
 
 
 def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
-    """Return the gains of Tables 3 and 4 over the baseline, with the interval of this set.
+    """Return the method's gains of Tables 3 and 4 over each other method, with their intervals on this data set.
 
     `points` (n,) by method, NaN if a job is not scored; the printed gains are those over Minh and Wolters.
     """
@@ -188,7 +189,7 @@ def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], pr
 
 
 class Plan(NamedTuple):
-    """One setting of Tables 5 and 6: the source of predictions, and how too short ones are corrected."""
+    """One setting of Tables 5 and 6: the source of predictions, and how too short predictions are corrected."""
 
     loop: str
     protocol: str
@@ -200,9 +201,9 @@ class Plan(NamedTuple):
 def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] = ("requested",)) -> list[Plan]:
     """Return the settings under which a policy is simulated; `points` are predictions (n,) by protocol (open loop).
 
-    The users' requests; the true run times; open loop under each protocol with each correction; `RAISED`, open loop
-    with every prediction below the truth raised to it, as pyss does, which needs the future; closed loop (honest) with
-    each correction of `closed`.
+    The settings are: the users' requests; the actual run times; open loop under each protocol with each correction;
+    open loop with every prediction that is below the run time raised to the run time (`RAISED`), which pyss does and
+    which needs the future; closed loop (honest protocol) with each correction of `closed`.
     """
     settings = [
         Plan("requests", "", "requested", "requested", "requested"),
@@ -215,7 +216,7 @@ def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] 
 
 
 def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]:
-    """Return the settings of Tables 5 and 6 that compare MINH's predictions (n,) by protocol with knn_ga's."""
+    """Return the settings of Tables 5 and 6 with MINH's predictions (n,) by protocol, to compare with `knn_ga`."""
     name = MINH.partition(":")[0]
     settings = []
     for protocol, forecasts in points.items():
@@ -226,7 +227,7 @@ def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]
 
 
 def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
-    """Return a row of Tables 5 and 6: one policy under one setting, with both averages."""
+    """Return a row of Tables 5 and 6: one policy under one setting, averaged over all jobs and as in pyss."""
     named = POLICIES[policy]
     used = Policy(
         named.order, named.backfill, named.backfill_order,
@@ -244,7 +245,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
 
 
 def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, float]:
-    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over requests, same policy."""
+    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over requested times."""
     base = simulate(trace, policy, "requested")
     group = burst_groups(trace)[base.rows]
     slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))
@@ -259,10 +260,11 @@ def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, f
 def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:
     """Compare explanations of the printed waits: other jobs, other machines, run times cut at the prediction.
 
-    Planned with requests: the paper's selection, and the same window with jobs of every status; the machine as large as
-    in the log, down to four fifths (wider jobs are left out). For the selection also the result if every job ends with
-    its prediction of `points` (n,): `cut_mean_wait_s`, `cut_mean_bounded_slowdown`. No scheduler may do that; a
-    simulator that takes the shorter of both times does.
+    The scheduler plans with requested times, on the paper's selection and on the same window with jobs of every status,
+    on machines from the log's size down to four fifths of it (wider jobs are left out). The rows of the paper's
+    selection also have the result if every job ends at its prediction of `points` (n,): `cut_mean_wait_s`,
+    `cut_mean_bounded_slowdown`. A real scheduler cannot end jobs this way; a simulator that uses the shorter of run
+    time and prediction does.
     """
     jobs_of = {"papers' selection": trace}
     if each.selection.status:
@@ -283,7 +285,7 @@ def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> 
 
 
 def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[str, float]:
-    """Return means if each job ends with its prediction, if not before."""
+    """Return the mean wait and slowdown if each job ends at its prediction, unless it ends earlier."""
     columns = {name: trace.column(name) for name in trace.names}
     shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
     schedule = simulate(shortened, policy, Precomputed(points), loop="open", total=size)
@@ -292,7 +294,7 @@ def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[st
 
 
 def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
-    """Return mean wait and bounded slowdown over all jobs, and as pyss averages them."""
+    """Return mean wait and bounded slowdown over all jobs, and over the jobs that pyss counts."""
     wait, run = schedule.wait_time, schedule.run_time
     slowdown = bounded_slowdown(wait, run)
     counted = pyss_counts(schedule, estimate[schedule.rows])
@@ -308,8 +310,10 @@ def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
 
 
 def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
-    """Return the jobs over which pyss averages: without the first hundredth to finish, jobs of one processor with an
-    estimate of one second, and jobs that end after the last submission.
+    """Return a mask of the jobs over which pyss averages.
+
+    It omits the first hundredth of the jobs to finish, jobs of one processor with an estimate of one second, and jobs
+    that end after the last submission.
     """
     order = np.argsort(schedule.end_time, kind="stable")
     counted = np.ones(len(schedule), bool)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kumar & Vadhiyar 2012: quick starters and queue waits, and the methods that the paper compares with."""
+"""Kumar & Vadhiyar 2012: quick starters (jobs that start within an hour), queue waits, and the paper's baselines."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ibl`: instance-based learning from the waits of the most similar past submissions (Li et al., CCGrid 2006)."""
+"""`ibl`: predicts waits from the most similar past submissions, instance-based learning (Li et al., CCGrid 2006)."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
 NAME_WEIGHTS = (1.0, 0.25, 0.25, 1.0)
 FIRST_K = 5
-TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # the job and the state; no user history, none of our added attributes
+TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # 0 for the user's history and our added attributes
 TEXT_K = 50
 
 
 class Ibl:
-    """Weighted median wait of the `k` most similar submissions among the last `window` with a known wait.
+    """Predicts the weighted median wait of the `k` most similar of the last `window` submissions with a known wait.
 
     Parameters
     ----------
     window
-        Number of latest submissions that are considered.
+        Number of latest submissions with a known wait that are compared.
     train
-        Number of submissions after which weights and k are searched once, on these submissions. Before, fixed values
-        are used.
+        Number of submissions after which weights and k are searched once, on these submissions. Before the search,
+        fixed values are used.
     search
         Whether weights and k are searched.
     k
-        Number of neighbours, in place of the searched number.
+        Number of neighbours before the search, or without a search.
     wide
         Number of neighbours whose `level` quantile is the bound.
     sweeps
@@ -50,8 +50,9 @@ class Ibl:
     cancelled
         `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
     reading
-        `ours`, or `text`, the literal method: numbers divided by their range among the instances, every weight 1, no
-        search, the distance-weighted mean of 50, and none of our added attributes.
+        `ours`, or `text`, the method as the papers describe it: numbers are divided by their range among the instances,
+        every weight is 1, there is no search, the prediction is the distance-weighted mean of 50 neighbours, and our
+        additional attributes are not used.
 
     Raises
     ------
@@ -60,12 +61,12 @@ class Ibl:
 
     Notes
     -----
-    A heterogeneous Euclidean-overlap distance over attributes of the job (processors, limit, user, group, executable,
-    queue) and of the state at its submission, as Kumar and Vadhiyar (2012) use it. Departures: numeric attributes on
-    log2 scales instead of divided by their range; further state attributes (`ibl_attributes.NUMBERS`: the user's queued
-    and running jobs and last wait, the mean wait so far of queued jobs, the processors of jobs that may start first,
-    the date); the answer is the weighted median. Cost of a prediction: one compiled pass over the window and over the
-    queue, about 20 microseconds at 10,000.
+    Similarity is a heterogeneous Euclidean-overlap distance over attributes of the job (processors, limit, user, group,
+    executable, queue) and of the state at its submission, as in Kumar and Vadhiyar (2012). Departures: numeric
+    attributes are on log2 scales instead of divided by their range; there are further state attributes
+    (`ibl_attributes.NUMBERS`: the user's queued and running jobs and last wait, the mean wait so far of queued jobs,
+    the processors of jobs that may start first, the date); the prediction is the weighted median. Cost of a prediction:
+    one compiled pass over the window and over the queue, about 20 microseconds at 10,000.
 
     References
     ----------
@@ -103,7 +104,7 @@ class Ibl:
         self.weights = (np.array(numbers, np.float32), np.array(names, np.float32), k)
         self.tuned: tuple[np.ndarray, np.ndarray, int] | None = None
         self.loss = float("nan")
-        self.search_s = 0.0  # CPU seconds of the search
+        self.search_s = 0.0  # CPU seconds that the search took
         self.cancelled: Cancelled = cancelled
         self.attributes = ibl_attributes.blank_attributes(1024)
         self.last_wait = np.zeros(64)
@@ -115,7 +116,7 @@ class Ibl:
         self.room = ibl_nearest.blank_room(window, wide)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the median wait of the nearest submissions, and the wide quantile."""
+        """Predict the weighted median wait of the `k` nearest submissions, and a quantile of the `wide` nearest."""
         if self.instances.used[0] == 0:
             point, basis = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
@@ -130,7 +131,7 @@ class Ibl:
         return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store the job's attributes. Start (and Withdraw, `cancelled=count`): its wait becomes an instance."""
+        """At a submission, store the job's attributes; when its wait is known, add the job to the instances."""
         if at.entry(event) < 0:
             return
         columns = at.columns()
@@ -146,7 +147,7 @@ class Ibl:
                 self.wait[i] = wait
 
     def refit(self, now: float) -> None:
-        """Search the weights once, on the first `train` submissions whose wait is known by now."""
+        """Search the weights once, on those of the first `train` submissions whose wait is known at this time."""
         n = len(self.known)
         if self.tuned is None and self.search and n >= self.train:
             began = process_time()
@@ -155,7 +156,7 @@ class Ibl:
             self.search_s = process_time() - began
 
     def _note(self, columns: Columns) -> None:
-        """Store the next submission; several if this method was attached late."""
+        """Store the attributes of the next submission."""
         i = self.noted
         job = columns.jobs[i]
         self.noted += 1
@@ -198,10 +199,10 @@ class Ibl:
 
 
 def basis_of(k: int, tuned: object) -> str:
-    """Return which weights predicted."""
+    """Return the basis of a prediction: the number of neighbours, and whether their weights were searched."""
     return f"{k} nearest submissions, weights {'searched' if tuned is not None else 'fixed'}"
 
 
 def widened(array: np.ndarray, columns: int) -> np.ndarray:
-    """Return the same rows with room for more columns."""
+    """Return a copy of the array with zeros for additional columns."""
     return np.concatenate([array, np.zeros((array.shape[0], columns - array.shape[1]), array.dtype)], axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled for `ibl`: the attributes of a submission."""
+"""Compiled functions of `ibl`: the attributes of a submission."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Attributes(NamedTuple):
 
 
 def blank_attributes(capacity: int) -> Attributes:
-    """Allocate attributes for this many jobs."""
+    """Allocate attributes for `capacity` jobs."""
     return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
 
 
@@ -63,9 +63,9 @@ def describe_now(
     into: np.ndarray,
     column: int,
 ) -> None:
-    """Write the numeric attributes of a job that is submitted now to a column; `in_queue`: it is queued already.
+    """Write the numeric attributes of a job that is submitted now to a column of `into`.
 
-    `user` is its code, -1 if never seen.
+    `in_queue` is true if the state's queue contains the job already. `user` is the user's code, -1 for a new user.
     """
     s = state[0]
     jobs, queue = jobs_of(s), queue_of(s)

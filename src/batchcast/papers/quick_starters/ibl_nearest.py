@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled for `ibl`: the nearest instances, and their median or mean."""
+"""Compiled functions of `ibl`: find the nearest instances, and predict by their median or mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Weights = tuple[np.ndarray, np.ndarray, int]
 
 @by_address
 class Instances(NamedTuple):
-    """A ring of learned jobs: attributes by column, waits, and [entries, next place]."""
+    """A ring buffer of jobs with known waits: attributes by column, waits, and [number of entries, next position]."""
 
     numbers: np.ndarray
     names: np.ndarray
@@ -29,7 +29,7 @@ class Instances(NamedTuple):
 
 @by_address
 class Room(NamedTuple):
-    """Work arrays: distances to all instances, the nearest, their distances, waits, weights, order."""
+    """Work arrays: distances to all instances; and of the nearest: position, distance, wait, weight, order."""
 
     apart: np.ndarray
     near: np.ndarray
@@ -40,7 +40,7 @@ class Room(NamedTuple):
 
 
 def blank_instances(window: int) -> Instances:
-    """Allocate instances for the latest `window` learned jobs."""
+    """Allocate a ring buffer for the latest `window` jobs with known waits."""
     numbers, names = blank_attributes(window)
     return Instances(numbers, names, np.zeros(window), np.zeros(2, np.int64))
 
@@ -54,7 +54,7 @@ def blank_room(window: int, wide: int) -> Room:
 
 @kernel
 def push(instances: Instances, attributes: Attributes, column: int, wait: float) -> None:
-    """Replace the oldest instance by the latest learned job."""
+    """Add a job to the instances, in place of the oldest instance if the ring buffer is full."""
     window = len(instances.wait)
     place = instances.used[1]
     for f in range(attributes.numbers.shape[0]):
@@ -75,9 +75,9 @@ def distances(
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
-    """Compute squared heterogeneous Euclidean-overlap distances to every instance; an unknown name equals no name."""
+    """Compute squared heterogeneous Euclidean-overlap distances to all instances; unknown names differ from all."""
     size = instances.used[0]
-    for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache over all attributes
+    for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache while attributes are added
         part = into[low : min(low + BLOCK, size)]
         for j in range(len(part)):
             part[j] = np.float32(0.0)
@@ -98,7 +98,7 @@ def distances(
 
 @inner
 def unscaled(value: float) -> float:
-    """Invert `scale` to a sixteenth: compilers differ in the last bits of a power, predictions must not."""
+    """Invert `scale`, rounded to a sixteenth, because the last bits of a power depend on the compiler."""
     given: float = np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
     return given
 
@@ -112,7 +112,7 @@ def distances_by_range(
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
-    """Compute the literal squared distance: numbers divided by the range of the instances, names 0 or 1."""
+    """Compute the papers' squared distances: differences of numbers divided by the instances' range, names 0 or 1."""
     size, numbers = instances.used[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
@@ -136,10 +136,10 @@ def distances_by_range(
 
 @kernel
 def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, near_apart: np.ndarray) -> int:
-    """Find the k nearest instances, nearest first, among equals the later learned first; return their number."""
+    """Find the k nearest instances, nearest first, the later added first among equals; return their number."""
     size, last = instances.used[0], instances.used[1] - 1
     count, limit = 0, np.float32(np.inf)
-    for stretch in range(2):  # the ring from its newest entry back to the oldest
+    for stretch in range(2):  # from the newest entry of the ring buffer back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
         for j in range(high, low, -1):
             d = apart[j]
@@ -169,7 +169,7 @@ def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
 
 @inner
 def weighted_median(wait: np.ndarray, room: Room, k: int) -> float:
-    """Return the wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
+    """Return the median wait of the k nearest, weighted by 1/(distance + 0.01)."""
     total = 0.0
     for a in range(k):
         room.weights[a] = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
@@ -198,7 +198,7 @@ def weighted_mean(instances: Instances, room: Room, k: int) -> float:
 
 @inner
 def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float) -> float:
-    """Return the level's quantile of the waits of the nearest, at least the point; the point if there are none."""
+    """Return the `level` quantile of the waits of the `few` nearest, at least the point; the point if `few` is 0."""
     if few == 0:
         return point
     waits_of(wait, room, few)
@@ -220,10 +220,10 @@ def answer(
     level: float,
     room: Room,
 ) -> tuple[float, float]:
-    """Return the point (s) from the k nearest, and the bound (s): the level's quantile of the `wide` nearest.
+    """Return the point (s) from the k nearest, and the bound (s): the `level` quantile of the `wide` nearest.
 
-    The bound is at least the point. `literal`: distances over ranges and a weighted mean, as in the paper; otherwise
-    log scales and a weighted median.
+    The bound is at least the point. With `literal`, differences are divided by ranges and the point is a weighted mean,
+    as in the paper; otherwise numbers are on log scales and the point is a weighted median.
     """
     if literal:
         distances_by_range(instances, attributes, column, number_weights, name_weights, room.apart)
@@ -249,7 +249,7 @@ def answer_queries(
     room: Room,
     points: np.ndarray,
 ) -> None:
-    """Predict the jobs of `ask` by weights (number weights, name weights, k), with the instances learned by then."""
+    """Predict the jobs of the mask `ask` with given weights, each from the waits that were known at its submission."""
     number_weights, name_weights, k = weights
     pushed = 0
     for i in range(len(known)):
@@ -262,7 +262,7 @@ def answer_queries(
 
 
 class TrainingPart(NamedTuple):
-    """Training data: attributes of all jobs, waits, jobs in order of learning, number known at each job."""
+    """Training data: attributes and waits of all jobs, the order in which waits became known, how many each job saw."""
 
     attributes: Attributes
     wait: np.ndarray
@@ -273,11 +273,10 @@ class TrainingPart(NamedTuple):
 def search_weights(
     training: TrainingPart, start: Weights, window: int, queries: np.ndarray, sweeps: int
 ) -> tuple[Weights, float]:
-    """Search coordinate-wise: each weight in turn is set to the best of 0, 1/4, 1 and 4 times its value, while it
-    helps.
+    """Search each weight in turn: set it to the best of 0, 1/4, 1 and 4 times its value; repeat while the loss falls.
 
-    `queries` (n,) bool are the predicted jobs, all with known waits; the loss is the mean of |ln((p + 60)/(w + 60))|.
-    Deterministic. Returns the weights and their loss.
+    `queries` (n,) is a mask of the predicted jobs, which all have known waits. The loss is the mean of |ln((p + 60)/(w
+    + 60))| over predictions p and waits w. Deterministic. Returns the weights and their loss.
     """
     truth = np.log(training.wait[queries] + 60.0)
     points = np.zeros(len(queries))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`log_uniform`: a log-uniform distribution fitted to the waits of all started jobs (Downey 1997)."""
+"""`log_uniform`: predicts waits from a log-uniform distribution fitted to the waits of started jobs (Downey 1997)."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class LogUniform:
     Parameters
     ----------
     level
-        The bound's level, in (0, 1).
+        The bound's level, at least 0.5 and below 1.
     by
-        Which waits are used: of `all` jobs, of the job's `queue`, or of its `size` class (1, 2-4, 5-16, 17-64, more
-        processors).
+        Which waits are used: the waits of `all` jobs, of the job's `queue`, or of the job's `size` class (1, 2-4, 5-16,
+        17-64, more processors).
     reading
-        `text`: all waits; `tables`: the last 1,000 (the closest of a few choices to the printed Table 3 on its jobs, so
-        a table that uses it says so).
+        `text` uses all waits. `tables` uses the last 1,000 waits: of a few choices, this was the closest to the printed
+        Table 3 on the jobs of that table, so our tables mark results with `tables`.
     keep
-        Number of last waits that are used instead; 0: all.
+        Number of last waits that are used, in place of the reading's number; 0 uses all waits.
     need
-        Number of waits from which on a queue or size class is predicted separately.
+        Minimum number of waits for a separate fit to a queue or a size class.
     cancelled
         `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
 
@@ -52,11 +52,11 @@ class LogUniform:
 
     Notes
     -----
-    Section 3 of the source (the cumulative distribution is linear in log time), applied to the waits themselves as in
-    Kumar and Vadhiyar 2012. The line is the least-squares fit to the observed distribution at the edges of 128 log bins
-    between the shortest and the longest wait (floor 1 s), each edge weighted by the jobs of its bin. Queued jobs enter
-    as censored (Kaplan and Meier): known only to wait at least so far. O(128) per prediction, plus the queue's submit
-    times.
+    The model is that of section 3 of the source (the cumulative distribution is linear in log time), applied to the
+    waits themselves as in Kumar and Vadhiyar 2012. The line is the least-squares fit to the observed distribution at
+    the edges of 128 log bins between the shortest and the longest wait (waits below 1 s count as 1 s). Each edge is
+    weighted by the number of jobs in its bin. Waits of queued jobs are censored at their present value (Kaplan and
+    Meier). O(128) per prediction, plus the queue's submit times.
 
     References
     ----------
@@ -91,7 +91,7 @@ class LogUniform:
         self.counts: dict[Hashable, np.ndarray] = {None: np.zeros(BINS)}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the fitted median and upper quantile, equal for all jobs of a group at an instant."""
+        """Predict the fitted median and upper quantile, which are equal for all jobs of a group at the same time."""
         group = self._group(job)
         if len(self.histories.get(group, ())) < self.need:
             group = None
@@ -108,7 +108,7 @@ class LogUniform:
         return Prediction(at_least_a_second(point), (self.level,), (bound,), basis, Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Count each learned wait in its bin."""
+        """When a job's wait becomes known, count it in its bin."""
         job = getattr(event, "job", None)
         group = None if job is None else self._group(job)
         wait = self.queued.observe(event, at, group)
@@ -136,14 +136,14 @@ class LogUniform:
         longer = np.zeros(BINS + 1)
         for k in queues:
             oldest = self.queued.elapsed(k, now)
-            if oldest > 0:  # for every bin at once: how many jobs have waited longer than the bin's shortest wait
+            if oldest > 0:  # for all bins at once: how many jobs have waited longer than the bin's shortest wait
                 bins = bin_of(oldest) + 1
                 longer[:bins] += np.array(self.queued.submits[k]).searchsorted(now - LEAST[:bins])
         return longer[:-1] - longer[1:]
 
 
 def bin_of(wait: float) -> int:
-    """Return the log bin of a wait (floor 1 s).
+    """Return the log bin of a wait; waits below 1 s are in the first bin.
 
     >>> bin_of(0.0), bin_of(1e9)
     (0, 127)
@@ -153,8 +153,7 @@ def bin_of(wait: float) -> int:
 
 @kernel
 def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
-    """Return a quantile (seconds) of the log-uniform line through binned waits; `censored` jobs wait at least their
-    bin.
+    """Return a quantile (s) of the log-uniform line through binned waits; `censored` counts waits that last longer.
 
     >>> flat = np.where(np.arange(128) < 64, 1.0, 0.0)   # log-uniform from 1 s to 1e4 s
     >>> round(fitted(flat, np.zeros(128), 0.5)), round(fitted(flat, np.zeros(128), 0.95))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables 1 to 8 and the pictures of Kumar & Vadhiyar 2012, ours beside the printed ones."""
+"""Tables 1 to 8 and the figures of Kumar & Vadhiyar 2012, with our results beside the paper's."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ SLOTS = {"qbets": 1, "ibl": 2, "pqstar": 3, "ibl text": 4}
 
 
 def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]:
-    """Return the paper's tables; a dash means that the paper prints nothing."""
+    """Return the paper's tables with our results; a dash marks a value that the paper does not print."""
     pq = [row for row in rows if row["predictor"].startswith("pqstar")]
     text = [row for row in pq if row["reading"] == "text"]
     tables = [
-        _table("Table 1 · quick starters of the whole log (wait at most 1 h; jobs cancelled in the queue counted in)",
+        _table("Table 1 · quick starters of the whole log (wait at most 1 h; including jobs cancelled in the queue)",
                text, ("log",), ("quick_share_log", "quick starters", "share"),
                ("quick_share_log_recomputed", "recomputed in the notes", "share"),
                ("quick_share_log_printed", "printed", "share"), ("quick_long_share", "of them ran > 1 h", "share"),
                ("quick_long_share_printed", "printed", "share")),
-        _table("Table 2 · found by the near history, of all quick starters", pq, ("log", "predictor"),
+        _table("Table 2 · share of the quick starters that the near history finds", pq, ("log", "predictor"),
                ("near_share", "near", "share"), ("near_share_measured", "measured in the notes", "share"),
                ("near_share_printed", "printed", "share"), ("near_jobs", "near jobs", "number"),
                ("near_jobs_printed", "printed", "number")),
         _table("Table 3 · quick starters identified", rows, ("log", "predictor"),
                ("identified", "identified", "share"), ("identified_measured", "measured in the notes", "share"),
                ("identified_printed", "printed", "share"), ("bounded", "with fallback answers", "share")),
-        _table("Table 4 · misguided: marked quick, waited longer, of all jobs", rows, ("log", "predictor"),
+        _table("Table 4 · misguided (marked quick, but waited longer), of all jobs", rows, ("log", "predictor"),
                ("misguided", "misguided", "share"), ("misguided_measured", "measured in the notes", "share"),
                ("misguided_printed", "printed", "share"), ("misguided_under_4h", "of them < 4 h", "share"),
                ("misguided_under_4h_printed", "printed", "share")),
@@ -66,28 +66,30 @@ def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]
 
 
 def discussion(rows: Sequence[Row]) -> list[Block]:
-    """Describe which results of the paper are reached, which are not, and why."""
+    """Describe which results of the paper are reproduced, which are not, and why."""
     strong = [r for r in rows if r["predictor"] == "ibl"]
     return [
-        "Jobs 10,001 to 50,000 or the log's end; history is everything before. pqstar runs on the paper's recorded "
-        "clock (starts up to an instant come before its submissions), the others on the honest one.",
+        "Jobs 10,001 to 50,000 (or to the log's end) are predicted; all earlier jobs are history. pqstar uses the "
+        "paper's order of events (starts up to an instant come before the submissions of that instant), other methods "
+        "the honest order.",
         Callout(
-            "reading=text is the literal one and the default. reading=tables was fitted: of pqstar, to the printed "
-            "tables; of qbets and log_uniform, by nearness to the printed Table 3 on the jobs scored here.",
+            "reading=text follows the papers' text and is the default. reading=tables was fitted: for pqstar to the "
+            "printed tables; for qbets and log_uniform to the printed Table 3, on the jobs that are scored here.",
             "note",
         ),
         *(Callout(words, "note") for words in bounds_said(rows)),
         Callout(
             "This ibl identifies "
             + ", ".join(f"{100 * r['identified']:.0f} %" for r in strong)
-            + " (logs in the order of the tables) against 43 to 63 % printed: it also knows the user's own queued and "
+            + " of the quick starters (logs in the order of the tables); the paper prints 43 to 63 %. It also uses the "
+            "user's queued and "
             "running jobs, and its weights are searched on each log's first 10,000 jobs. PQStar's gain over it in "
             "Tables 3, 5 and 7 is therefore small or negative.",
             "note",
         ),
         Callout(
-            "ibl:reading=text is the method as the papers describe it (numbers over their range, no weights searched, "
-            "the weighted mean of 50, no history of the user). It identifies "
+            "ibl:reading=text is the method as the papers describe it (numbers divided by their range, no search of "
+            "weights, the weighted mean of 50 neighbours, no history of the user). It identifies "
             + ", ".join(f"{100 * r['identified']:.0f} %" for r in rows if r["predictor"] == "ibl:reading=text")
             + " (the same logs)"
             + "".join(
@@ -98,9 +100,9 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
             + ".",
             "note",
         ),
-        "The printed mean PPErt and number of jobs in the near history are reached by no reading tried (see the notes "
-        "in docs/papers/quick-starters.md); RMS decreases against the bounds of log_uniform and qbets depend on how "
-        "far those bounds overshoot, which the papers leave open.",
+        "No reading that we tried gives the printed mean PPErt and the printed number of jobs in the near history (see "
+        "docs/papers/quick-starters.md). The decreases of the RMS error from log_uniform and qbets depend on how "
+        "far the bounds of these methods overshoot, which the papers do not state.",
     ]
 
 
@@ -126,7 +128,7 @@ def bounds_said(rows: Sequence[Row]) -> list[str]:
 
 
 def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
-    """Draw wait against size and limit (first log), and per log errors by range, predicted ranges, quick starters."""
+    """Draw wait against size and limit (first log), and for each log errors by range, ranges and quick starters."""
     from ...metrics.wait import error_by_range
     from .study import predicted_ranges
 
@@ -169,14 +171,14 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
 
 
 def noise_table(rows: Sequence[Row]) -> Table:
-    """Return the table of PQStar's gains with the interval of each log."""
-    return gain_table(rows, [("log", "log")], "Do PQStar's gains stand outside the noise of their own log?")
+    """Return the table of PQStar's gains with their 90 % intervals on each log."""
+    return gain_table(rows, [("log", "log")], "Are PQStar's gains larger than the noise of their log?")
 
 
 def pqstar_sections(
     rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any], noise: Sequence[Row]
 ) -> list[Section]:
-    """Return the page: what is reached, the tables, the pictures."""
+    """Return the sections of the page: what is reproduced, the tables, the figures."""
     return [
         Section("What is reproduced", discussion(rows)),
         Section("Tables", [*pqstar_tables(rows, thresholds), noise_table(noise)]),
@@ -185,7 +187,7 @@ def pqstar_sections(
 
 
 def floor(values: np.ndarray) -> np.ndarray:
-    """Return values of at least a second, for logarithmic axes."""
+    """Return the values, raised to at least a second, for logarithmic axes."""
     return np.asarray(np.maximum(values, 1.0))
 
 

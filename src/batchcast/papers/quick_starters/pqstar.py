@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pqstar`: quick starters found in near, mid and far history (Kumar & Vadhiyar, JSSPP 2012)."""
+"""`pqstar`: finds quick starters from the near, mid and far history of the queue (Kumar & Vadhiyar, JSSPP 2012)."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ BASIS = (
 
 @dataclass(eq=False, repr=False)
 class PQStar:
-    """Marks quick starters (wait at most `threshold`) from three histories; `fallback` predicts the other jobs.
+    """Marks quick starters (jobs that wait at most `threshold`) by three histories; `fallback` predicts other jobs.
 
     Parameters
     ----------
     threshold
         Maximum wait of a quick starter in seconds; also the bound of a marked job.
     reading
-        `text`, or `tables`: similar jobs must have been quick and ranks compare with <=, fitted to the printed tables
-        (a table that uses it says so).
+        `text`, or `tables`: similar jobs must have been quick, and ranks are compared with <=. `tables` was fitted to
+        the printed tables, so our tables mark results with it.
     large
         A request is large if it is at least the smallest power of two above the square root of the machine's size
         (`strict`), or at least the root (`root`).
@@ -50,12 +50,12 @@ class PQStar:
     missing
         What a rank criterion does when the near history has neither quick nor late jobs: `passes` or `fails`.
     cancelled
-        `count`: the time in the queue of a cancelled job counts as its wait (the printed shares need this); `skip`:
-        only started jobs teach.
+        `count`: the time in the queue of a cancelled job counts as its wait (the printed shares need this); `skip`: the
+        method learns only from started jobs.
     fallback
         The method that predicts unmarked jobs, or `none`.
     depth
-        Number of latest similar jobs of the deciding history that give the point.
+        Number of latest similar jobs of the deciding history whose median is the point.
     level
         The nominal level of the bound.
 
@@ -66,18 +66,19 @@ class PQStar:
 
     Notes
     -----
-    Section 3 and figure 2 of the source, as repaired in this project's notes; *similar* is equal processors and limits
-    within an hour. Near history: the latest run of submissions that saw as many large running jobs as now. Mid history:
-    from there back to the last submission whose running set was disjoint from the one now. Far history: all before. The
-    near history marks a job if it has a similar started job and no similar job waits beyond the threshold. The mid
-    history also requires a small rank by size or limit in the queue, or enough processors beside the jobs that may
-    start first. The far history requires that every similar job was quick. Departures: the point; and waits across an
-    outage, negative or unknown waits and jobs larger than the machine are ignored. The bound of an unmarked job is the
-    fallback's.
+    The method is that of section 3 and figure 2 of the source, with the corrections in docs/papers/quick-starters.md.
+    Two jobs are *similar* if their processors are equal and their limits differ by at most an hour. Near history: the
+    latest unbroken run of submissions at which the number of large running jobs was the same as now. Mid history: from
+    there back to the last submission at which none of the jobs that run now was running. Far history: all earlier
+    submissions. The near history marks a job if it has a similar started job and no similar job waits beyond the
+    threshold. The mid history also requires a small rank by size or limit in the queue, or enough free processors in
+    addition to those of the jobs that may start first. The far history requires that every similar job was quick.
+    Departures from the source: the point prediction is ours; waits across an outage, negative or unknown waits, and
+    jobs larger than the machine are ignored. The bound of an unmarked job is the fallback's.
 
-    The paper replays "ends up to now, then starts up to now" at a submission, so its recorded clock is
-    `protocol="starts_first"`; events in any other order are taken as they come. Cost of a prediction: one compiled
-    pass over the queue and over the shapes of the job's size; memory 150 bytes a job. Seconds throughout.
+    At a submission, the paper replays "ends up to now, then starts up to now", so its order of events is
+    `protocol="starts_first"`; the method accepts events in any other order too. Cost of a prediction: one compiled pass
+    over the queue and over the shapes of the job's size; memory 150 bytes a job. Seconds throughout.
 
     References
     ----------
@@ -101,7 +102,7 @@ class PQStar:
     point: Literal["median", "threshold"] = "median"
     missing: Literal["passes", "fails"] = "passes"
     cancelled: Cancelled = "count"
-    fallback: Any = "ibl"  # the name of the fallback at first, later the method itself
+    fallback: Any = "ibl"  # first the name of the fallback method, then the method itself
     depth: int = 100
     level: float = 0.95
 
@@ -118,14 +119,14 @@ class PQStar:
         self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
-        self.uses = getattr(self.fallback, "uses", ())  # checked by the caller that created this method
+        self.uses = getattr(self.fallback, "uses", ())  # the code that creates this method checks these columns
         self.histories = memory.Histories(self.rules)
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the mark's median and threshold, else by the fallback; `basis` names the criterion."""
+        """Predict marked jobs by similar waits, other jobs by the fallback; `basis` names the criterion."""
         procs, limit = clean_request(job)
         klass = self.class_of.get(procs, -1)
         state = at.columns().record
@@ -138,7 +139,7 @@ class PQStar:
         return replace(answer, basis=f"not marked; {self.falls_back_to}: {answer.basis}", grounds=Grounds.FALLBACK)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store its shape. Start (and Withdraw, `cancelled=count`): the wait. All: queue and machine."""
+        """Store a submitted job's shape, a started (or cancelled) job's wait, and the state of queue and machine."""
         columns = at.columns()
         if isinstance(event, Capacity) or at.entry(event) >= 0:
             while self.noted < columns.record["entries"][0]:
@@ -149,7 +150,7 @@ class PQStar:
             self.fallback.observe(event, at)
 
     def _note(self, columns: Columns) -> None:
-        """Store the next submission; several if this method was attached late."""
+        """Store the shape of the next submission."""
         job = columns.jobs[self.noted]
         procs, limit = float(job["procs"]), float(job["limit"])
         klass = self.class_of.setdefault(procs, len(self.class_of))
@@ -167,7 +168,7 @@ class PQStar:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> Forecasts:
-        """Predict the whole log at once, with the same results as one by one. `ask` (n,) bool: the jobs to predict."""
+        """Predict a whole log at once, with the same results as job by job; `ask` (n,) masks the jobs to predict."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         mark, points, _ = self.marks(trace, protocol, procs, total=total, ask=asked)
         quick = mark != kernel.UNMARKED
@@ -195,7 +196,7 @@ class PQStar:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the mark of each job (0 none, 1 near, 2-4 mid, 5 far), its point, and its number of near jobs."""
+        """Return each job's mark (0 none, 1 near, 2-4 mid, 5 far), point, and number of jobs in its near history."""
         requests, codes = requests_of(trace, procs)
         classes, klass = np.unique(requests["procs"], return_inverse=True)
         cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
@@ -212,6 +213,6 @@ class PQStar:
 
 
 def made_alike(fallback: str, cancelled: str) -> Any:
-    """Create the fallback; it learns from the same jobs if it has the option."""
+    """Create the fallback method, with the same `cancelled` if it has this option."""
     spec = f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback
     return make("wait", spec, known_at_submit=None)

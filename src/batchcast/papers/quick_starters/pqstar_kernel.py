@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled part of `pqstar`: judges one submission by its near, mid and far history, and replays a whole log."""
+"""Compiled functions of `pqstar`: mark one submission by its near, mid and far history, and replay a whole log."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ UNMARKED, NEAR, MID_SIZE, MID_LIMIT, MID_FREE, FAR = range(6)
 
 @inner
 def mid_boundary(s: Record, near: int, oldest: float) -> int:
-    """Return the last job before `near` whose running set was disjoint from the present one (-1: none).
+    """Return the last job before `near` at whose submission none of the jobs that run now was running (-1: none).
 
-    The sets are disjoint exactly if every present running job started after that submission, so one bisection finds it.
+    This is so exactly if every job that runs now started after that submission, so one bisection finds the job.
     """
     jobs = jobs_of(s)
     low, high = 0, near
@@ -46,7 +46,7 @@ def mid_boundary(s: Record, near: int, oldest: float) -> int:
 
 @inner
 def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool:
-    """Return whether a similar started job was submitted at or after `since`."""
+    """Return whether a similar job with a known wait was submitted at or after job `since`."""
     cells = cells_of(m)
     c = first_cell
     while c >= 0:
@@ -60,7 +60,7 @@ def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool
 
 @inner
 def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above: int, below: int) -> bool:
-    """Return whether a similar started job was submitted after `above` and before `below`."""
+    """Return whether a similar job with a known wait was submitted between the jobs `above` and `below`."""
     jobs, seen, cells = jobs_of(s), seen_of(m), cells_of(m)
     c = first_cell
     while c >= 0:
@@ -78,7 +78,7 @@ def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above:
 
 @inner
 def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, float]:
-    """Return the two rank thresholds of the near history (infinity and -1 if the text leaves them open)."""
+    """Return the rank thresholds of the near history by size and by limit; infinite or -1 if the paper gives none."""
     jobs, seen = jobs_of(s), seen_of(m)
     most_size, most_limit, least_size, least_limit = -1.0, -1.0, np.inf, np.inf
     for j in range(near, m.noted):
@@ -92,7 +92,7 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
             most_size, most_limit = max(most_size, seen[j].rank_size), max(most_limit, seen[j].rank_limit)
         elif late:
             least_size, least_limit = min(least_size, seen[j].rank_size), min(least_limit, seen[j].rank_limit)
-    if most_size < 0:  # without quick jobs the late jobs decide; without both, `missing` decides
+    if most_size < 0:  # if there are no quick jobs, the late jobs decide; if there are neither, `missing` decides
         most = np.inf if m.missing_passes or least_size < np.inf else -1.0
         most_size, most_limit = most, most
     return min(most_size, least_size), min(most_limit, least_limit)
@@ -100,7 +100,7 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
 
 @inner
 def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
-    """Return whether similar jobs up to `last` have started and all of them were quick."""
+    """Return whether similar jobs up to job `last` have started and all of these started quickly."""
     cells = cells_of(m)
     agrees = False
     c = first_cell
@@ -115,7 +115,7 @@ def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
 
 @allocating
 def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above: int, below: int) -> float:
-    """Return the median wait of the latest `depth` similar started jobs after `above` and before `below`."""
+    """Return the median wait of the latest `depth` similar started jobs between the jobs `above` and `below`."""
     jobs, seen = jobs_of(s), seen_of(m)
     waits = np.empty(m.depth)
     count = 0
@@ -178,7 +178,7 @@ def judge(
 
 @kernel
 def note_event(state: np.ndarray, memory: np.ndarray, cell: int, klass: int) -> None:
-    """Store the latest event of the state: a submission of this shape (`cell` 0 or more), a wait, a new size."""
+    """Store the state's latest event: a submission of shape `cell` (if 0 or more), a wait, or a new machine size."""
     s, m = state[0], memory[0]
     if m.large == 0.0:
         measure(s, m)
@@ -204,7 +204,7 @@ def replay_log(
     point: np.ndarray,
     near: np.ndarray,
 ) -> None:
-    """Replay a whole log into a blank state: mark, point and near jobs of every requested job."""
+    """Replay a whole log into an empty state; write mark, point and near jobs of every job in the mask `ask`."""
     s, m = state[0], memory[0]
     measure(s, m)
     for e in range(len(events)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of `pqstar`: growing arrays of submissions and waits, the histories, with indices."""
+"""The histories of `pqstar`: growing arrays of submissions and waits, with links between similar jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEEN = np.dtype(
     ]
 )
 CELL = np.dtype(
-    [  # one entry per distinct (processors, limit): its last job, first and last learned jobs, the class's chain
+    [  # one entry per distinct (processors, limit): its last job, its first and last jobs with known waits, its chain
         ("limit", "f8"),
         *(
             (name, "i8")
@@ -41,7 +41,7 @@ CLASS = np.dtype([("cells", "i8"), ("last", "i8")])
 
 
 class Rules(NamedTuple):
-    """The reading, as numbers: threshold (s), strict sizes and ranks, quick evidence only, missing sides, depth."""
+    """The parameters of `pqstar` in the form that compiled code reads: threshold (s), flags, and depth."""
 
     threshold: float
     strict_large: bool
@@ -58,7 +58,7 @@ MEMORY = np.dtype(
         *array_fields("seen", "cells", "classes"),
         *((name, "f8" if name == "threshold" else "i8") for name in Rules._fields),
         ("noted", "i8"),  # number of stored submissions
-        ("peak", "f8"),  # size of the machine; if unknown, the most processors seen in use
+        ("peak", "f8"),  # size of the machine; if unknown, the most processors in use so far
         ("large", "f8"),  # a job with at least this many processors is large
     ]
 )
@@ -78,7 +78,7 @@ class Histories:
         self._point()
 
     def make_room(self, jobs: int, cells: int, classes: int) -> None:
-        """Make room for this many jobs, shapes and sizes; amortised O(1)."""
+        """Enlarge the arrays to at least these numbers of jobs, shapes and sizes; amortised O(1)."""
         if jobs > len(self.seen) or cells > len(self.cells) or classes > len(self.classes):
             self.seen = enlarged(self.seen, max(2 * jobs, len(self.seen)))
             self.cells = enlarged(self.cells, max(2 * cells, len(self.cells)))
@@ -107,7 +107,7 @@ def large_from(size: float, strict: bool) -> float:
 
 @inner
 def measure(s: Record, m: Record) -> None:
-    """Adapt the size of a large job to the machine's size or, if unknown, to the most processors seen in use."""
+    """Set the size of a large job from the machine's size or, if unknown, from the most processors in use so far."""
     size = s.size if s.size == s.size else max(m.peak, s.running_procs)
     if size != m.peak or m.large == 0.0:
         m.peak = size
@@ -116,7 +116,7 @@ def measure(s: Record, m: Record) -> None:
 
 @kernel
 def count_large(s: Record, m: Record) -> int:
-    """Return how many running jobs are large."""
+    """Return the number of large jobs that run now."""
     jobs, running = jobs_of(s), running_of(s)
     count = 0
     for k in range(s.running_first, s.running_end):
@@ -126,13 +126,13 @@ def count_large(s: Record, m: Record) -> int:
 
 @inner
 def has_taught(m: Record, job: Record) -> bool:
-    """Return whether a job's wait is known and counts as evidence."""
+    """Return whether a job's wait is known and the method learns from it."""
     return bool(job.lesson == STARTED or (job.lesson == LEFT and m.left_teach != 0))
 
 
 @inner
 def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, limit: float) -> None:
-    """Link a new shape into its size class."""
+    """Add a new shape to the chain of its size class."""
     shape = cells[cell]
     if shape.used:
         return
@@ -151,8 +151,10 @@ def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, li
 def look_at_queue(
     s: Record, end: int, now: float, procs: float, limit: float, threshold: float
 ) -> tuple[float, float, float, int]:
-    """Pass over the queue up to `end`: both ranks, processors of jobs that may start first, and the last similar job
-    that waits beyond the threshold.
+    """Return both ranks of the job, and two more results of one pass over the queue up to entry `end`.
+
+    These are the processors of the jobs that may start first, and the last similar job that has waited beyond the
+    threshold (-1: none).
     """
     jobs, queue = jobs_of(s), queue_of(s)
     smaller, shorter, ahead, stuck = 0, 0, 0.0, -1
@@ -172,7 +174,7 @@ def look_at_queue(
 
 @inner
 def near_boundary(m: Record, large_now: int) -> int:
-    """Return the first job of the near history: submissions that saw as many large running jobs as now."""
+    """Return the first job of the near history, in which the number of large running jobs was the same as now."""
     seen, n = seen_of(m), m.noted
     boundary: int = seen[n - 1].boundary if n > 0 and seen[n - 1].large == large_now else n
     return boundary
@@ -182,7 +184,7 @@ def near_boundary(m: Record, large_now: int) -> int:
 def note_submission(
     s: Record, m: Record, end: int, large_now: int, now: float, procs: float, limit: float, cell: int, klass: int
 ) -> None:
-    """Store the next job's submission; the queue before it reaches to `end`."""
+    """Store the next job's submission; the queue entries up to `end` are the jobs before it."""
     seen, cells, classes = seen_of(m), cells_of(m), classes_of(m)
     i = m.noted
     rank_size, rank_limit, _, _ = look_at_queue(s, end, now, procs, limit, np.inf)
@@ -201,7 +203,7 @@ def note_submission(
 
 @inner
 def note_wait(s: Record, m: Record, i: int) -> None:
-    """Update the first and last evidence of job i's shape, whose wait is known now."""
+    """Update the first and last known waits of job i's shape, after the wait of job i became known."""
     shape = cells_of(m)[seen_of(m)[i].cell]
     shape.last_started = max(shape.last_started, i)
     shape.first_started = min(shape.first_started, i)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qbets`: an upper bound on a quantile of the wait, by an order statistic, for clusters of job shapes.
+"""`qbets`: bounds a quantile of the wait by an order statistic of the waits of jobs with similar shapes.
 
-Histories are trimmed at change points.
+A cluster of job shapes has its own history of waits, which is trimmed at change points.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ HOUR_S = 3600.0
 def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
     """Write the smallest k with P(Bin(n, q) < k) >= c into rank[n], for all n; n + 1 if there is none.
 
-    The k-th smallest of n waits is then a bound: Brevik, Nurmi & Wolski, PPoPP 2006, section 3. The misses above it are
-    Bin(n, 1 - q); `below` is the chance of at most `most` misses, `exactly` of exactly as many, from n to n + 1.
+    The k-th smallest of n waits is then an upper bound of the q-quantile with confidence c (Brevik, Nurmi & Wolski,
+    PPoPP 2006, section 3). The number of waits above the quantile is Bin(n, 1 - q); `below` is the probability of at
+    most `most` such waits, `exactly` the probability of exactly `most`. Both are updated from n to n + 1.
     """
     most, below, exactly = 0, 1.0, 1.0
     limit = (1.0 - c) * (1.0 + 1e-12)
@@ -46,10 +47,10 @@ def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
 
 
 def binomial_rank(n: int, q: float, c: float) -> int:
-    """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
+    """Return the smallest k such that the k-th smallest of n values bounds the q-quantile with confidence c.
 
-    n + 1 if no order statistic bounds it. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
-    2006, section 3.
+    This is the smallest k with P(Bin(n, q) < k) >= c, or n + 1 if no order statistic is a bound. Source: Brevik, Nurmi
+    & Wolski, "Predicting bounds on queuing delay", PPoPP 2006, section 3.
 
     >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)
     (59, 59, 962)
@@ -67,7 +68,7 @@ def ranks(q: float, c: float, bits: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def shortest_history(q: float, c: float) -> int:
-    """Return the fewest waits from which an order statistic bounds the q-quantile with confidence c: 59 for .95/.95.
+    """Return the least number of waits of which an order statistic bounds the q-quantile with confidence c.
 
     >>> shortest_history(0.95, 0.95)
     59
@@ -88,7 +89,8 @@ def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
     """Return centers (k, d) of at most `most` clusters of (n, d) shapes: k-means, k by BIC (Pelleg & Moore 2000,
     section 3).
 
-    Deterministic: the first center is the mean, each further center starts at the shape farthest from all before.
+    The result is deterministic: the first center is the mean, and each further center starts at the shape that is
+    farthest from all centers before it.
 
     >>> import numpy as np
     >>> two = np.array([[0.0, 5.0], [0.1, 5.1], [6.0, 12.0], [6.1, 12.1]] * 30)
@@ -136,14 +138,14 @@ def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
     return float(2.0 * shares - n * d * math.log(variance) - spread / variance - (d + 1) * k * math.log(n))
 
 
-# Longest run of misses that chance explains, by lag-1 autocorrelation of log waits in steps of 0.1 from 0: the
-# smallest r with P(run >= r | miss) <= 0.05^2 (3 at 0, where it is equal) in a Gaussian AR(1) series of 2 million
-# steps (seed 1), level 0.95.
+# Number of consecutive misses that signals a change point, by lag-1 autocorrelation of log waits in steps of 0.1 from
+# 0. It is the smallest r with P(run >= r | miss) <= 0.05^2 (3 at autocorrelation 0, where both are equal) in a
+# simulated Gaussian AR(1) series of 2 million steps (seed 1), at level 0.95.
 RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
 
 
 class Learned:
-    """A wait and its job's shape number; `kept` until a change point or the history's length drops it."""
+    """A known wait with its job's shape number; `kept` turns false when its cluster's history drops the wait."""
 
     __slots__ = ("kept", "shape", "wait", "x")
 
@@ -153,7 +155,7 @@ class Learned:
 
 
 class Group:
-    """One cluster's waits in order of start, the same sorted, and the number of misses since the last hit."""
+    """The waits of one cluster in order of start and sorted by length, and the number of consecutive misses so far."""
 
     __slots__ = ("misses", "ordered", "products", "recent", "squares", "sums")
 
@@ -165,7 +167,7 @@ class Group:
 
     @classmethod
     def of(cls, entries: Sequence[Learned]) -> Group:
-        """Create a group that has learned these waits in order, with equal sums, but at once."""
+        """Create a group with these waits at once; the result is the same as after `learn` for each wait in order."""
         group = cls()
         group.recent.extend(entries)
         group.ordered = np.sort(np.array([entry.wait for entry in entries])).tolist()
@@ -177,7 +179,7 @@ class Group:
         return group
 
     def learn(self, entry: Learned, keep: int = 0, *, marks: bool = False) -> None:
-        """Append a wait, and drop the oldest beyond `keep` (0: none)."""
+        """Append a wait; drop the oldest wait if there are more than `keep` (0: no limit)."""
         if self.recent:
             self.products += entry.x * self.recent[-1].x
         self.sums += entry.x
@@ -197,7 +199,7 @@ class Group:
             self.products -= old.x * self.recent[0].x
 
     def trim(self, length: int, *, marks: bool = False) -> None:
-        """Keep only the latest `length` waits; with `marks` the others are dropped for good."""
+        """Drop all but the latest `length` waits; with `marks` a new clustering does not restore the dropped waits."""
         while len(self.recent) > length:
             self._drop_oldest(marks)
         self.misses = 0
@@ -219,26 +221,27 @@ SETTINGS = {
 
 
 class Qbets:
-    """Upper bound on the `q` quantile of the wait with confidence `c`, from the waits of similar jobs.
+    """Predicts an upper bound on the `q` quantile of the wait, with confidence `c`, from the waits of similar jobs.
 
     Parameters
     ----------
     q, c
         Quantile and confidence, in (0, 1).
     reading
-        `text`: by=product, clusters=9 (as mclust tries by default), keep=0, so a history is cut by change points only.
-        `tables`: by=shape, clusters=6, keep=2000, the closest of a few choices to the printed table of Kumar and
-        Vadhiyar 2012, on its jobs: a table that uses it says so. The parameters below can also be set separately.
+        `text`: by=product, clusters=9 (mclust's default), keep=0, so only change points cut a history. `tables`:
+        by=shape, clusters=6, keep=2000. Of a few choices, `tables` was the closest to the printed table of Kumar and
+        Vadhiyar 2012 on the jobs of that table, so our tables mark results with it. The parameters below can also be
+        set separately.
     by
-        Similarity of jobs: by the `product` of processors and limit (named, beside each alone, in the authors'
-        companion paper, "Using model-based clustering to improve predictions for queueing delay on parallel machines"),
-        or by both, their `shape`.
+        How jobs are clustered: by the `product` of processors and limit, or by both numbers, their `shape`. The
+        authors' companion paper, "Using model-based clustering to improve predictions for queueing delay on parallel
+        machines", names the product, and each number alone.
     clusters
         Maximum number of clusters; the Bayesian information criterion chooses.
     recluster
         Number of submissions between two clusterings.
     keep
-        Number of last waits of a cluster that are kept; 0: all.
+        Number of last waits in a cluster's history; 0 keeps all waits.
     cancelled
         `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
 
@@ -249,10 +252,11 @@ class Qbets:
 
     Notes
     -----
-    The bound is the order statistic of `binomial_rank`. A run of consecutive misses longer than chance explains at the
-    history's autocorrelation is a change point: the history is cut to the shortest that still supports a bound. Queued
-    jobs that already waited beyond the bound count as longer waits. A cluster with too short a history answers from all
-    jobs. Departures: k-means on log scales for the mixture; the point is the history's median. Seconds; O(log n) a job.
+    The bound is the order statistic of `binomial_rank`. A run of consecutive misses that is too long to be chance,
+    given the history's autocorrelation, is a change point: the history is cut to the shortest length that supports a
+    bound. Queued jobs that have already waited longer than the bound count as longer waits. If the history of a cluster
+    is too short, the bound is computed from all jobs. Departures: clusters come from k-means on log scales in place of
+    a mixture model; the point prediction is the history's median. Times are in seconds. The cost is O(log n) per job.
 
     References
     ----------
@@ -300,7 +304,7 @@ class Qbets:
         self.cluster_of: list[int] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the history's median, and the bound at level q."""
+        """Predict the median of the history, and the upper bound of the q quantile."""
         group, members = self._history(self._shape(job))
         if not group.ordered:
             point, basis = guess(job, at, self.queued.elapsed(0, at.now))
@@ -312,7 +316,7 @@ class Qbets:
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store the issued bound. Start: learn the wait, and whether it missed the bound."""
+        """At a submission, store the predicted bound; when the wait is known, add it and compare it with the bound."""
         if isinstance(event, (Submit, Requeue)):
             job, shape = event.job, self._shape(event.job)
             self.queued.follow(event, self.cluster_of[shape])
@@ -321,7 +325,7 @@ class Qbets:
                 return
             self.places.append(self.place_of[shape])
             group, members = self._history(shape)
-            if group.ordered:  # the bound of a moment ago is the issued bound
+            if group.ordered:  # if the job was just predicted, use the predicted bound
                 is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
                 self.issued[job.row] = self.latest[2] if is_latest else self._bound(group, members, event.time)
         elif not isinstance(event, Capacity):
@@ -335,7 +339,7 @@ class Qbets:
                 self._learn(self.everyone, entry, issued)
 
     def refit(self, now: float) -> None:
-        """Cluster the latest shapes again, and refill each cluster's history with waits since the last change point."""
+        """Cluster the latest shapes again; fill each cluster's history with its waits since the last change point."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.cluster_of = _squared(np.array(self.place_of), np.array(self.centers)).argmin(axis=1).tolist()
         self.queued.regroup(lambda job: self.cluster_of[self._shape(job)])
@@ -346,7 +350,7 @@ class Qbets:
         self.groups = [Group.of(entries) for entries in members]
 
     def _shape(self, job: JobRequest) -> int:
-        """Return the number of a job's shape; its position and its cluster are computed once."""
+        """Return the number of a job's shape; a new shape gets its coordinates and its cluster."""
         key = shape(job)
         number = self.shapes.get(key)
         if number is None:
@@ -358,7 +362,7 @@ class Qbets:
         return number
 
     def _history(self, shape: int) -> tuple[Group, Sequence[int]]:
-        """Return the waits that answer for a shape, and the clusters whose queued jobs count."""
+        """Return the group of waits that predicts a shape, and the clusters whose queued jobs count as longer waits."""
         cluster = self.cluster_of[shape]
         group = self.groups[cluster]
         if len(group.ordered) >= self.need:
@@ -366,7 +370,7 @@ class Qbets:
         return self.everyone, range(len(self.groups))
 
     def _words(self, count: int, alike: bool) -> str:
-        """Return the basis of an answer."""
+        """Return the basis of a prediction as text."""
         similar = "similar processors x limit" if self.by == "product" else "similar shape"
         return f"order statistic of {count} waits, {similar if alike else 'all jobs'}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast reproduce pqstar`: Tables 1 to 8 of Kumar & Vadhiyar 2012 beside ours, and a page."""
+"""`batchcast reproduce pqstar`: compares Tables 1 to 8 of Kumar & Vadhiyar 2012 with our results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ LOGS = {
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Your own log (repeatable); with --logs beside the public ones. LANL, ANL, Paragon, DAS2-fs0 have printed "
-    "rows.",
+    help="Your own log (repeatable); with --logs in addition to public logs. The paper has results for LANL, ANL, "
+    "Paragon and DAS2-fs0.",
 )
 @click.option("--quick", is_flag=True, help="Only KTH and CTC, jobs 10,001 to 16,000.")
 @page_option("Also write an HTML page with tables and pictures.")
@@ -75,7 +75,7 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
             described[name] = describe_log(trace)
             scored = jobs if name in names else own_jobs(len(trace), jobs)
             if scored != jobs:
-                say(f"note: {name}: jobs {scored[0]:,} to {scored[1]:,} are predicted, since the log is short")
+                say(f"note: {name}: jobs {scored[0]:,} to {scored[1]:,} are predicted, because the log is short")
             studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), scored))
             rows += table_rows(studies[-1])
             noise += noise_rows(studies[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables 1 to 8 of Kumar & Vadhiyar 2012 on the available logs, each figure beside the printed one."""
+"""Computes Tables 1 to 8 of Kumar & Vadhiyar 2012 on the available logs, each value beside the printed value."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ BOUNDS = ("log_uniform", "qbets")
 THRESHOLDS_S = tuple(600.0 * k for k in range(1, 7))
 THRESHOLD_LOG = "CTC"
 
-# Tables 1 to 7 as printed: quick %, recomputed quick %, near % of quick, near jobs, identified % (log-u, QBETS, IBL,
-# PQStar), misguided %, of them < 4 h, rms decrease % (log-u, QBETS, IBL), normalised vs IBL, PPErt and good % (four)
+# The printed values of Tables 1 to 7: quick %, recomputed quick %, near % of quick, near jobs, identified % (log-u,
+# QBETS, IBL, PQStar), misguided %, of them < 4 h, rms decrease % (log-u, QBETS, IBL), normalised vs IBL, PPErt and good
+# % (four)
 NAN = float("nan")
 PRINTED: Mapping[str, Mapping[str, Any]] = {
     "CTC": {
@@ -72,20 +73,20 @@ PRINTED: Mapping[str, Mapping[str, Any]] = {
     },
 }  # fmt: skip
 OWN_NAMES = {"LANL": "lanl", "ANL": "anl", "Paragon": "par", "DAS2-fs0": "das2-fs0"}
-# measured for both readings: identified, misguided, near (%)
+# our values in docs/papers/quick-starters.md, for both readings: identified, misguided, near (%)
 MEASURED: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "CTC": ((81.7, 9.9, 55.5), (81.9, 9.4, 54.7)),
     "HPC2N": ((87.3, 13.7, 63.3), (86.8, 12.1, 63.1)),
     "SDSC-BLUE": ((84.1, 5.9, 55.6), (85.7, 5.3, 55.5)),
     "SDSC-SP2": ((76.8, 9.7, 58.2), (77.3, 9.0, 57.6)),
 }
-LONG_QUICK = {"CTC": 0.30, "ANL": 0.30}  # in the text: about this share of the quick starters ran for more than an hour
+LONG_QUICK = {"CTC": 0.30, "ANL": 0.30}  # in the paper's text: about this share ran for more than an hour
 PRINTED_THRESHOLDS = (84.2, 84.0, 83.7, 83.7, 83.6, 84.3)
 
 
 @dataclass(frozen=True, slots=True)
 class LogStudy:
-    """Every method on one log, over the paper's jobs; the log's quick starters, and the share that ran over an hour."""
+    """Results of all methods on one log's scored jobs, the share of quick starters, and their share of long runs."""
 
     name: str
     trace: Trace
@@ -100,18 +101,18 @@ class LogStudy:
         return np.asarray(recorded_wait(self.trace)[self.rows])
 
     def value(self, method: str) -> np.ndarray:
-        """Return the predicted wait of Tables 5 and 7: the bound of bound methods, the point of the others."""
+        """Return the predicted waits of Tables 5 and 7: the bounds of bound methods, the points of other methods."""
         run = self.runs[method]
         given = run.answer if method.split()[0] in BOUNDS else run.forecasts.points
         return np.asarray(given[self.rows])
 
     def score(self, method: str) -> Any:
-        """Return the measures of one method."""
+        """Return the accuracy measures of one method."""
         return score_run(self.runs[method], self.trace, self.rows, THRESHOLD_S)
 
 
 def name_of(path: Path) -> str:
-    """Return the name of the user's log in tables: a log of the paper by its file's name, else that name.
+    """Return the name of the user's log in tables: the paper's name if the file name contains it, else the file name.
 
     >>> name_of(Path("LANL-CM5-1994-4.1-cln.swf.gz")), name_of(Path("ours.swf")), name_of(Path("jobs.parquet"))
     ('LANL', 'ours', 'jobs')
@@ -134,7 +135,7 @@ def long_share(wait: np.ndarray, run: np.ndarray) -> float:
 
 
 def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
-    """Return which jobs of the user's log are predicted: the paper's, or of a short log the last three quarters.
+    """Return the first and last predicted job of the user's log: as in the paper, or a short log's last three quarters.
 
     >>> own_jobs(60_000, (10_001, 50_000)), own_jobs(2_000, (10_001, 50_000))
     ((10001, 50000), (501, 2000))
@@ -164,7 +165,7 @@ def study_log(
 
 
 def table_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Return one flat row per method: the figures of Tables 1 to 5 and 7 beside the printed ones."""
+    """Return one flat row per method: the values of Tables 1 to 5 and 7 beside the printed values."""
     printed, order = PRINTED.get(study.name, {}), ("log_uniform", "qbets", "ibl", "pqstar")
     wait, run = study.wait, study.trace.run_time[study.rows]
     quick = wait <= THRESHOLD_S
@@ -237,7 +238,7 @@ def _pqstar_row(
 
 
 def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Return PQStar's gains of Tables 3, 5 and 7, each with the interval of this log beside the printed one."""
+    """Return PQStar's gains of Tables 3, 5 and 7, each with its interval on this log and the printed gain."""
     printed, wait, rows = PRINTED.get(study.name, {}), study.wait, study.rows
     quick, nothing = wait <= THRESHOLD_S, np.full(len(wait), np.nan)
     marked = {m: np.where(quick, run.marked[rows].astype(float), nothing) for m, run in study.runs.items()}
@@ -266,7 +267,7 @@ def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
 
 
 def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Return Table 8: what `pqstar` identifies by its marks and with its fallback, per threshold."""
+    """Return Table 8: the share of quick starters that the marks of `pqstar` identify, for each threshold."""
     rows = []
     for threshold, printed in zip(THRESHOLDS_S, PRINTED_THRESHOLDS):
         for reading in ("text", "tables"):
@@ -288,7 +289,7 @@ def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
 
 
 def predicted_ranges(study: LogStudy, method: str) -> np.ndarray:
-    """Return (7, 7) shares: of the jobs in a range of actual waits (row), how many are predicted in each range."""
+    """Return (7, 7) shares: for each range of actual waits (row), the share of its jobs predicted in each range."""
     counts = ranges_matrix(study.wait, np.maximum(study.value(method), 1.0)).astype(float)
     totals = counts.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(counts, totals, out=np.full_like(counts, np.nan), where=totals > 0))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wang, Dai, Yu & Dong 2021: run times from clusters of job names."""
+"""Wang, Dai, Yu & Dong 2021: predict run times from clusters of job names."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`plain_regression`: one regression over all history, the baseline of `su` (Wang et al. 2021, "Single-" columns)."""
+"""`plain_regression`: predicts run times by one regression over all jobs ("Single-" columns of Wang et al. 2021)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from ..online_knn_ga.nearest import REGRESSIONS, Linear, Scaled, fitted
 
 @dataclass(eq=False, repr=False)
 class PlainRegression:
-    """One regression (`linear`, `forest`, `svr`) of run time on processors and hour of submission.
+    """Predicts run times by one regression (`linear`, `forest`, `svr`) on processors and hour of submission.
 
     Parameters
     ----------
     model
-        `linear`, `forest` or `svr`.
+        Kind of regression: `linear`, `forest` or `svr`.
     every
-        Number of submissions between two fits, at least 1; fewer at the beginning, see `Warming`.
+        Number of submissions between two fits, at least 1; the first fits follow after fewer submissions, see
+        `Warming`.
     window
         Number of last finished jobs that are used, at least 1.
     utc_offset
-        Seconds to add to the log's clock for local time.
+        Seconds that are added to the log's clock to get local time.
     seed
         Random seed of the models.
 
@@ -42,10 +43,10 @@ class PlainRegression:
 
     Notes
     -----
-    Section "Experimental results" of the source: the regressors without clusters and neighbours, fitted on standardised
-    features and run times; unknown processors count as the mean. Before the first fit: the mean of finished jobs, else
-    the limit. Predictions are between one second and the limit. One model evaluation per prediction; `trained` lists
-    the refits.
+    This is the baseline of `su` in section "Experimental results" of the source: the same regressions without clusters
+    and neighbours, fitted to standardised features and run times. Unknown processors count as the mean. Before the
+    first fit, the prediction is the mean run time of finished jobs, else the limit. Predictions are between one second
+    and the limit. A prediction costs one evaluation of the regression; `trained` lists the refits.
 
     References
     ----------
@@ -83,7 +84,7 @@ class PlainRegression:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the regression's value."""
+        """Predict the value of the regression; before the first fit the mean run time, or the limit."""
         if self.fit is not None:
             row = self._standard(np.array([size_and_hour(job, self.utc_offset)]))
             value = float(self.fit(row)[0])
@@ -99,7 +100,7 @@ class PlainRegression:
         return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store the last finished jobs."""
+        """Store the run times of jobs that end, and count submissions."""
         if isinstance(event, End):
             run: float = event.run_time
             self.finished.append((*size_and_hour(event.job, self.utc_offset), run))
@@ -110,7 +111,7 @@ class PlainRegression:
             self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
-        """Fit to the last finished jobs if a fit is due."""
+        """If a fit is due, fit the regression to the last finished jobs."""
         if not self.pace.due(self.submitted) or not self.finished:
             return
         table = np.array(self.finished)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast reproduce su`: the columns of Tables 5 and 6 of Wang et al. 2021 beside ours, and a page."""
+"""`batchcast reproduce su`: compares Tables 5 and 6 of Wang et al. 2021 with our results."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ NAMES = ("CTC", "SDSC-DS", "NREL")
     "own",
     type=click.Path(),
     metavar="FILE",
-    help="Your own log instead, with job names or application numbers; `-o` has its page.",
+    help="Use your own log instead; it needs job names or application numbers.",
 )
 @click.option(
-    "--timezone", metavar="ZONE", help="Time zone of the hours of submission, with --log. Default: the log's."
+    "--timezone", metavar="ZONE", help="With --log: time zone for the hour of submission. Default: the log's."
 )
 @click.option(
     "--also",
     default="",
     metavar="COLUMNS",
-    help="Further columns of numbers for `su`, with --log, separated by commas: known at submission, as a mesh size.",
+    help="With --log: further numeric columns for `su`, known at submission, as a mesh size; separated by commas.",
 )
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each log.")
 @click.option(

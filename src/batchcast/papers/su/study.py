@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wang, Dai, Yu & Dong 2021 on public logs: Tables 5 and 6, measures by class, and the page of `reproduce su`."""
+"""Computes Tables 5 and 6 of Wang, Dai, Yu & Dong 2021 on public logs, and the page of `reproduce su`."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
-    """Name a plain method with a smaller mean error than SU, and whether that exceeds the log's noise."""
+    """Return a sentence about a simple method with a smaller mean error than SU, and whether that is noise."""
     words = {
         "inside": "this log does not show which of the two is better",
         "too few groups": "too few groups for an interval",
     }
     ours, theirs = mine["SU svr"]["mae_s"], mine[row["against"]]["mae_s"]
     return (
-        f"{row['log']}, {row['jobs_of']} jobs: {row['against']}, plain history, has a mean error of {theirs:,.0f} s, "
-        f"SU svr {ours:,.0f} s ({1 - theirs / ours:.0%} less); "
+        f"{row['log']}, {row['jobs_of']} jobs: {row['against']}, which uses past run times alone, has a mean error of "
+        f"{theirs:,.0f} s, SU svr {ours:,.0f} s ({1 - theirs / ours:.0%} less); "
         f"{words.get(row['ours'], 'outside the noise of this log')}."
     )
 
@@ -70,44 +70,48 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def table_5(rows: Rows, every: int) -> Table:
-    """Return the table of errors beside the printed ones."""
+    """Return the table of prediction errors, ours beside the printed errors."""
     columns = columns_of(
-        "log", "jobs_of|jobs of", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
+        "log", "jobs_of|which jobs", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
         "printed_mae_s|printed|number", "apa|APA|ratio", "printed_apa|printed|ratio", "underestimate_rate|UR|ratio",
         "printed_ur|printed|ratio", "coverage_90|within 90 % bound|share", "seconds|took, s|number",
     )  # fmt: skip
     scored = "Every job is scored." if every == 1 else f"Every {every}th job is scored, the same for all methods."
-    note = f"{scored} The printed figures are of a log that is not public: order and relative gains compare."
+    note = f"{scored} The paper's log is not public, so compare only the order of the methods and their relative gains."
     return Table("Table 5: errors, honest protocol", columns, rows, note)
 
 
 def table_6(rows: Rows) -> Table:
-    """Return the table of waits beside the printed ones."""
+    """Return the table of mean waits, ours beside the printed waits."""
     columns = columns_of(
         "log", "scheduler", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
         "printed_mean_wait|printed|number", "mean_bounded_slowdown|bsld|number", "corrections|corrections|count",
     )  # fmt: skip
     note = (
-        "EASY: first come, first served on a pool; a job that outlives its plan gets its request as plan. Slurm, which "
-        "the paper used: its two loops on the nodes that the log implies; predictions are the limits of waiting jobs. "
-        "Both in open loop, honest protocol."
+        "EASY: first come, first served on a pool of processors; if a job exceeds its prediction, its requested time "
+        "replaces the prediction. Slurm, which the paper used: Slurm's two scheduling loops on nodes estimated from "
+        "the log; predictions are the time limits of waiting jobs. Both use predictions of an open-loop replay under "
+        "the honest protocol."
     )
     return Table("Table 6: mean waits by simulation", columns, rows, note)
 
 
 def noise_table(rows: Rows) -> Table:
-    """Return the table of SU's gains with the interval of each log."""
-    return gain_table(rows, [("log", "log"), ("jobs_of", "jobs of")], "Do SU's gains stand outside these logs' noise?")
+    """Return the table of SU's gains with their 90 % intervals on each log."""
+    return gain_table(
+        rows, [("log", "log"), ("jobs_of", "which jobs")], "Are SU's gains larger than the noise of the logs?"
+    )
 
 
 def class_table(rows: Rows) -> Table:
-    """Return the table of measures by class."""
+    """Return the table of accuracy measures by class of jobs."""
     columns = columns_of(
         "log", "class", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number", "apa|APA|ratio",
         "underestimate_rate|UR|ratio",
     )  # fmt: skip
     note = (
-        "Classes: the clusters of job names, user by user; A has most scored jobs of all. Sizes: processors asked for."
+        "Classes are the clusters of each user's job names; class A has the most scored jobs. Sizes are requested "
+        "processors."
     )
     return Table("Measures by class of jobs", columns, rows, note)
 
@@ -123,17 +127,19 @@ def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | A
 
 
 def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
-    """Draw Figure 9: the distribution of prediction minus run time, the middle nine tenths."""
+    """Draw Figure 9: the distribution of prediction minus run time, from the 5 % to the 95 % quantile."""
     shares = np.linspace(0.05, 0.95, 181)
     series = {name: (np.quantile(values, shares) / 3600.0, shares) for name, values in errors.items() if len(values)}
-    words = "; ".join(f"{name}: {(values < 0).mean():.0%} below 0" for name, values in errors.items() if len(values))
-    title = f"Figure 9, {log}: error, prediction less run time"
+    words = "; ".join(
+        f"{name}: {(values < 0).mean():.0%} of errors below 0" for name, values in errors.items() if len(values)
+    )
+    title = f"Figure 9, {log}: error (prediction minus run time)"
     figure = lines(title, series, x="error, hours", y="share of the jobs", kind="share", caption=words)
     return replace(figure, alt=f"Distribution of the signed error in hours. {words}.")
 
 
 def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
-    """Draw Figures 6 to 8 as bars: MAE, APA and UR of every method, ours and printed."""
+    """Draw Figures 6 to 8 as bars: MAE, APA and UR of every method, our values and the printed values."""
     names = [row["predictor"] for row in rows]
     drawn = []
     for number, key, printed, words in (
@@ -160,10 +166,10 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
 
 
 READING = (
-    "The number of neighbours and alpha are not printed: both are searched on the last finished jobs and noted.",
+    "The paper does not print the number of neighbours and alpha: both are searched on the last finished jobs.",
     "The SVR works on standardised run times with scikit-learn's defaults; estimates stay in the neighbours' range.",
-    "'completed': the log was cut to jobs that succeeded before anything was learned, as in the paper; only the end "
-    "tells which those are, so the figure is optimistic.",
+    "'completed': as in the paper, jobs that failed are removed from the log before the replay. A running system does "
+    "not know which jobs will fail, so these results are optimistic.",
 )
 
 
@@ -189,14 +195,14 @@ PRINTED = {
 
 
 def local_offset(trace: Trace, timezone: str) -> float:
-    """Return the seconds that turn a log's clock into local time, by the zone's offset in the middle of the log."""
+    """Return the seconds from a log's clock to local time, by the time zone's offset in the middle of the log."""
     middle = trace.info.unix_start + (float(np.median(trace.submit_time)) if len(trace) else 0.0)
     ahead = datetime.fromtimestamp(middle, ZoneInfo(timezone)).utcoffset() or timedelta(0)
     return float(trace.info.unix_start % 86400.0 + ahead.total_seconds())
 
 
 def settings_of(offset: float, also: Sequence[str]) -> str:
-    """Return the settings of `su` for a log of one's own, as the end of a spec; empty for the paper's logs.
+    """Return the settings of `su` for the user's own log, as the end of a spec; empty for the paper's logs.
 
     >>> settings_of(3600.0, ["mesh"]), settings_of(0.0, [])
     (',utc_offset=3600,also=mesh', '')
@@ -206,11 +212,11 @@ def settings_of(offset: float, also: Sequence[str]) -> str:
 
 
 def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str = "") -> dict[str, Any]:
-    """Every method on one log, honest protocol: figures over all jobs and by size, and the predictions of each method
-    of the paper.
+    """Replay one log with every method (honest protocol); return accuracy over all jobs and by size, and predictions.
 
-    Each `every`-th job is scored, the same jobs for all methods, and all jobs are learned from. `rows` are the rows of
-    the scored jobs, `points` their predictions by method. `more` are further settings of `su`.
+    Every `every`-th job is scored, the same jobs for all methods; the methods learn from all jobs. In the result,
+    `rows` are the rows of the scored jobs, and `points` are their predictions by each method of the paper. `more` are
+    further settings of `su`.
     """
     mask, names = np.arange(len(trace)) % every == 0, _with(more, (*PAPER, *BESIDE))
     with bar(label, len(trace)) as tick:
@@ -229,12 +235,12 @@ def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str =
 
 
 def _with(more: str, specs: Sequence[str]) -> dict[str, str]:
-    """Return the methods as they are scored, with the further settings of `su`, and the paper's names for them."""
+    """Return a mapping from each method's spec with the further settings of `su` to its spec without them."""
     return {spec + more if spec.startswith("su:") else spec: spec for spec in specs}
 
 
 def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
-    """Return Table 5's gains of SU over the same model without clusters and neighbours, and over plain history."""
+    """Return Table 5's gains of SU over the same regression without clusters, and over means of past run times."""
     error = {spec: np.abs(said - actual) for spec, said in points.items()}
     near = {spec: relative_accuracy(said, actual) for spec, said in points.items()}
     late = {spec: (said < actual).astype(float) for spec, said in points.items()}
@@ -251,8 +257,7 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
 
 
 def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
-    """Return mean waits under EASY and under Slurm's loops, planned with each method's honest predictions (open
-    loop)."""
+    """Return mean waits under EASY and Slurm's loops, planned with each method's predictions (honest, open loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
         names = _with(more, list(PAPER))
@@ -265,8 +270,8 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: s
     rows: list[dict[str, Any]] = []
     models: dict[str, Pool | Nodes] = {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}
     for scheduler, model in models.items():
-        # on nodes, only limits of waiting jobs are replaced: a running job that has outlived its limit would block
-        # backfill
+        # on nodes, predictions replace only limits of waiting jobs, because a running job that has exceeded its
+        # predicted limit would block backfill
         policy = Policy() if scheduler == "EASY" else SLURM
         schedules = {
             name: model.run(part, Policy() if name == "perfect" else policy, planner)
@@ -280,7 +285,7 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: s
 
 
 def _wait_gains(part: Trace, schedules: Mapping[str, Schedule], measure: str) -> list[dict[str, Any]]:
-    """Return Table 6's gains of SU over the plain models, and of its best over requests."""
+    """Return Table 6's gains of SU over the plain regressions, and the gain of `SU svr` over requested times."""
     gains = []
     for model in MODELS:
         su, plain = f"SU {model}", f"plain {model}"
@@ -292,8 +297,10 @@ def _wait_gains(part: Trace, schedules: Mapping[str, Schedule], measure: str) ->
 
 
 def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
-    """Cluster every user's job names: the user with most jobs among those with at least 16 names (else of all), each
-    job's class (n,), numbered over all users, and the clusters of that user's names.
+    """Cluster every user's job names; return an example user, each job's class (n,), and the example's clusters.
+
+    Classes are numbered over all users. The example is the user with most jobs among users with at least 16 names, or
+    else among all users.
     """
     pairs = [user_and_text(job) for job in trace.requests()]
     names: dict[str, Counter[str]] = {}
@@ -310,7 +317,7 @@ def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
 def by_class(
     actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return MAE, APA and UR of methods over the classes with most jobs, named A, B, ...
+    """Return MAE, APA and UR of methods over the 15 classes with most jobs, named A, B, ...
 
     `actual`, `labels` and each of `points` are (n,) over the scored jobs.
     """
@@ -325,7 +332,7 @@ def by_class(
 
 
 class Gathered:
-    """Rows by table, pictures and log hashes, log by log; every part is stored when it is finished."""
+    """The rows of each table, the figures and the logs' hashes; every part is stored when it is finished."""
 
     def __init__(
         self,
@@ -343,13 +350,13 @@ class Gathered:
         self.hashes: dict[str, str] = {}
 
     def add(self, name: str, whole: Trace, more: str = "") -> None:
-        """The results of one log: with the jobs that failed, and without them, as in the paper; `more`: settings of su.
+        """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more`: settings of `su`.
 
-        A log without completed jobs, for example one without status, is not cut.
+        If a log has no completed jobs, for example because it has no status, there are only results with all jobs.
         """
         self.hashes[name] = whole.info.sha256
         completed: Trace | None = None
-        with suppress(NoAnswer, UsageError):  # no job would remain
+        with suppress(NoAnswer, UsageError):  # raised if no job is selected
             completed = select(whole, Selection(status=("completed",)))
         for failed in (True, False) if completed is not None else (True,):
             trace = whole if failed or completed is None else completed
@@ -371,7 +378,7 @@ class Gathered:
                     self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
 
     def tables(self) -> list[Any]:
-        """Return the tables that have rows."""
+        """Return the tables of the results that were added."""
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
         tables = [table_5(self.rows["5"], self.every), *waits]
         return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]
@@ -380,7 +387,7 @@ class Gathered:
         return self.kept.part(f"{name}-{kind}", {"log": self.hashes[name], "first": self.first, **made_of}, compute)
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
-        """Add measures by class of names and by size, and the paper's pictures."""
+        """Add accuracy by class of names and by size, and the paper's figures."""
         specs = [spec for spec in PAPER if "svr" in spec]
         rows = np.array(part["rows"], dtype=int)
         actual = trace.run_time[rows]

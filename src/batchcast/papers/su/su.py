@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters of a user's job names: k-means on the rows of their edit-distance matrix."""
+"""`su`: predicts run times from jobs in the same cluster of the user's job names (k-means on edit distances)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ from ..online_knn_ga.store import Rows
 
 TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15)
 STARTS = 50
-"""Starts of k-means for each k. Of 8 seeds and 40 to 149 names, the worst of 20 starts was 3.3 % above the best of 50.
-"""
+"""Starts of k-means for each k. For 8 seeds and 40 to 149 names, 20 starts were up to 3.3 % worse than 50 starts."""
 
 
 class TextClusters(NamedTuple):
-    """A label per text, the chosen k, and SSE and Calinski-Harabasz score of each tried k."""
+    """The cluster of each text, the chosen number k of clusters, SSE and Calinski-Harabasz score of each tried k."""
 
     labels: dict[str, int]
     k: int
@@ -40,23 +39,24 @@ class TextClusters(NamedTuple):
 def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0, starts: int = STARTS) -> TextClusters:
     """Cluster texts that occurred `counts` times each by Levenshtein distance (rapidfuzz) and k-means++ (scikit-learn).
 
-    Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the distinct
-    texts with weight n_s and column s scaled by sqrt(n_s) gives equal sums of squares at bounded cost. k is the tried
-    value (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score up to the elbow of SSE,
-    ties to the smaller: the score alone keeps rising as names that differ in a number are separated. Fewer than three
-    texts are one cluster each. Only the `most` most frequent texts are clustered (ties: the first seen); the others
-    join the nearest of them. O(most^2) distances and memory.
+    The method follows Wang et al. 2021, eqs. 1 to 3. In the paper a sample is a row of the distance matrix LD over all
+    jobs. Here the distinct texts s are clustered with weight n_s, and column s is scaled by sqrt(n_s), which gives
+    equal sums of squares at bounded cost. k is the tried value (2, 3, ... 15, below the number of texts) with the
+    largest Calinski-Harabasz score up to the elbow of SSE; ties go to the smaller k. Without the elbow, the score keeps
+    rising, because names that differ only in a number are separated. One or two texts are one cluster each. Only the
+    `most` most frequent texts are clustered (ties: the first in `counts`); each other text joins the cluster of its
+    nearest text. O(most^2) distances and memory.
 
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
     {'ada_wing': 0, 'ada_mesh': 1}
     """
     found = _clustered(tuple(counts.items()), most, seed, starts)
-    return found._replace(labels=dict(found.labels))  # the caller adds names to these lists
+    return found._replace(labels=dict(found.labels))  # a copy, because the caller adds names to it
 
 
 @lru_cache(maxsize=2048)
 def _clustered(counts: tuple[tuple[str, int], ...], most: int, seed: int, starts: int) -> TextClusters:
-    """Cluster as `cluster_texts` does; remembered, because the models of `su` side by side cluster the same names."""
+    """Return the result of `cluster_texts`; cached, because several `su` in one replay cluster the same names."""
     texts = [text for text, _ in sorted(counts, key=lambda one: -one[1])[:most]]
     if len(texts) < 3:
         return TextClusters({text: label for label, text in enumerate(texts)}, len(texts), (), (), ())
@@ -75,7 +75,7 @@ def _clustered(counts: tuple[tuple[str, int], ...], most: int, seed: int, starts
 
 
 def nearest_text(text: str, texts: list[str]) -> str:
-    """Return the text at the smallest edit distance; ties: the first."""
+    """Return the one of `texts` with the smallest edit distance to `text`; ties go to the first."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import extractOne
 
@@ -105,8 +105,7 @@ def _best_of(
 
 
 def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
-    """Return the k (not the first) whose SSE is farthest below the line from the first to the last point; ties: the
-    first.
+    """Return the k after the first whose SSE is farthest below the line from first to last point; ties: the first.
 
     >>> elbow((1, 2, 3, 4), (100.0, 12.0, 10.0, 8.0))
     2
@@ -117,8 +116,7 @@ def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
 
 
 def calinski_harabasz(total: float, within: float, n: float, k: int) -> float:
-    """Return tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, from total and within-cluster sums of squares; infinite for W =
-    0.
+    """Return tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, from sums of squares; infinite if the sum within clusters is 0.
 
     >>> calinski_harabasz(total=100.0, within=20.0, n=12.0, k=2)
     40.0
@@ -129,7 +127,7 @@ def calinski_harabasz(total: float, within: float, n: float, k: int) -> float:
 
 
 def finite_number(value: Any) -> float:
-    """Return a value as a number; NaN for text that is no number, and for what is unknown.
+    """Return a value as a number; NaN if it is unknown, not finite, or text that is not a number.
 
     >>> finite_number("250000"), finite_number("fine"), finite_number(None)
     (250000.0, nan, nan)
@@ -150,29 +148,31 @@ Cluster = tuple[str, int]
 
 @dataclass(eq=False, repr=False)
 class Su:
-    """alpha times a regression over the k nearest jobs in the cluster of the job's user and name.
+    """Predicts alpha times a regression over the k nearest jobs in the cluster of the job's user and name.
 
     Parameters
     ----------
     model
-        `linear`, `forest` or `svr`, fitted to the k neighbours and kept inside their range.
+        Kind of regression, fitted to the k neighbours: `linear`, `forest` or `svr`. Results are clipped to the
+        neighbours' range.
     every
-        Number of submissions between two searches of k and alpha, at least 1; fewer at the beginning, see `Warming`.
+        Number of submissions between two searches of k and alpha, at least 1; the first searches follow after fewer
+        submissions, see `Warming`.
     search
-        Number of finished jobs on which k and alpha are searched, at least 1.
+        Number of last finished jobs on which k and alpha are searched, at least 1.
     objective
         `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), as in Xu et al. 2018; `mae`: only the first factor.
     clusters
         Whether names are clustered.
     utc_offset
-        Turns the log's clock into local time, seconds.
+        Seconds that are added to the log's clock to get local time.
     also
-        Further columns of numbers, known at submission, by which neighbours are near, for example the size of a mesh.
-        A value that is unknown or not a number is 1 standard deviation away.
+        Further numeric columns for the distance between jobs, for example the size of a mesh; they must be known at
+        submission. The distance to a value that is unknown or not a number is 1 standard deviation.
     seed
         Random seed of k-means and of the models.
     starts
-        Starts of k-means for each number of clusters; the best one counts.
+        Number of starts of k-means for each number of clusters; the best start is used.
 
     Raises
     ------
@@ -181,14 +181,15 @@ class Su:
 
     Notes
     -----
-    Equations 1 to 5 of the source. Clusters: per user, k-means on edit distances of user_jobname (the executable's
-    number where the log has no names), see `cluster_texts`; a user is clustered again when half as many new names have
-    appeared; until then new names join the nearest cluster. Neighbours: by standardised (processors, sin and cos of the
-    hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more recent.
-    Without finished jobs in the user's cluster: the last 2000 jobs of all users. k and alpha are not printed: each job
-    of the search is predicted from what had finished before its submission. Departures: capped by the limit where
-    known. Quantiles: order statistics of the neighbours. O(2000) and one small fit per prediction; `trained` lists each
-    refit with its result and number of fits.
+    Equations 1 to 5 of the source. Clusters: k-means clusters each user's texts user_jobname by edit distance, see
+    `cluster_texts`; if the log has no names, the number of the executable replaces the name. A user's names are
+    clustered again when their number has grown by half; until then a new name joins the cluster of the nearest name.
+    Neighbours are the nearest of the cluster's last 2000 finished jobs, by standardised processors and sin and cos of
+    the hour of submission; the distance to an unknown value is 1; ties go to the more recent job. If the user's cluster
+    has no finished jobs, the last 2000 jobs of all users are used. The paper does not print k and alpha: a search finds
+    them, and predicts each of its jobs from the jobs that had finished before that job's submission. Departures:
+    predictions are capped by the limit if it is known. Quantiles are order statistics of the neighbours. A prediction
+    costs O(2000) and one small fit; `trained` lists each refit with its result and number of fits.
 
     References
     ----------
@@ -247,7 +248,7 @@ class Su:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict alpha times the regression over the nearest jobs."""
+        """Predict alpha times the regression over the nearest jobs, at most the limit."""
         user, text = user_and_text(job)
         near = self._near(self._cluster(user, text), self._feature(job), self.k, self.finished.length)
         basis = "of the cluster of its name"
@@ -261,7 +262,7 @@ class Su:
         return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}", Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: the user's names, and how many jobs had finished by then. End: the run time joins its cluster."""
+        """Store a submitted job's name and the number of jobs finished before it; add the run time of an ended job."""
         if isinstance(event, Submit):
             job: JobRequest = event.job
             user, text = user_and_text(job)
@@ -276,7 +277,7 @@ class Su:
             self.open.pop(event.job.row, None)
 
     def refit(self, now: float) -> None:
-        """If due, cluster users whose names grew, standardise again, and search k and alpha on the past."""
+        """If due, cluster the names of users with new names, standardise again, and search k and alpha on past jobs."""
         if not self.pace.due(self.submitted):
             return
         grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
@@ -317,7 +318,7 @@ class Su:
         self.clusters_of_end.append(cluster)
 
     def _cluster(self, user: str, text: str) -> Cluster:
-        """Return the cluster of the job's name, or of the nearest name of its user; label 0 without any."""
+        """Return the cluster of a job's text, or of the user's nearest text; label 0 if the user has no text yet."""
         known = self.label.get(user)
         if not known or not self.clusters:
             return user, 0
@@ -338,8 +339,7 @@ class Su:
         return (np.array(self._values(job)) - self.centre) / self.spread
 
     def _values(self, job: JobRequest) -> tuple[float, ...]:
-        """Return the values by which neighbours are near: processors, the hour of submission, and the further
-        columns."""
+        """Return the values for distances between jobs: processors, hour of submission, and the columns of `also`."""
         further = (field_value(job, name) for name in self.also)
         return (*size_and_hour(job, self.utc_offset), *map(finite_number, further))
 
@@ -363,7 +363,7 @@ class Su:
         return local_estimate(self.model, table, self.finished["run"][near], query, self.seed)
 
     def _search(self) -> int:
-        """Set k and alpha to the best on the last finished jobs; return the number of regressions."""
+        """Set k and alpha to the best values for the last finished jobs; return the number of fitted regressions."""
         places = np.arange(max(self.finished.length - self.search, 0), self.finished.length)
         actual, limit = self.finished["run"][places], self.finished["limit"][places]
         best = (np.inf, self.k, self.alpha)
@@ -388,7 +388,7 @@ class Su:
 
 
 def user_and_text(job: JobRequest) -> tuple[str, str]:
-    """Return the user, and user_jobname as one text; the executable's number without a name."""
+    """Return the user, and the text user_jobname, with the executable's number if the job has no name."""
     name = job.job_name if job.job_name is not None else job.app_id
     user = "" if job.user_id is None else str(job.user_id)
     return user, f"{user}_{'' if name is None else name}"

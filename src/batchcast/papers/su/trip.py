@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trip`: the request if there is little history or it was accurate, else a Tobit regression (Fan et al. 2017)."""
+"""`trip`: predicts the time limit if it was accurate or history is short, else by Tobit regression (Fan 2017)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ SMALLEST = 1e-3
 
 
 class Tobit(NamedTuple):
-    """y = weights . (1, x) + sigma e, e standard normal."""
+    """A linear model y = weights . (1, x) + sigma e with standard normal e."""
 
     weights: np.ndarray
     sigma: float
 
     def mean(self, row: np.ndarray) -> float:
-        """Return the uncensored mean at `row` (m,)."""
+        """Return the model's mean at the features `row` (m,)."""
         return float(self.weights[0] + row @ self.weights[1:])
 
 
 def fit_tobit(table: np.ndarray, y: np.ndarray, censored: np.ndarray) -> Tobit:
-    """Fit y (n,) on `table` (n, m) by maximum likelihood; if `censored`, the true value is known to be above y.
+    """Fit y (n,) on `table` (n, m) by maximum likelihood; where `censored` (n,) is true, the real value is above y.
 
-    Tobin 1958, by expectation-maximisation: a censored y is replaced by its expectation above y under the present fit,
-    then least squares (of smallest norm for dependent columns); at most 30 rounds. O(rounds n m^2).
+    The model of Tobin 1958 is fitted by expectation-maximisation, in at most 30 rounds: each round replaces a censored
+    y by its expectation under the present fit, given that it is above y, and then fits by least squares (of smallest
+    norm if columns are dependent). O(rounds n m^2).
 
     >>> x = np.arange(20.0)[:, None]
     >>> cut = np.minimum(2.0 * x[:, 0] + 1.0, 21.0)
@@ -68,14 +69,14 @@ Past = tuple[float, float, float]
 
 
 class Trip:
-    """The time limit if the user's limits are accurate, else a censored (Tobit) regression over similar jobs.
+    """Predicts the time limit if the user's limits are accurate, else by a censored (Tobit) regression.
 
     Parameters
     ----------
     count
-        Number of finished jobs of a kind from which on the regression is used, at least 1.
+        Minimum number of finished jobs of a kind (same user, project and name) for the regression, at least 1.
     trust
-        Mean accuracy of the requests above which the request is the prediction, in [0, 1].
+        Mean accuracy of the time limits above which the limit is the prediction, in [0, 1].
     window
         Number of last jobs of a kind that are used, at least `count`.
     every
@@ -88,13 +89,13 @@ class Trip:
 
     Notes
     -----
-    As Wang et al. 2021 describe the method. Project: the account, else the group; name: the job's name, else its
-    executable. Accuracy of a request: run over request, at most 1. Log run time on log processors and log request, a
-    job that reached its request counting as censored there; the point is the median, not above the request. The
-    thresholds and features are ours, because the description gives none. Kinds with new jobs are fitted again on their
-    last `window` jobs; before its first fit a kind gets the request. A job without a request gets the largest request
-    seen, without censoring. Quantiles: the fitted log-normal's. O(1) per prediction; `trained` counts the fits of each
-    refit.
+    The method follows the description by Wang et al. 2021. A job's project is its account, else its group; its name is
+    the job name, else the executable. The accuracy of a time limit is run time divided by limit, at most 1. The
+    regression is of log run time on log processors and log limit; the run time of a job that reached its limit is
+    censored. The point is the median, capped by the limit. The thresholds and features are ours, because the
+    description gives none. Kinds with new jobs are fitted again on their last `window` jobs; before the first fit of a
+    kind, the limit is the prediction. A job without a limit gets the largest limit so far, without censoring. Quantiles
+    are those of the fitted log-normal distribution. A prediction costs O(1); `trained` counts the fits of each refit.
 
     References
     ----------
@@ -128,7 +129,7 @@ class Trip:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the request or the regression's median."""
+        """Predict the time limit, or the median of the regression."""
         limit = self.limits.of(job.req_time)
         key = kind_of(job)
         fit, past = self.fits.get(key), self.past.get(key, ())
@@ -169,7 +170,7 @@ class Trip:
 
 
 def kind_of(job: JobRequest) -> tuple[Any, ...]:
-    """Return user, project and name of a job."""
+    """Return the kind of a job: its user, project and name."""
     user, account, group, name, app = class_key(job, ("user_id", "account", "group_id", "job_name", "app_id"))
     return user, group if account is None else account, app if name is None else name
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VASP inputs as features of a job: pure readers of the four files, and a thin layer that opens directories."""
+"""VASP inputs as features of a job: pure parsers of the four input files, and a thin layer that opens directories."""
 
 from .collect import read_features
 from .features import EXTRA_FEATURES, FEATURES, Features

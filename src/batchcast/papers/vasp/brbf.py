@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`brbf`: networks per kind of job, and one network fed by naive Bayes for the others (Wu et al. 2019)."""
+"""`brbf`: one network for each frequent kind of job, and a general network after naive Bayes (Wu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = 0.6
 
 
 class NetworkSettings(NamedTuple):
-    """Settings of every network, see `RbfNetwork`; `ridge` and `floor` None: found from the rows."""
+    """Settings of every network, see `RbfNetwork`; if `ridge` or `floor` is None, it is chosen from the rows."""
 
     centres: int
     ridge: float | None = None
@@ -24,12 +24,13 @@ class NetworkSettings(NamedTuple):
 
 
 class BrbfModel(EncodedModel):
-    """A network for every key with many jobs; for the others a Bayes classifier's probabilities are a network's input.
+    """A network for every key with many jobs, and a general network on a Bayes classifier's probabilities.
 
-    Section 3.2: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has a network on its
-    continuous features. The general model divides run times into `ranges` classes, trains naive Bayes on the first 60 %
-    and a network from its class probabilities to log10 run time on the last 40 %. Each range has equally many rows (the
-    paper only says: by the distribution of run times).
+    Section 3.2 of the source: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has its
+    own network on the continuous features. The general model predicts all other jobs. It divides run times into
+    `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains a network from the class
+    probabilities to log10 run time on the last 40 %. The classes have equal numbers of rows (the paper says only that
+    they follow the distribution of run times).
     """
 
     name = "brbf"
@@ -72,7 +73,7 @@ class BrbfModel(EncodedModel):
         self.general = self._network(inputs, log_run[cut:], self.general)
 
     def predict_row(self, row: Row) -> float:
-        """Return log10 seconds, from the network of the row's key or the general one."""
+        """Return the predicted log10 seconds, from the network of the row's key, else from the general network."""
         assert self.bayes is not None
         assert self.general is not None
         values = self.encoder.scaled([row])
@@ -106,16 +107,16 @@ class Brbf(FeatureMethod):
     centres
         Maximum number of centres of a network.
     ridge, floor
-        Settings of the networks, see `RbfNetwork`; by default found from the training rows at every fit.
+        Settings of the networks, see `RbfNetwork`; by default they are chosen from the training rows at every fit.
     encut
         Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also
         Columns known at submission; `also` are added to `features`.
     refit_every_jobs
-        Number of ended jobs between two fits, at least 1; fewer at the beginning.
+        Number of ended jobs between two fits, at least 1; the first fits follow after fewer jobs.
     window
-        Number of last ended jobs that are used, at least 1. The default holds the paper's training set (80 % of its
-        16,700 jobs), so that its keys reach `key_min`.
+        Number of last ended jobs that are used, at least 1. The default is above the size of the paper's training set
+        (80 % of 16,700 jobs), so that frequent keys reach `key_min`.
     min_jobs
         Number of ended jobs before the first fit, at least 1.
     warm_start

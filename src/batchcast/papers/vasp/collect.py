@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features from one working directory, or from the directories of a log's jobs whose inputs can still be read."""
+"""Reads features from one working directory, or from the working directories of a log's jobs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .poscar import parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 ACCEPTED = "INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)"
-POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that they can be skipped in the next POTCAR
+POTENTIALS_MET: dict[bytes, int] = {}  # lengths of potentials read so far, so that the next POTCAR can skip them
 LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
-"""The tags that become columns of a live job: those with a known default, so that every job has a value."""
+"""The INCAR tags that become columns of a live job: they have a default, so that every job has a value."""
 
 
 class VaspInputs:
-    """Reads the features of a VASP job, for the collector and for every verb that is given a directory.
+    """Reads the features of a VASP job, for the collector and for commands that take a directory.
 
     References
     ----------
@@ -55,11 +55,11 @@ class VaspInputs:
     columns = MEANINGS | {f"{TAG_PREFIX}{tag.lower()}": f"{tag} of the INCAR" for tag in LIVE_TAGS}
 
     def is_here(self, folder: Folder) -> bool:
-        """Whether the directory has an INCAR."""
+        """Return whether the directory has an INCAR."""
         return folder.has("INCAR")
 
     def read(self, folder: Folder, before: float = math.inf) -> Mapping[str, float | str]:
-        """Return the paper's features, and a column for each tag with a known default.
+        """Return the paper's features, and a column for each tag in `LIVE_TAGS`.
 
         A WAVECAR means a continuation only if it was written at most a second after `before`.
         """
@@ -71,9 +71,10 @@ def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags:
     """Return the features of a working directory's INCAR, POSCAR, POTCAR and (if present) KPOINTS.
 
     With `look_for_wavecar` an existing, non-empty WAVECAR counts as a continuation (ISTART=1). That is right before a
-    run; after a run its own WAVECAR exists, so `collect` does not look. `tags` are further INCAR tags that become
-    columns `incar_...`, None: all tags. InputError names file, line and tag. Takes about a millisecond for 1,000 ions
-    and 40 potentials; a potential that is new to this process adds a scan of its part of POTCAR (see `scan_potcar`).
+    run. After a run the directory contains the run's own WAVECAR, so `collect` does not look for it. `tags` are further
+    INCAR tags that become columns `incar_...`; None means all tags. InputError names file, line and tag. Reading takes
+    about a millisecond for 1,000 ions and 40 potentials. A potential that this process has not read before is scanned
+    first (see `scan_potcar`).
     """
     here = os.fspath(directory)
     if not os.path.isdir(here):
@@ -99,13 +100,13 @@ def features_of(folder: Folder, *, wavecar_until: float, tags: Sequence[str] | N
 
 
 def _text(folder: Folder, name: str) -> str:
-    """Return the text of an input file that must be there."""
+    """Return the text of an input file; InputError if the file is missing."""
     _check_there(folder, name)
     return folder.text(name)
 
 
 def _check_there(folder: Folder, name: str) -> None:
-    """Raise InputError if an input file is missing, and name what a run needs."""
+    """Raise InputError if an input file is missing; the error names the files that a run needs."""
     if not folder.has(name):
         raise input_error(f"{folder.path}/{name}", "is missing", accepted=ACCEPTED)
 
@@ -115,7 +116,7 @@ TEXT_FEATURES = ("prec", "lreal")
 
 
 class Visit(NamedTuple):
-    """The result of a working directory: status, features if read, the reason if not, when written (epoch s)."""
+    """The result of reading a directory: status, features or the reason why not, time of the last change (epoch s)."""
 
     status: str
     values: Mapping[str, float | str] | None
@@ -125,7 +126,7 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The log with features, and what happened: jobs and directories by status, messages, remarks."""
+    """The log with features; the numbers of jobs and directories by status; error messages and remarks."""
 
     trace: Trace
     jobs: Mapping[str, int]
@@ -145,16 +146,17 @@ def collect(
     journal: str | Path | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Collected:
-    """The log with one extra column a feature and `input_files`, how each job's inputs fared; nothing else is kept.
+    """Return the log with a column for each feature, and a column `input_files` with the status of each job's inputs.
 
-    Each of `tags` of INCAR becomes a column too (`incar_nsw`), None: every tag of an INCAR. An INCAR without the tag
-    has VASP's default in the column (`tag_default`). Every distinct `work_dir` is visited once: below `root`, after
-    `strip` was removed from its front. Jobs of missing or unreadable directories have no features. Inputs written after
-    a job's submission may not be those of its run: `changed` drops or keeps their features; `auto` drops them, unless
-    every directory is newer than the end of the whole log, which happens only in a copy. A WAVECAR is not looked for
-    (`read_features`). `previous`, a log collected before, gives features of jobs whose directories are gone. `journal`
-    is a file that records every directory, so that an interrupted run can continue. Cost: see `read_features`, per
-    directory.
+    Each INCAR tag in `tags` becomes a column too (`incar_nsw`); None means every tag that an INCAR has. If an INCAR
+    does not have the tag, the column has VASP's default (`tag_default`). Every distinct `work_dir` is read once, below
+    the folder `root`, after the prefix `strip` was removed. Nothing but the features is stored. Jobs of missing or
+    unreadable directories have no features. If inputs were written after a job's submission, they may not be the inputs
+    of its run: `changed` decides whether their features are dropped or kept. `auto` drops them, unless every directory
+    is newer than the end of the whole log, which happens only in a copy. A WAVECAR is ignored (see `read_features`).
+    `previous` is an earlier result, which gives the features of jobs whose directories no longer exist. `journal` is a
+    file that records every directory, so that an interrupted run can continue. The cost per directory is that of
+    `read_features`.
     """
     where = trace.nominal("work_dir")
     if not where.is_known().any():
@@ -178,10 +180,10 @@ def collect(
 
 
 def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None = ()) -> Visit:
-    """Return the features of a job's working directory, or its state if they cannot be read."""
+    """Return the features of a job's working directory, or the reason why they cannot be read."""
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
-        return Visit(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
+        return Visit(VANISHED, None, f"{path or work_dir}: does not exist", math.nan)
     folder = Folder(path)
     try:
         reader = reader_for(folder)
@@ -195,7 +197,7 @@ def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None 
 
 
 def locate(work_dir: str, root: str, strip: str = "") -> str | None:
-    """Return the place of a working directory below `root`; None if its name leads out of `root`.
+    """Return the path of a working directory below `root`; None if the path would leave `root`.
 
     >>> locate("/scratch/ada/run1", "/mnt/copy", "/scratch"), locate("/mnt/copy/x", "/mnt/copy")
     ('/mnt/copy/ada/run1', '/mnt/copy/x')
@@ -212,11 +214,11 @@ def locate(work_dir: str, root: str, strip: str = "") -> str | None:
 def _joined(
     trace: Trace, where: Nominal, visits: Mapping[str, Visit], changed: Changed, previous: Trace | None
 ) -> Collected:
-    """Add features to the jobs, with the rule for changed inputs and the features of an earlier run."""
+    """Add features to the jobs; apply the rule for changed inputs, and use the features of an earlier run."""
     names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
     submitted = trace.submit_time + trace.info.unix_start
     written = np.array([math.nan if name is None else visits[name].changed_at for name in names])
-    is_late = written > submitted + 1.0  # file times may be in whole seconds
+    is_late = written > submitted + 1.0  # a file system may store times in whole seconds
     notes = []
     if changed == "auto" and is_late.any() and _is_copy(trace, visits):
         notes.append(
@@ -250,7 +252,7 @@ def _joined(
 
 
 def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Values:
-    """Return a feature or tag of every job; unknown if inputs were not read, the default if the tag is absent."""
+    """Return a feature or tag of every job: unknown if its inputs were not read, the default if the tag is absent."""
     default = tag_default(name) if name.startswith(TAG_PREFIX) else None
     cells = [None if one is None else one.get(name, default) for one in values]
     if name in TEXT_FEATURES or isinstance(default, str) or any(isinstance(cell, str) for cell in cells):
@@ -259,7 +261,7 @@ def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Va
 
 
 def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
-    """Return whether all inputs are newer than everything in the log."""
+    """Return whether all inputs were changed after the end of the log's last job."""
     ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
     times = [one.changed_at for one in visits.values() if one.status == READ]
     return bool(times) and min(times) > float(ends.max())
@@ -306,7 +308,7 @@ def _counts(words: Sequence[str]) -> dict[str, int]:
 def _journal(
     path: str | Path | None, places: list[str]
 ) -> Iterator[tuple[dict[str, Visit], Callable[[str, Visit], None]]]:
-    """Return what an interrupted run found under the same root, and a function that records the next directory."""
+    """Yield the results of an interrupted run with the same arguments, and a function that records a directory."""
     if path is None:
         yield {}, lambda work_dir, visit_made: None
         return
@@ -322,7 +324,7 @@ def _journal(
 
 
 def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
-    """Return the directories that an earlier run recorded; none if it had another root."""
+    """Return the results that an earlier run recorded; empty if that run had other arguments."""
     known: dict[str, Visit] = {}
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     if not lines or lines[0] != json.dumps(places):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantum ESPRESSO: the input of pw.x as features of a job, with the defaults of its documentation (INPUT_PW)."""
+"""Quantum ESPRESSO: reads the input of pw.x as features of a job, with the defaults of the documentation (INPUT_PW)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class PwInputs:
     References
     ----------
     P. Giannozzi et al., "QUANTUM ESPRESSO: a modular and open-source software project for quantum simulations of
-    materials", J. Phys. Condens. Matter 21, 395502, 2009; the names and defaults are those of its page INPUT_PW.
+    materials", J. Phys. Condens. Matter 21, 395502, 2009. The names and defaults of variables are those of the
+    documentation's page INPUT_PW.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class PwInputs:
     columns = MEANINGS
 
     def is_here(self, folder: Folder) -> bool:
-        """Whether the directory has a file with the namelists of pw.x."""
+        """Return whether the directory has a file with the namelists of pw.x."""
         return bool(_inputs(folder))
 
     def read(self, folder: Folder, before: float = math.inf) -> Mapping[str, float | str]:
@@ -125,13 +126,13 @@ def parse_pw(text: str, path: str = "pw.in") -> dict[str, float | str]:
 
 
 def _uncommented(line: str) -> str:
-    """Return a line without its comment; a mark inside quotes begins none."""
+    """Return a line without its comment; a comment mark inside quotes does not begin a comment."""
     found = re.match(r"(?:[^'!#]|'[^']*')*", line)
     return found[0] if found else ""
 
 
 def _number(given: Mapping[str, Any], name: str, path: str) -> float:
-    """Return a number in Fortran's spelling."""
+    """Return the value of a number in Fortran notation."""
     try:
         value = float(given[name].lower().replace("d", "e"))
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run time of jobs that are not submitted yet, from their input files and a history of jobs with features."""
+"""Predicts the run time of jobs that are not submitted yet, from their input files and a history of jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .incar import TAG_PREFIX, tag_default
 from .learner import Encoder
 
 BOUND = 0.9
-"""Level of the bound, and so of the suggested time limit."""
+"""Level of the upper bound; the suggested time limit is this bound, rounded up."""
 STEP_S = 300.0
 """The suggested time limit is a multiple of this many seconds."""
 NEAREST = 3
@@ -35,8 +35,8 @@ COLLECT = "batchcast vasp collect --log sacct.txt --root / -o jobs.parquet, then
 class NearRun:
     """A finished job with similar inputs.
 
-    Its id, run time in seconds, processors, working directory (None: unknown or hidden), and the features that differ
-    from the new job, each as (past value, new value).
+    The fields are the job's id, run time in seconds, processors, working directory (None: unknown or hidden), and the
+    features in which it differs from the new job, each as (past value, new value).
     """
 
     job: str
@@ -48,10 +48,10 @@ class NearRun:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The run time of one directory's job in seconds, or the reason why there is none.
+    """The predicted run time (s) of one directory's job, or the problem that prevented the prediction.
 
-    `run_s` is the likely run time, `bound_s` the 90 % bound (NaN: the predictor has none yet), `limit_s` the suggested
-    time limit, `is_fallback` whether the answer uses only past jobs and no features.
+    `run_s` is the likely run time, `bound_s` the 90 % bound (NaN: the predictor has no bound yet), `limit_s` the
+    suggested time limit. `is_fallback` is true if the prediction does not use the features.
     """
 
     directory: str
@@ -81,7 +81,7 @@ def estimate(
     Parameters
     ----------
     history
-        A log that `batchcast vasp collect` wrote, or any other with columns of features.
+        A log that `batchcast vasp collect` wrote, or any other log with columns of features.
     directories
         Working directories with the inputs of jobs that were not submitted yet.
     procs, nodes
@@ -103,9 +103,9 @@ def estimate(
 
     Notes
     -----
-    The predictor replays the history, so its bound comes from its errors on jobs that it had not seen. A predictor
-    on features is trained once more on all finished jobs before it answers. The cost is the predictor's: seconds for
-    10,000 jobs with `boosted`.
+    The predictor replays the history, so its bound comes from its errors on jobs that it had not been trained on. A
+    predictor on features is trained again on all finished jobs before the prediction. The cost depends on the
+    predictor: seconds for 10,000 jobs with `boosted`.
     """
     estimates: dict[str, Estimate] = {}
     jobs: dict[str, dict[str, dict[str, Any]]] = {}
@@ -140,9 +140,9 @@ VASP = "vasp"
 
 
 def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], Sequence[str]]:
-    """Return the reader's name, the features and remarks of a directory; a directory without inputs is read as VASP's.
+    """Return the reader's name, the features and the remarks of a directory; the default reader is VASP's.
 
-    A tag of INCAR that the history has as a column is read too.
+    INCAR tags that are columns of the history are read too.
     """
     folder = Folder(directory)
     found = readers()
@@ -156,12 +156,12 @@ def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], 
 
 
 def features_read_by(code: str) -> tuple[str, ...]:
-    """Return the features that a reader's jobs are compared by and learned from: of VASP, the paper's."""
+    """Return the features that a reader gives for prediction and comparison; for VASP the paper's features."""
     return FEATURES if code == VASP else tuple(readers()[code].columns)
 
 
 def _with_features(predictor: str, names: Sequence[str]) -> str:
-    """Return the spec of a method that learns from these features, if it has a setting for them."""
+    """Return the predictor's spec with `features` set to these names, if the method has this setting."""
     from ...predict.registry import parse_spec, takes
 
     name, given = parse_spec(predictor)
@@ -171,7 +171,7 @@ def _with_features(predictor: str, names: Sequence[str]) -> str:
 
 
 def _trained_at_last(predictor: str) -> str:
-    """Return the spec with the switch that trains on all finished jobs before it answers, if the method has it."""
+    """Return the predictor's spec with `train_when_asked` switched on, if the method has this setting."""
     from ...predict.registry import parse_spec, takes
 
     name, given = parse_spec(predictor)
@@ -181,7 +181,7 @@ def _trained_at_last(predictor: str) -> str:
 
 
 def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.ndarray:
-    """Return the rows of finished jobs with features of these names; NoAnswer if there is none."""
+    """Return the rows of finished jobs that have all these features; NoAnswer if there are none."""
     source = history.info.source
     missing = [name for name in names if name not in history.names]
     if not len(history):
@@ -201,10 +201,10 @@ def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.nd
 def nearest_runs(
     history: Trace, rows: np.ndarray, job: Mapping[str, Any], features: Sequence[str] = FEATURES, most: int = NEAREST
 ) -> list[NearRun]:
-    """Return the finished jobs whose processors and features are nearest to a new job's, the nearest first.
+    """Return the finished jobs whose processors and features are nearest to those of a new job, nearest first.
 
-    The distance is Euclidean, over continuous features scaled to [0, 1] and discrete features one-hot, as `irpa` sees
-    them. Of equally near runs the latest come first.
+    The distance is Euclidean, over continuous features scaled to [0, 1] and discrete features one-hot, in the encoding
+    of `irpa`. Of runs with equal distance the latest come first.
     """
     past = _table(history, rows, features)
     new = (float(job["req_procs"]), *(job[name] for name in features))
@@ -225,7 +225,7 @@ def nearest_runs(
 
 
 def _table(history: Trace, rows: np.ndarray, features: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return processors and features of some jobs, one tuple a job."""
+    """Return the processors and features of the jobs in `rows`, one tuple per job."""
     columns: list[list[Any]] = [history.procs()[rows].tolist()]
     for name in features:
         values = history.column(name)

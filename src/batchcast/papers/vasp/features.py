@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The features of the paper from the four input files, with VASP's defaults; and synthetic jobs with features.
+"""Computes the paper's features from the four input files, with VASP's defaults; also draws synthetic jobs.
 
-The synthetic jobs are at the scale of Wu et al. 2019, whose logs are private, and use a seed.
+The synthetic logs have the size of the logs of Wu et al. 2019, which are private.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .incar import Incar, Kpoints, from_spacing
 from .poscar import Poscar, Potential
 
 MEANINGS = {
-    "kpoints": "k-points before symmetry",
+    "kpoints": "number of k-points before symmetry",
     "volume": "cell volume, cubic angstrom",
     "prec": "PREC: precision",
     "ichg": "ICHARG: initial charge density",
@@ -27,14 +27,14 @@ MEANINGS = {
     "lreal": "LREAL: projection in real space",
     "ispin": "ISPIN: 2 is spin-polarised",
     "istart": "ISTART: above 0 continues from a WAVECAR",
-    "nelmin": "NELMIN: fewest electronic steps",
-    "nelm": "NELM: most electronic steps",
+    "nelmin": "NELMIN: minimum number of electronic steps",
+    "nelm": "NELM: maximum number of electronic steps",
     "ediff": "EDIFF: electronic convergence, eV",
     "ediffg": "EDIFFG: ionic convergence, eV or (negative) eV/angstrom",
     "encut": "ENCUT: plane-wave cutoff, eV",
-    "nbands": "NBANDS: bands",
-    "nions": "ions (extra)",
-    "nelect": "valence electrons (extra)",
+    "nbands": "NBANDS: number of bands",
+    "nions": "number of ions (not in the paper)",
+    "nelect": "number of valence electrons (not in the paper)",
 }
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
@@ -43,7 +43,7 @@ DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features by name (text: prec, lreal; otherwise numbers), which of them are defaults, and remarks."""
+    """Features by name (prec and lreal are text, all others numbers), the names that have defaults, and remarks."""
 
     values: Mapping[str, float | str]
     defaulted: tuple[str, ...]
@@ -61,12 +61,13 @@ def features(
 ) -> Features:
     """Return the features of a run from its parsed inputs.
 
-    Wu et al. 2019, table 1; processors come from the job log. Absent tags take VASP's default (`DEFAULTS_FROM`): PREC
-    Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART is 0, else 0; ISYM 1 with ultrasoft potentials, 3 with
-    LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4; EDIFFG 10 EDIFF; ENCUT the largest ENMAX
-    (PREC=High: 1.3 times it; PREC=Low would take ENMIN, which is not read: ENMAX too); NBANDS see `default_nbands`.
-    Without `kpoints` the grid comes from KSPACING. `nions` and `nelect` are extra. Energies in eV, volume in cubic
-    angstrom. InputError if the files contradict each other. O(species).
+    The features are those of Wu et al. 2019, table 1, without processors, which come from the job log. Absent tags get
+    VASP's default (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART is 0, else 0;
+    ISYM 1 with ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4;
+    EDIFFG 10 EDIFF; ENCUT the largest ENMAX (1.3 times this with PREC=High; with PREC=Low VASP uses ENMIN, which is not
+    read, so ENMAX replaces it); NBANDS see `default_nbands`. Without `kpoints` the grid comes from KSPACING. `nions`
+    and `nelect` are not in the paper. Energies in eV, volume in cubic angstrom. InputError if the files contradict each
+    other. O(species).
     """
     given = incar.values
     _check_species(poscar, potentials, path)
@@ -107,16 +108,17 @@ def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
 def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
     """Return NBANDS without a tag: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)), in whole numbers.
 
-    VASP manual, page NBANDS, revision of 3 September 2025 (halves are cut off). If spins differ, half the moment is
-    added: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), with MAGMOM 1 per ion if absent (the page's 2019 revision has the
-    term NMAG, the present one does not); a noncollinear run has twice as many bands, with the largest Cartesian sum as
-    moment. VASP then rounds up to fill its processors, which inputs do not show. O(ions).
+    The formula is from the VASP manual, page NBANDS, revision of 3 September 2025 (halves are cut off). For
+    spin-polarised runs, half the magnetic moment is added: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), with MAGMOM 1 per
+    ion if absent (the page's 2019 revision has a term NMAG, the present revision does not). A noncollinear run has
+    twice this number of bands, with the largest Cartesian sum as moment. VASP then rounds up to a multiple that fills
+    its processors; the inputs do not show this number. O(ions).
 
     >>> default_nbands(8.0, 2), default_nbands(8.0, 2, {"ISPIN": 2}), default_nbands(100.0, 4)
     (8, 9, 60)
     """
     tags = given or {}
-    # 0.6 has no exact binary form: the tolerance keeps 3/5 of a multiple of 5 whole
+    # 0.6 has no exact binary form: with the tolerance, 3/5 of a multiple of 5 stays a whole number
     bands = max(math.floor(electrons + 2.5) // 2 + max(ions // 2, 3), math.floor(0.6 * electrons + 1e-9))
     moments = tags.get("MAGMOM", ())
     if tags.get("LNONCOLLINEAR") or tags.get("LSORBIT"):
@@ -135,7 +137,7 @@ def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -
             where,
             f"{len(potentials)} potentials (TITEL) for {len(poscar.counts)} species in POSCAR",
             value=", ".join(p.titel for p in potentials),
-            accepted="one potential a species, in POSCAR's order",
+            accepted="one potential per species, in POSCAR's order",
         )
     for name, potential in zip(poscar.species, potentials):
         element = _element(potential.titel)
@@ -149,7 +151,7 @@ def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -
 
 
 def _element(titel: str) -> str:
-    """Return `Fe` of `PAW_PBE Fe_pv 06Sep2000`; empty if the title has another form."""
+    """Return the element in a potential's title, `Fe` in `PAW_PBE Fe_pv 06Sep2000`; empty for other forms."""
     words = titel.split()
     name = words[1] if len(words) > 1 else ""
     return name.split("_")[0].split(".")[0] if name[:1].isalpha() else ""
@@ -170,7 +172,8 @@ KEYS = (
     ((2, 3, "true", "low"), 0.01),
 )
 SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
-    # minutes and the share of jobs that run at most this long: table 2, and the text about the second set
+    # minutes, and the share of jobs that run at most this long, from the paper's table 2 and its text about the second
+    # set
     "first": ((1, 0.0), (5, 0.2), (30, 0.557), (60, 0.653), (90, 0.702), (120, 0.735), (150, 0.76), (180, 0.785),
               (720, 0.93), (4320, 1.0)),
     "second": ((1, 0.0), (5, 0.22), (30, 0.60), (60, 0.68), (90, 0.72), (120, 0.75), (150, 0.775), (180, 0.80),
@@ -179,7 +182,7 @@ SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
 
 
 def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 120, shares: str = "first") -> Trace:
-    """A log of finished VASP jobs with the features of their inputs and many users.
+    """Draw a log of finished VASP jobs of many users, with the features of the jobs' inputs.
 
     Parameters
     ----------
@@ -190,13 +193,13 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     users : int
         Maximum number of users, at least 1; a few submit most jobs.
     shares : {"first", "second"}
-        Run times as table 2 of the paper shares them out, or as its second set of 5,600 jobs (68 % within an hour, 75 %
-        within two).
+        Distribution of run times: that of the paper's table 2, or of the paper's second set of 5,600 jobs (68 % within
+        an hour, 75 % within two hours).
 
     Returns
     -------
     Trace
-        Columns of `vasp.features` (ISTART always 0: the paper leaves continuations out), `user_id`, `req_procs`,
+        Columns of `vasp.features` (ISTART is always 0, because the paper omits continuations), `user_id`, `req_procs`,
         submissions over half a year, waits of 0.
 
     Raises
@@ -206,10 +209,11 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
 
     Notes
     -----
-    This is not a model of a real cluster. It exercises every branch of the methods (a network for each of three keys,
-    users to cluster, every bin of Tables 3 and 4), and confirms no printed figure. A user has a few systems and repeats
-    them in sessions; the work of a job grows with bands, ions, k-points and cutoff as plane-wave codes' does, times
-    what its key costs and log-normal noise; the ranks of the works are then given the run times of `shares`.
+    This is not a model of a real cluster. The log exercises every branch of the methods (a network for each of three
+    keys, users to cluster, every bin of Tables 3 and 4), and cannot confirm the paper's figures. A user has a few
+    systems and repeats them in sessions. The work of a job grows with bands, ions, k-points and cutoff as in plane-wave
+    codes, times a factor of its key and log-normal noise. The jobs are then ranked by work, and the run times of
+    `shares` are assigned by rank.
 
     References
     ----------
@@ -248,7 +252,7 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
 
 
 def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Draw features of systems with their users' settings, and `cost`, the factor of the key."""
+    """Draw the features of systems with their users' settings, and `cost`, the factor of the key on the work."""
     ions = np.ceil(np.exp(rng.normal(3.4, 0.9, count)))
     electrons = np.ceil(ions * rng.uniform(3.0, 9.0, count))
     key = rng.choice(len(KEYS), count, p=[share for _, share in KEYS])
@@ -278,7 +282,7 @@ def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
 
 
 def _sessions(rng: np.random.Generator, jobs: int, owner: np.ndarray) -> np.ndarray:
-    """Return the system of each job: sessions of jobs of one system, with the shares of keys preserved."""
+    """Return the system of each job: jobs come in sessions with one system, and keys keep their shares of the jobs."""
     length = rng.geometric(0.2, jobs)
     system = rng.integers(0, len(owner), jobs)
     return np.repeat(system, length)[:jobs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a run: INCAR with every syntax of the VASP manual; KPOINTS, or KSPACING instead."""
+"""Parses the settings of a run: INCAR with every syntax of the VASP manual, and KPOINTS or KSPACING."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class Incar:
-    """The known tags of an INCAR with values and line numbers, and remarks on odd but legal input.
+    """The tags in `TAGS` of an INCAR with values and line numbers, and remarks on odd but legal input.
 
     `texts` has every tag as written, including unknown ones.
     """
@@ -80,8 +80,8 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
     Syntax (VASP manual, page INCAR, 2025): comments after # or !; statements separated by `;`; a backslash at the end
     of a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
     Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value are
-    ignored (`ENCUT = 300 eV`). Of a repeated tag the first counts, as in VASP's reader (the page does not say so), with
-    a note. InputError names file, line, tag and accepted forms. O(length).
+    ignored (`ENCUT = 300 eV`). If a tag is repeated, the first value counts, as in VASP's reader (the manual does not
+    state this), and there is a remark. InputError names file, line, tag and accepted forms. O(length).
 
     >>> parse_incar("encut = 400 eV ; ispin=2  # spin\\nMAGMOM = 2*1.5 \\\\\\n -1\\nLREAL = A").values
     {'ENCUT': 400.0, 'ISPIN': 2, 'MAGMOM': (1.5, 1.5, -1.0), 'LREAL': 'auto'}
@@ -128,7 +128,7 @@ NO_COLUMNS = frozenset({"SYSTEM", "MAGMOM"})
 
 
 def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str = "INCAR") -> dict[str, float | str]:
-    """Return columns of tags: a number or a word for each tag that an INCAR has; `tags` None means all of its tags.
+    """Return the columns of the tags that an INCAR has, each a number or a word; `tags` None means all its tags.
 
     InputError for a number tag without a number.
 
@@ -152,7 +152,7 @@ def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str =
 
 
 def tag_default(column: str) -> float | str:
-    """Return the value of a tag's column for an INCAR without the tag.
+    """Return the value of a tag's column if an INCAR does not have the tag.
 
     >>> tag_default("incar_nsw"), tag_default("incar_ibrion"), tag_default("incar_metagga")
     (0.0, '-1', 'absent')
@@ -180,7 +180,7 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
     """Yield logical lines with the number of their first physical line."""
     lines = [found[0] for line in text.splitlines() if (found := _UNCOMMENTED.match(line))]
     if sum(line.count('"') for line in lines) % 2:
-        lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow the rest
+        lines = [line.replace('"', " ") for line in lines]  # an unclosed quote must not hide the rest of the file
     held, start, quoted = "", 0, False
     for number, line in enumerate(lines, start=1):
         if not held:
@@ -252,7 +252,7 @@ Mode = Literal["gamma", "monkhorst", "length", "generating", "explicit", "line",
 
 @dataclass(frozen=True, slots=True)
 class Kpoints:
-    """A sampling: its mode, the number of k-points before symmetry, and the subdivisions of a grid."""
+    """A sampling of k-points: its mode, the number of k-points before symmetry, and the subdivisions of a grid."""
 
     mode: Mode
     number: int
@@ -263,11 +263,11 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
     """Return the sampling of a KPOINTS file: automatic (Gamma, Monkhorst-Pack, length), explicit list or line mode.
 
     Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully automatic:
-    line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi), anything else is a generating
-    lattice, reciprocal or Cartesian. Otherwise line 2 is the number of points: of the list, or of each segment if line
-    3 begins with L. The number is before symmetry, as in the paper: the product of the subdivisions; points times
-    segments. Lattice in angstrom; `scale` is POSCAR's, the unit of Cartesian vectors. InputError names file and line.
-    O(lines).
+    line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi); any other letter means a generating
+    lattice, reciprocal or Cartesian. Otherwise line 2 is the number of points of the list, or of each segment if line 3
+    begins with L. The result is the number before symmetry, as in the paper: the product of the subdivisions, or points
+    times segments. `lattice` is in angstrom; `scale` is POSCAR's scale factor, the unit of Cartesian vectors.
+    InputError names file and line. O(lines).
 
     >>> cubic = ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
     >>> parse_kpoints("mesh\\n0\\nMonkhorst-Pack\\n4 4 2\\n0 0 0\\n", cubic).number
@@ -276,7 +276,10 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
     lines = text.splitlines()
     if not text.strip():
         raise input_error(
-            path, "is empty", accepted="a KPOINTS file", hint="remove it: without KPOINTS, KSPACING of the INCAR counts"
+            path,
+            "is empty",
+            accepted="a KPOINTS file",
+            hint="remove it: without KPOINTS, VASP uses KSPACING",
         )
     count = ints_at(lines, 1, path, "the number of k-points (0: automatic)", 1)[0]
     style = line_at(lines, 2, path, "the k-point mode").lower()[0]
@@ -302,13 +305,13 @@ def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
     >>> from_spacing(((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 12.0))).grid
     (4, 4, 2)
     """
-    # the tolerance keeps a spacing that divides evenly from gaining a point by rounding
+    # with the tolerance, a spacing that divides evenly does not get one more point by rounding
     grid = tuple(max(1, math.ceil(b * 2 * math.pi / spacing - 1e-9)) for b in reciprocal_lengths(lattice))
     return Kpoints("kspacing", math.prod(grid), grid)
 
 
 def reciprocal_lengths(lattice: Lattice) -> tuple[float, float, float]:
-    """Return lengths of the reciprocal lattice vectors without 2 pi, per angstrom."""
+    """Return the lengths of the reciprocal lattice vectors, without the factor 2 pi, per angstrom."""
     a, b, c = lattice
     volume = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
     lengths = [math.hypot(*_cross(u, v)) / volume for u, v in ((b, c), (c, a), (a, b))]
@@ -320,7 +323,7 @@ def _cross(u: tuple[float, ...], v: tuple[float, ...]) -> tuple[float, float, fl
 
 
 def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
-    """Read an explicit list, or points along lines between pairs."""
+    """Read an explicit list of points, or points along lines between pairs of points."""
     if style != "l":
         for at in range(3, 3 + count):
             floats_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
@@ -336,7 +339,7 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
 
 
 def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> Kpoints:
-    """Read a generating lattice: the number of points is the ratio of the reciprocal cell to its cell."""
+    """Read a generating lattice; the number of points is the reciprocal cell's volume divided by the lattice's."""
     a, b, c = (tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5))
     cell = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
     if cell == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`irpa`: a Bayes classifier weights a forest, a support vector machine and a Bayesian ridge (Wu et al. 2019)."""
+"""`irpa`: a weighted mean of a forest, a support vector machine and a Bayesian ridge regression (Wu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ FIRST = 0.6
 
 
 class IrpaModel(EncodedModel):
-    """The two layers: sub-models on the first 60 % of the rows, the classifier on the other 40 %.
+    """IRPA's two layers: sub-models trained on the first 60 % of the rows, a classifier trained on the other 40 %.
 
-    Section 3.1: each later row gives [pv1, pv2, pv3, label], with label = the sub-model nearest to the truth; the
-    classifier converts the three predictions of a new job to weights pb, and PV = sum_i pb_i pv_i (eq. 5). `mean`
-    chooses the scale of distance and sum, log10 or seconds; `upper` the classifier: Gaussian naive Bayes, or a random
-    forest as in the conference version; `sub_models` whether sub-models keep their training on the first 60 % (`first`,
-    the paper) or are trained again on all rows after the classifier (`all`).
+    Section 3.1 of the source: each row of the 40 % gives [pv1, pv2, pv3, label], where label is the sub-model whose
+    prediction is nearest to the run time. For a new job, the classifier converts the three predictions to weights pb,
+    and the prediction is PV = sum_i pb_i pv_i (eq. 5). `mean` is the scale of distance and sum, log10 or seconds.
+    `upper` is the classifier: Gaussian naive Bayes, or a random forest as in the conference version. `sub_models`
+    chooses whether sub-models stay as trained on the first 60 % (`first`, as in the paper) or are trained again on all
+    rows after the classifier (`all`).
     """
 
     name = "irpa"
@@ -57,7 +58,7 @@ class IrpaModel(EncodedModel):
             self.below = [fit_regressor(k, x, log_run, self.seed, before.get(k)) for k in SUB_MODELS]
 
     def predict_row(self, row: Row) -> float:
-        """Return log10 of PV."""
+        """Return log10 of PV, the predicted run time in seconds."""
         x = self.encoder.one_hot([row])[0]
         values = np.array([r.predict_row(x) for r in self.below])
         weights = self._weights(values)
@@ -68,7 +69,7 @@ class IrpaModel(EncodedModel):
     def _fit_upper(self, values: np.ndarray, label: np.ndarray) -> None:
         self.classes, codes = np.unique(label, return_inverse=True)
         if self.upper_kind == "bayes":
-            # 1e-6: otherwise chance becomes certainty if sub-models are constant on the later rows
+            # with less smoothing, weights become 0 or 1 by chance if sub-models are constant on the later rows
             self.upper = MixedBayes.fit(np.zeros((len(label), 0), dtype=int), values, codes, (), smoothing=1e-6)
         else:
             from sklearn.ensemble import RandomForestClassifier
@@ -77,7 +78,7 @@ class IrpaModel(EncodedModel):
             self.upper = PackedForest.of(forest.fit(values, codes))
 
     def _weights(self, values: np.ndarray) -> np.ndarray:
-        """Return pb of each sub-model, with sum 1; 0 for a sub-model that was never the nearest."""
+        """Return the weight pb of each sub-model, with sum 1; the weight is 0 if a sub-model was never the nearest."""
         weights = np.zeros(len(SUB_MODELS))
         if isinstance(self.upper, MixedBayes):
             weights[self.classes] = self.upper.probabilities(np.zeros((1, 0), dtype=int), values[None, :])[0]
@@ -95,9 +96,10 @@ class Irpa(FeatureMethod):
     upper
         The classifier that gives the weights: `bayes`, or `forest` as in the conference version.
     mean
-        Scale of errors and weighted sum: `log10` or `seconds`.
+        Scale on which sub-models are compared and averaged: `log10` or `seconds`.
     sub_models
-        `first`: as trained on the first 60 % of the rows, the paper; `all`: trained again on all.
+        `first`: the sub-models stay as trained on the first 60 % of the rows, as in the paper; `all`: they are trained
+        again on all rows.
     encut
         Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of feature columns as a predictor: learns from ended jobs, is refitted regularly, falls back to history.
+"""Makes a predictor of a model on feature columns: refits it as jobs end, and predicts other jobs from past run times.
 
-An `Encoder` converts the columns to numbers, scaled and encoded from training rows only.
+An `Encoder` converts the columns to numbers; it is fitted to training rows only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
 
 
 def columns_of(features: Sequence[str]) -> tuple[str, ...]:
-    """Return the request's fields of feature names: the paper's `core_num` is our `procs`.
+    """Return the fields of a request for feature names; the paper's `core_num` is our `procs`.
 
     >>> columns_of(("core_num", "encut"))
     ('procs', 'encut')
@@ -58,12 +58,13 @@ def columns_of(features: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Converts rows to numbers, from training rows: scale of continuous features, categories of discrete ones.
+    """Converts rows to numbers: scales continuous features and encodes discrete features, as fitted to training rows.
 
-    Wu et al. 2019, section 2.1: ENCUT cubed (`physics`: to the power 1.5, the number of plane waves); continuous
-    features scaled to [0, 1] by the training rows' extremes (constant ones to 0; later values may lie outside);
-    discrete features one-hot (IRPA; an unseen category is all zeros) or numbered (BRBF; unseen is the number after the
-    last). A column is discrete if it is one of the paper's or has text.
+    Wu et al. 2019, section 2.1: ENCUT is cubed (`physics`: raised to the power 1.5, in proportion to the number of
+    plane waves). Continuous features are scaled to [0, 1] by the extremes of the training rows; constant features
+    become 0, and later values may lie outside. Discrete features are one-hot (IRPA; a new category is all zeros) or
+    numbered (BRBF; a new category has the number after the last). A column is discrete if it is one of the paper's
+    discrete features or has text.
     """
 
     names: tuple[str, ...]
@@ -86,7 +87,7 @@ class Encoder:
         return cls(tuple(names), powers, continuous, low, np.where(high > low, high - low, np.inf), categories)
 
     def covers(self, rows: Sequence[Row]) -> bool:
-        """Return whether other rows lie in the fitted ranges, so that a model may continue with this encoder."""
+        """Return whether other rows are in the fitted ranges, so that a model may continue with this encoder."""
         values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float) ** self.powers
         high = self.low + np.where(np.isinf(self.span), 0.0, self.span)
         return bool(((values >= self.low) & (values <= high)).all()) and all(
@@ -104,7 +105,7 @@ class Encoder:
         return np.array(coded, dtype=np.int64).reshape(len(rows), len(self.categories))
 
     def one_hot(self, rows: Sequence[Row]) -> np.ndarray:
-        """Return the continuous features, then the discrete ones one-hot, (rows, features), float64."""
+        """Return the continuous features followed by the one-hot discrete features, (rows, features), float64."""
         codes = self.codes(rows)
         blocks = [
             codes[:, column, None] == np.arange(len(known)) for column, known in enumerate(self.categories.values())
@@ -112,7 +113,7 @@ class Encoder:
         return np.hstack([self.scaled(rows), *blocks])
 
     def numbered(self, rows: Sequence[Row]) -> np.ndarray:
-        """Return the continuous features, then the discrete ones as numbers, (rows, features), float64."""
+        """Return the continuous features followed by the numbers of discrete features, (rows, features), float64."""
         return np.hstack([self.scaled(rows), self.codes(rows)])
 
 
@@ -121,12 +122,12 @@ ERRORS_NEEDED = 20
 
 
 class Model(Protocol):
-    """Interface of a method's model: rows and log10 run times in, log10 run time out."""
+    """The protocol of a model: fits rows to log10 run times, and predicts the log10 run time of a row."""
 
     name: str
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Learn from rows in order of submission; a second call starts again, or continues if it can."""
+        """Fit to rows in order of submission; a second call starts again, or continues if the model can."""
 
     def predict_row(self, row: Row) -> float:
         """Return log10 of the run time in seconds."""
@@ -135,16 +136,16 @@ class Model(Protocol):
 class FeatureLearner:
     """Predicts run times from feature columns by a model that is refitted after every `refit_every_jobs` ended jobs.
 
-    At the beginning it is refitted whenever its training jobs have doubled since `min_jobs`: 50, 100, 200, 400, then
-    every 500. It learns only from End events, so from jobs that finished before the refit; training rows are in order
-    of submission (the paper's order by job id), the last `window` of them. A job falls back to the history predictor
-    (`recent_mean`), with the reason as basis, if a feature is unknown (inputs missing or unreadable), if it continues
-    an earlier run (`istart` above 0: the paper leaves these out, because inputs do not show how much is left), or while
-    fewer than `min_jobs` jobs were learned. Predictions stay in the range of learned run times and below the limit.
-    Quantiles are the point times the ratios by which the model missed the last 300 jobs that ended after its training,
-    from 20 jobs on. A prediction costs as much as the model's; memory is one row per job; `trained` lists the refits.
-    With `train_when_asked` the model is also trained on all finished jobs before a prediction, which suits a single
-    question after a whole log.
+    At the beginning the model is refitted whenever its training jobs have doubled since `min_jobs`: at 50, 100, 200,
+    400, then every 500 jobs. The model learns only from End events, so from jobs that finished before the refit.
+    Training rows are the last `window` jobs in order of submission (the paper's order by job id). A job falls back to
+    the history predictor (`recent_mean`), with the reason as basis, if a feature is unknown (inputs missing or
+    unreadable), if the job continues an earlier run (`istart` above 0: the paper omits these jobs, because inputs do
+    not show how much work is left), or before the first fit. Predictions are clipped to the range of the training jobs'
+    run times and to the limit. Quantiles are the point times the ratios of actual to predicted run time of the last 300
+    jobs that ended after a training; there are quantiles from 20 such jobs on. A prediction costs the model's
+    prediction; memory is one row per job; `trained` lists the refits. With `train_when_asked` the model is also trained
+    on all finished jobs before a prediction, which is useful for a single prediction after a whole log.
     """
 
     levels = LEVELS
@@ -169,7 +170,7 @@ class FeatureLearner:
         self.train_when_asked = train_when_asked
         self.min_jobs = max(min_jobs, 5)
         self.most_new = refit_every_jobs
-        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # submissions between two refits by the clock
+        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # submissions between two calls of `refit`
         self.new = 0
         self.istart = features.index("istart") if "istart" in features else -1
         self.history = RecentMean()
@@ -179,7 +180,7 @@ class FeatureLearner:
         self.low = self.high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict by the model, or by history with the reason."""
+        """Predict by the model, or by the history predictor with the reason as basis."""
         row = class_key(job, self.uses)
         if self.train_when_asked and self.new and len(self.learnt) >= self.min_jobs:
             self._train(at.now)
@@ -198,7 +199,7 @@ class FeatureLearner:
         return Prediction(point, LEVELS, quantiles, basis, Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store row and run time of an ended job, and the model's error on it."""
+        """Store the features and the run time of an ended job, and the model's error on this job."""
         self.history.observe(event, at)
         if isinstance(event, End) and event.run_time > 0:
             job: JobRequest = event.job
@@ -226,12 +227,11 @@ class FeatureLearner:
         self.trained.append({"now": now, "training_jobs": len(self.learnt)})
 
     def _log_run(self, row: Row) -> float:
-        """Return the model's log10 seconds, inside the range it has learned."""
+        """Return the model's predicted log10 seconds, clipped to the range of the training jobs."""
         return min(max(self.model.predict_row(row), self.low), self.high)
 
     def _unusable(self, row: Row, inputs: Any = None) -> str:
-        """Return why a row cannot be used; empty if it can. `inputs` says how the input files were found, if they were
-        read."""
+        """Return why the model cannot predict a row; empty if it can. `inputs` is the status of the input files."""
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
@@ -248,7 +248,7 @@ class FeatureLearner:
 
 
 class EncodedModel:
-    """The base of models on encoded features: the encoder is fitted again unless a warm start continues."""
+    """Base class of models on encoded features; every fit creates a new encoder, unless a warm start continues."""
 
     encoder: Encoder
 
@@ -257,7 +257,7 @@ class EncodedModel:
         self.encut: Encut = encut
 
     def encode(self, rows: list[Row]) -> bool:
-        """Create an encoder for these rows if needed; return whether the last fit's encoder is used."""
+        """Create an encoder for these rows if needed; return whether the last fit's encoder is used again."""
         goes_on = self.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
         if not goes_on:
             self.encoder = Encoder.fit(self.features, rows, self.encut)
@@ -266,7 +266,7 @@ class EncodedModel:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FeatureMethod(FeatureLearner):
-    """A registered method on a job's feature columns: the common settings, and the model they create."""
+    """Base class of the registered methods on feature columns: has their common settings, and creates their model."""
 
     encut: Encut = "paper"
     features: tuple[str, ...] = VASP_FEATURES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of `reproduce vasp`: the paper's tables and figures for available runs or synthetic sets."""
+"""The page of `reproduce vasp`: the paper's tables and figures for the available runs and for synthetic jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PAPER_NAMES = {
 PAPER_MRE = {"forest": 0.268, "svr": 0.372, "bayesian_ridge": 0.532, "irpa": 0.203, "brbf": 0.178}
 LONGEST_NAME = 28
 SPLIT_WORDS = {
-    "time": "split in time: the first 80 % of the runs teach, the last 20 % test",
-    "system": "split by system: no chemical formula is on both sides",
+    "time": "split in time: the first 80 % of the runs are for training, the last 20 % for testing",
+    "system": "split by system: no chemical formula is in both training and test runs",
 }
 
 
@@ -37,22 +37,23 @@ def cannot(facts: Mapping[str, Any]) -> str:
     constant = ", ".join(facts["constant_features"]) or "none"
     return (
         "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
-        f"refutes the paper's. Of the features these never vary here: {constant}; BRBF's key (ISPIN, ISYM, LREAL, "
-        f"PREC) has {facts['keys']} values. The shortest run takes {span(facts['shortest_s'])}; "
-        f"{100 * facts['share_under_30_min']:.0f} % are under 30 minutes (the paper: 56 %). The table of runs holds "
-        "no input files: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults, and NBANDS is what VASP used, "
-        "rounded up to its processors. It names no users either, so a method that lives on users has one for all."
+        f"refutes the paper's. These features are constant here: {constant}. BRBF's key (ISPIN, ISYM, LREAL, PREC) has "
+        f"{facts['keys']} values here. The shortest run takes {span(facts['shortest_s'])}; "
+        f"{100 * facts['share_under_30_min']:.0f} % of the runs take less than 30 minutes (in the paper 56 %). The "
+        "table of runs has no input files: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults, and NBANDS is "
+        "what VASP used, rounded up to its processors. The table has no users, so methods that use the user treat all "
+        "runs as one user's."
     )
 
 
 def can(facts: Mapping[str, Any]) -> str:
-    """Describe what the available runs can show."""
+    """Describe what the available runs can show, from `papers.vasp.study.facts`."""
     return (
-        "They can show that the methods run end to end on real run times, how they rank on systems never seen, and how "
-        "far they fall when the settings drift: split in time, "
-        f"{100 * facts['kinds_train_only']:.0f} % of the teaching runs are of a kind (functional and cutoff) that the "
-        "test runs never have. The split by system is the honest one for new chemistry, but it lets later runs teach "
-        "about earlier ones; a method should be trusted only where both agree."
+        "These runs can show that the methods work from end to end on real run times, how the methods rank on new "
+        "systems, and how much worse they are when settings change over time: in the split in time, "
+        f"{100 * facts['kinds_train_only']:.0f} % of the training runs are of a kind (functional and cutoff) that does "
+        "not occur in the test runs. The split by system is the honest test for new chemistry, but methods then train "
+        "on later runs to predict earlier runs. Trust a result only if both splits show it."
     )
 
 
@@ -79,7 +80,7 @@ def vasp_sections(
 
 
 def summary_tables(results: Rows, resamples: int) -> list[Block]:
-    """Return the tables of the terminal: for each split the overview and tables 3 to 5."""
+    """Return the tables for the terminal: for each split the overview and tables 3 to 5."""
     blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = [row for row in results if row["split"] == split]
@@ -94,7 +95,7 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 
 
 def differences_tables(rows: Rows, words: str) -> list[Table]:
-    """Compare each method with the paper's forest, with 90 % intervals; empty without a forest."""
+    """Compare each method with the paper's random forest, with 90 % intervals; empty if the forest was not run."""
     first = next((row for row in rows if "against" in row), None)
     if first is None:
         return []
@@ -116,21 +117,22 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
     groups = next(iter(by_method.values())).groups or 0
     note = (
         f"Intervals of 90 % over {groups:,} groups of {first['groups_of']}, in the split itself, not resampled. "
-        "Level: these runs cannot tell the two apart."
+        "Level: these runs do not show which of both methods is better."
     )
     if groups < LEAST_GROUPS:
         note = f"No interval: {groups} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
     decided = "; ".join(
-        f"{shown_name(method)} {100 * apa.largest_share:.0f} %, without it {apa.without_largest:+.3f}"
+        f"{shown_name(method)} {100 * apa.largest_share:.0f} %, and without this group the difference is "
+        f"{apa.without_largest:+.3f}"
         for method, apa in by_method.items()
         if apa.largest_share > DECIDES
     )
-    note += f" One group owns so much of the sum of absolute differences in apa: {decided}." if decided else ""
-    return [Table(f"What is real · {words}", columns, shown, note)]
+    note += f" The largest group's share of the sum of absolute differences in apa: {decided}." if decided else ""
+    return [Table(f"Differences between methods · {words}", columns, shown, note)]
 
 
 def _best(scored: Rows) -> list[Block]:
-    """Return which method leads in each split, in a sentence."""
+    """Return a sentence for each split about the methods with the largest and the smallest accuracy."""
     blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = sorted((row for row in scored if row["split"] == split), key=lambda row: -row["apa"])
@@ -162,8 +164,8 @@ def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int
             {"share of processor time": list(core_time.values())},
             value="share of processor time",
             kind="share",
-            caption="The paper's figure 1 shows the share of VASP among all applications of its machine; here every "
-            "run is VASP's, so the kinds are functional and cutoff.",
+            caption="The paper's figure 1 shows the share of VASP among all applications of its machine. Here every "
+            "run is a VASP run, and the kinds are functionals and cutoffs.",
         ),
     ]
 
@@ -172,7 +174,7 @@ def _split_section(split: str, results: Rows, resamples: int) -> Section:
     rows = [row for row in results if row["split"] == split]
     scored = [row for row in rows if "apa" in row]
     figures: list[Block] = [
-        cut_figure(scored, cut, split, f"As the paper's figures 6 to 9, for the public runs, {SPLIT_WORDS[split]}.")
+        cut_figure(scored, cut, split, f"Like the paper's figures 6 to 9, for the public runs, {SPLIT_WORDS[split]}.")
         for cut in CUTS
     ]
     absent = [Callout(f"{shown_name(row['predictor'])}: {row['note']}", "warning") for row in rows if "note" in row]
@@ -203,17 +205,17 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
     named = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
     absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
     note = (
-        "Means over the resamples; ± is their standard deviation. Models are taught once and do not learn during the "
+        "Means over the resamples; ± is their standard deviation. Methods are trained once and do not learn during the "
         "test (the paper's protocol)." + (" Each resample draws new systems." if split == "system" else "") + absent
     )
     return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, named, note)
 
 
 def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
-    """Draw ACC and REC of separating jobs below a cut, in minutes."""
+    """Draw ACC and REC of the jobs predicted to run shorter than `cut` minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     return bars(
-        f"Runs under {cut // 60} h, recognized ({what})",
+        f"Recognition of runs under {cut // 60} h ({what})",
         names,
         {
             "ACC (precision)": [row[f"acc_under_{cut}_min"] for row in scored],
@@ -230,7 +232,7 @@ def _ranges(scored: Rows, split: str) -> list[Table]:
 
 
 def _mre(scored: Rows, split: str) -> Table:
-    columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|table 5, for other jobs: no target")
+    columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|the paper's table 5, for other jobs")
     rows = [
         {
             "name": shown_name(str(row["predictor"])),
@@ -249,7 +251,7 @@ def _spread(row: Mapping[str, Any], name: str) -> str:
 
 
 def shown_name(spec: str) -> str:
-    """Return the method's name and parameters (long ones as ...), with the paper's abbreviation.
+    """Return the method's name and parameters (shortened to ... if long), with the paper's abbreviation.
 
     >>> shown_name("irpa:upper=forest"), shown_name("boosted"), shown_name("parzen:keys=ispin+isym+lreal+prec")
     ('irpa:upper=forest (IRPA)', 'boosted', 'parzen:... (PDR)')
@@ -265,7 +267,7 @@ NUMBERS = {"first": (6, 7), "second": (8, 9)}
 
 
 def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
-    """Return tables of the sets at the paper's scale: figures 6 to 9, and tables 2 to 5."""
+    """Return the tables of the synthetic sets: the data of figures 6 to 9, and tables 2 to 5."""
     tables = []
     for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
         rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]
@@ -273,7 +275,7 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
             continue
         for row in rows:
             row["paper"] = PAPER_MRE.get(str(row["predictor"])) if data == "first" else None
-        note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed."
+        note = "Synthetic jobs (seeded) exercise every branch of the methods; they cannot confirm the paper's figures."
         tables += _set_tables(rows, figures, f"synthetic VASP jobs, {data} set", note)
         if data == "first":
             tables += range_tables(rows, "synthetic first set")
@@ -284,7 +286,10 @@ def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
     """Return Tables 2 to 5 of a site's own jobs, split in time."""
     rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results]
     columns = columns_of(
-        "range_min|minutes", "share_all|all jobs|share", "share_train|that teach|share", "share_test|predicted|share"
+        "range_min|minutes",
+        "share_all|all jobs|share",
+        "share_train|training|share",
+        "share_test|predicted|share",
     )
     of_run_times = Table(f"Table 2: run times of {source}", columns, [dict(row) for row in shares])
     return [*_set_tables(rows, "Table 5", source, ""), *range_tables(rows, source), of_run_times]
@@ -298,7 +303,7 @@ def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str)
         *(["paper|MRE printed|ratio"] if any("paper" in row for row in rows) else []),
     )  # fmt: skip
     note += "".join(
-        f" {row['name']}: {row['key_networks']:.0f} keys have a network of their own, it answered "
+        f" {row['name']}: {row['key_networks']:.0f} keys have their own network; these networks predicted "
         f"{100 * row['by_key_network']:.1f} % of the test jobs."
         for row in rows
         if row["by_key_network"] == row["by_key_network"]
@@ -313,7 +318,8 @@ def synthetic_figures(results: Rows) -> list[Block]:
         rows = [row for row in results if row["data"] == data]
         for cut, number in zip(CUTS, numbers if rows else ()):
             caption = (
-                f"The paper's figure {number}, on synthetic jobs of the {data} set: no printed figure is confirmed."
+                f"The paper's figure {number} for synthetic jobs of the {data} set; it cannot confirm the paper's "
+                "figure."
             )
             figures.append(cut_figure(rows, cut, f"figure {number}, synthetic {data} set", caption))
     return figures

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`parzen`: the most likely run time by a Gaussian kernel density of earlier run times of the same class."""
+"""`parzen`: predicts the most likely run time by a Gaussian kernel density of past run times of the same class."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ STEPS = 8
 
 @dataclass(eq=False, repr=False)
 class Parzen:
-    """Most likely (or mean) run time of the last finished jobs with equal `keys`, by kernel density of log10 run times.
+    """Predicts the most likely (or mean) run time of finished jobs with equal `keys`, by a density of log10 run times.
 
     Parameters
     ----------
     keys
-        Columns known at submission whose equal values form a key; unknown counts as a value.
+        Columns known at submission; jobs with equal values in these columns form a class. An unknown value counts as a
+        value.
     window
-        Number of finished jobs of a key that are used, at least 1; none: all.
+        Number of last finished jobs of a class that are used, at least 1; `none` uses all.
     statistic
-        `mode`, or `mean`: 10^(mean of the logs).
+        `mode` predicts the density's highest point; `mean` predicts 10^(mean of the logs).
 
     Raises
     ------
@@ -41,9 +42,10 @@ class Parzen:
     Notes
     -----
     The baseline "PDR" of the source, whose details are not public: this is a similar baseline, not a reproduction.
-    Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades. Without jobs of that key: the
-    user's, then all users' last `window` jobs, then the limit. Quantiles are order statistics of these jobs; the point
-    is between one second and the limit. O(window^2) per prediction for the mode, O(window) for the mean.
+    Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades. If the class has no finished
+    jobs, the user's last `window` jobs are used, then those of all users, then the limit. Quantiles are order
+    statistics of these jobs; the point is between one second and the limit. O(window^2) per prediction for the mode,
+    O(window) for the mean.
 
     References
     ----------
@@ -77,7 +79,7 @@ class Parzen:
         self.everybody: deque[float] = deque(maxlen=self.window)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the density's mode or mean for the first of key, user, all users that has finished jobs."""
+        """Predict the mode or mean of the class, else of the user, else of all users."""
         sources = (
             (self.same.get(class_key(job, self.keys)), "same " + ", ".join(self.keys), Grounds.CLASS),
             (self.users.get(job.user_id) if job.user_id is not None else None, "same user", Grounds.OWN_HISTORY),
@@ -94,7 +96,7 @@ class Parzen:
         return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store the last run times of each key, each user and all users."""
+        """Store the last run times of each class, of each user and of all users."""
         if isinstance(event, End):
             job: JobRequest = event.job
             run: float = event.run_time
@@ -115,7 +117,7 @@ def bandwidth(values: np.ndarray) -> float:
 def density_mode(values: np.ndarray) -> float:
     """Return the highest point of the Gaussian kernel density of `values` (n,), n >= 1.
 
-    Mean shift climbs from the densest sample (ties: the first), and rises at every step. O(n^2).
+    Mean shift climbs from the densest sample (ties: the first); the density rises at every step. O(n^2).
 
     >>> round(density_mode(np.array([1.0, 1.0, 1.1, 5.0])), 1)
     1.0

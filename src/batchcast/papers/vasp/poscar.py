@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The atoms of a run: POSCAR, the cell and its contents; POTCAR, the potentials. Errors name file, line and value.
+"""Parses the atoms of a run: POSCAR, the cell and its contents; and POTCAR, the potentials.
 
-Only TITEL, ZVAL, ENMAX and LULTRA of each potential are read, without loading the file: a POTCAR is licensed text of
-tens of megabytes, mostly numbers between the headers. The scan looks for the letter Z (of ZVAL), which numbers do not
-contain: memchr does that at the speed of memory.
+Errors name file, line and value. Of POTCAR, only TITEL, ZVAL, ENMAX and LULTRA of each potential are read, without
+loading the file: a POTCAR is licensed text of tens of megabytes, mostly numbers between the headers. The scan looks for
+the letter Z (of ZVAL), which numbers do not contain: memchr does that at the speed of memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, float)
 
 
 def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
-    """Return line `at` (from 0) without margins; InputError if it is missing or blank.
+    """Return line `at` (from 0) without surrounding blanks; InputError if the line is missing or blank.
 
     >>> line_at(["a comment", " 0 "], 1, "KPOINTS", "the number of k-points")
     '0'
@@ -33,12 +33,12 @@ def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
 
 
 def floats_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[float]:
-    """Return the numbers at the beginning of line `at`, at least `at_least`; also Fortran's 1.0D0."""
+    """Return the numbers at the beginning of line `at`, at least `at_least` of them; Fortran's 1.0D0 is accepted."""
     return _numbers(lines, at, path, what, at_least, _fortran)
 
 
 def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[int]:
-    """Return the whole numbers at the beginning of line `at`, at least `at_least`."""
+    """Return the whole numbers at the beginning of line `at`, at least `at_least` of them."""
     return _numbers(lines, at, path, what, at_least, int)
 
 
@@ -92,8 +92,8 @@ def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
     three positive factors of the Cartesian components; three lattice vectors; species names (VASP 5; a potential's
     suffix `_pv` or hash `/1a2b` is cut off); ions per species; optional `Selective dynamics`; the coordinate mode; one
     line per ion. The rest (velocities) is not read. InputError names file and line if the file is empty, truncated or
-    contradicts itself. O(ions), a fraction of a microsecond each: positions are not features, so of a large cell only
-    about a hundred are checked.
+    contradicts itself. The cost is O(ions), a fraction of a microsecond each: positions are not features, so only about
+    a hundred positions of a large cell are checked.
 
     >>> cell = parse_poscar("NaCl\\n2.0\\n1 0 0\\n0 1 0\\n0 0 2\\nNa Cl\\n1 1\\nDirect\\n0 0 0\\n.5 .5 .5\\n")
     >>> cell.volume, cell.species, cell.counts
@@ -140,7 +140,7 @@ def _scaled(
 
 
 def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...]]:
-    """Return the row of the ion counts, and the names on the row before it, if any."""
+    """Return the index of the line with the ion counts, and the species names on the line before it, if any."""
     words = line_at(lines, 5, path, "species names or numbers of ions").split()
     if words[0].isdigit():
         return 5, ()
@@ -166,7 +166,7 @@ def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
 
 
 def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:
-    """Check that every ion has a line, and that about a hundred of them (always the last) have three numbers."""
+    """Check that every ion has a line, and that about a hundred of the lines (always the last) have three numbers."""
     block = lines[first : first + ions]
     if len(block) < ions or not all(map(str.strip, block)):
         there = next((k for k, line in enumerate(block) if not line.strip()), len(block))
@@ -175,7 +175,7 @@ def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None
         try:
             x, y, z = block[ion].split()[:3]
             float(x), float(y), float(z)
-        except ValueError:  # Fortran's 1.0D0, or an error to report
+        except ValueError:  # a number in Fortran notation (1.0D0), or an error to report
             floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
 
 
@@ -187,7 +187,7 @@ _END = b"End of Dataset"
 
 @dataclass(frozen=True, slots=True)
 class Potential:
-    """The header of one potential: name, valence electrons, recommended cutoff in eV, ultrasoft or not."""
+    """The header of one potential: name, valence electrons, recommended cutoff in eV, and whether it is ultrasoft."""
 
     titel: str
     zval: float
@@ -200,10 +200,11 @@ def scan_potcar(
 ) -> tuple[Potential, ...]:
     """Return the headers of an open POTCAR, in order; memory is one block for any size of file.
 
-    Header layout: VASP manual, page POTCAR (2025): TITEL and LULTRA before ZVAL, ENMAX after it. `lengths` stores the
-    length of each known potential, so that it can be skipped in later files by reading a few kilobytes; a wrong guess
-    is detected and scanned. InputError for an empty or truncated file or a header without TITEL, ZVAL and ENMAX (no
-    LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials) afterwards.
+    By the VASP manual, page POTCAR (2025), TITEL and LULTRA come before ZVAL, and ENMAX comes after it. `lengths`
+    stores the length of each potential that was read before, so that later files can skip it by reading a few
+    kilobytes; if the length is wrong, the potential is scanned. InputError for an empty or truncated file or a header
+    without TITEL, ZVAL and ENMAX (no LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials)
+    afterwards.
     """
     known = {} if lengths is None else lengths
     potentials: list[Potential] = []
@@ -211,7 +212,7 @@ def scan_potcar(
     key, zval_at = b"", -1
     while (hit := window.next_header()) is not None:
         header, at, position = hit
-        titel = header.rfind(b"TITEL", 0, at)  # shortly before ZVAL, unlike the potential before
+        titel = header.rfind(b"TITEL", 0, at)  # the last TITEL before ZVAL belongs to the same potential
         end = header.rfind(_END, 0, max(titel, 0))
         if key and end >= 0:
             known[key] = position - at + end - zval_at
@@ -225,7 +226,7 @@ def scan_potcar(
 
 
 def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
-    """Check that the file is not empty, has potentials, and that the last one is complete."""
+    """Check that the file is not empty and has potentials, and that the last potential is complete."""
     size = os.fstat(descriptor).st_size
     if size == 0:
         raise input_error(path, "is empty", accepted="potentials one after the other")
@@ -240,7 +241,7 @@ def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
 
 
 class _Window:
-    """A block of the file that moves: every byte is read at most once, and skipped parts not at all."""
+    """A moving block of the file: every byte is read at most once, and skipped parts are not read."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
@@ -249,13 +250,13 @@ class _Window:
         self.next_read = NEAR
 
     def jump(self, position: int) -> None:
-        """Continue at `position`, near a header: in this block, or in a small one there."""
+        """Continue at `position`, near a header: in the present block, or in a new small block."""
         self.at = position - self.start
         if self.at >= self.length:
             self.start, self.length, self.at, self.next_read = position, 0, 0, NEAR
 
     def next_header(self) -> tuple[bytes, int, int] | None:
-        """Return the bytes around the next ZVAL, its place in them, and its place in the file."""
+        """Return the bytes around the next ZVAL, its position in these bytes, and its position in the file."""
         while True:
             at = self.buffer.find(b"Z", self.at, self.length)
             if at < 0:
@@ -266,7 +267,7 @@ class _Window:
             if REACH <= at <= self.length - REACH:
                 if self.buffer.startswith(b"ZVAL", at):
                     return bytes(self.buffer[at - REACH : at + REACH]), REACH, self.start + at
-            else:  # too near an edge of the block
+            else:  # the header may extend beyond the edge of the block
                 first = max(0, self.start + at - REACH)
                 header = os.pread(self.descriptor, 2 * REACH, first)
                 if header.startswith(b"ZVAL", self.start + at - first):
@@ -280,7 +281,7 @@ class _Window:
 
 
 def _potential(header: bytes, titel: int, at: int, position: int, descriptor: int, path: str) -> Potential:
-    """Return the values around the ZVAL at `at`: the last TITEL and LULTRA before it, the first ENMAX after it."""
+    """Return the potential at position `at` of a ZVAL, with the last TITEL and LULTRA before it and the next ENMAX."""
     if titel < 0 or header.find(_END, titel, at) >= 0:
         raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
     ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))

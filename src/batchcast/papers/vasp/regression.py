@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`forest`, `svr`, `bayesian_ridge`, `boosted`: one of four regressions on a job's feature columns."""
+"""`forest`, `svr`, `bayesian_ridge` and `boosted`: predict run times by a regression on a job's feature columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SingleModel(EncodedModel):
         self.regressor: Regressor | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Fit to all rows; a warm start only if the last encoding covers them."""
+        """Fit to all rows; continue by a warm start only if the last encoder covers the rows."""
         before = self.regressor if self.encode(rows) else None
         self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
 
@@ -36,7 +36,7 @@ class SingleModel(EncodedModel):
 
 @dataclass(eq=False, repr=False)
 class Regression(FeatureMethod):
-    """A regression from feature columns to log10 run time, fitted anew as jobs finish.
+    """Predicts run times by a regression from feature columns to log10 run time, which is refitted as jobs finish.
 
     Parameters
     ----------

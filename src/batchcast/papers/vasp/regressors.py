@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models on encoded features: scikit-learn's and LightGBM's, a radial basis network, naive Bayes.
+"""Models on encoded features: regressions of scikit-learn and LightGBM, a radial basis network, and naive Bayes.
 
-Each has a fast method for a single row. The network has k-means centres, a Gaussian basis and weights by regularised
-least squares; the naive Bayes accepts discrete and continuous features together.
+Each model has a fast method for a single row. The network has k-means centres, a Gaussian basis and weights by
+regularised least squares; the naive Bayes accepts discrete and continuous features together.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class RbfNetwork:
-    """f(x) = b + sum_p w_p exp(-||x - mu_p||^2 / (2 delta_p^2)); Wu et al. 2019, eqs. 11-15.
+    """A radial basis network f(x) = b + sum_p w_p exp(-||x - mu_p||^2 / (2 delta_p^2)); Wu et al. 2019, eqs. 11-15.
 
-    Departures: a bias column, a floor under each spread, and ridge-regularised least squares instead of the
-    pseudo-inverse, because the paper's normal matrix is nearly singular if Gaussians overlap. The paper prints neither
-    the ridge nor the floor, so both are chosen from the rows, see `settled`.
+    Departures from the paper: a bias b, a minimum of each spread, and least squares with a ridge instead of the
+    pseudo-inverse, because the paper's normal matrix is nearly singular if Gaussians overlap. Ridge and minimum are
+    chosen from the rows, see `settled`.
     """
 
     centres: np.ndarray
@@ -73,10 +73,11 @@ def settled(
     seed: int,
     before: RbfNetwork | None,
 ) -> tuple[float, float]:
-    """Return the (ridge, floor) whose network from the first three quarters of the rows errs least on the last quarter.
+    """Return the (ridge, floor) with the least error on the last quarter of the rows, after a fit to the others.
 
-    Rows are in time order, so the choice predicts later rows from earlier ones, within the training rows. Least mean
-    absolute error in log10; ties to the smoother one, which comes first. Fewer than 20 rows: ridge 0.1, floor 1.
+    Rows are in time order, so the choice predicts later training rows from earlier training rows. The error is the mean
+    absolute error in log10; ties go to the smoother network, which is tried first. With fewer than 20 rows the result
+    is ridge 0.1 and floor 1.
 
     >>> x = np.arange(40.0)[:, None]
     >>> settled(x, np.zeros(40), 4, RIDGES, FLOORS, 0, None)
@@ -99,7 +100,7 @@ def settled(
 
 
 def _spreads(x: np.ndarray, centres: np.ndarray, label: np.ndarray, floor: float) -> np.ndarray:
-    """Return the root mean square distance of each centre's rows, at least `floor` times the nearest centre's: (m,)."""
+    """Return the root mean square distance of each centre's rows, at least `floor` times that to the nearest centre."""
     squares = ((x - centres[label]) ** 2).sum(axis=1)
     counts = np.maximum(np.bincount(label, minlength=len(centres)), 1)
     spreads = np.sqrt(np.bincount(label, squares, minlength=len(centres)) / counts)
@@ -107,7 +108,7 @@ def _spreads(x: np.ndarray, centres: np.ndarray, label: np.ndarray, floor: float
 
 
 def _weights(phi: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
-    """Return least-squares weights (m,) with a ridge, and the bias without one."""
+    """Return least-squares weights (m,) with a ridge penalty, and the bias, which has no penalty."""
     middle, level = phi.mean(axis=0), float(y.mean())
     centred = phi - middle
     normal = centred.T @ centred
@@ -117,12 +118,12 @@ def _weights(phi: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, 
 
 
 def basis(x: np.ndarray, centres: np.ndarray, spreads: np.ndarray) -> np.ndarray:
-    """Return phi_p(x) for rows (rows, features): (rows, m).
+    """Return the Gaussian basis functions phi_p(x) of rows (rows, features): (rows, m).
 
     >>> basis(np.array([[0.0], [1.0]]), np.array([[0.0]]), np.array([1.0])).round(3).tolist()
     [[1.0], [0.607]]
     """
-    # sums of squares expanded, to avoid a (rows, m, features) array
+    # the squares are expanded to avoid an array (rows, m, features)
     squares = (x**2).sum(axis=1)[:, None] - 2.0 * x @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2.0 * spreads**2)))
 
@@ -139,7 +140,7 @@ def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tup
 
 
 def _to_nearest(centres: np.ndarray) -> np.ndarray:
-    """Return the distance of each centre to the nearest other one; 1 for a single centre."""
+    """Return the distance of each centre to its nearest other centre; 1 for a single centre."""
     if len(centres) < 2:
         return np.ones(len(centres))
     squares = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
@@ -149,10 +150,10 @@ def _to_nearest(centres: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class MixedBayes:
-    """P(class | codes, values) with Laplace-smoothed frequencies and Gaussians; Wu et al. 2019, eqs. 6-9.
+    """Naive Bayes P(class | codes, values) with Laplace-smoothed frequencies and Gaussians; Wu et al. 2019, eqs. 6-9.
 
-    Fitted by scikit-learn's CategoricalNB and GaussianNB; evaluated here in one vectorised step, because theirs takes a
-    Python loop over classes per job.
+    scikit-learn's CategoricalNB and GaussianNB fit it. The evaluation is one vectorised step here, because
+    scikit-learn's evaluation needs a Python loop over classes for each job.
     """
 
     log_prior: np.ndarray
@@ -179,7 +180,7 @@ class MixedBayes:
         mean, variance = np.zeros((len(classes), 0)), np.ones((len(classes), 0))
         if values.shape[1]:
             bells = GaussianNB(var_smoothing=smoothing).fit(values, label)
-            # all features are constant: there is no variance to scale by, and nothing to learn
+            # the minimum matters if all features are constant, so that every variance is 0
             mean, variance = bells.theta_, np.maximum(bells.var_, 1e-9)
         return cls(np.log(counts / counts.sum()), frequency, mean, variance)
 
@@ -198,10 +199,10 @@ class MixedBayes:
 
 @dataclass(frozen=True, slots=True)
 class PackedForest:
-    """All trees' nodes in one array; a leaf is its own child, so that every walk can take the deepest tree's steps.
+    """The nodes of all trees of a forest in one array; a leaf is its own child, so all trees take the same steps.
 
-    scikit-learn's `predict` spends milliseconds per call on checks and threads, and calls tree by tree one more; this
-    walk takes about 0.1 ms for 100 trees.
+    scikit-learn's `predict` spends milliseconds per call on checks and threads, and about one more millisecond on
+    calling each tree; this class predicts a row in about 0.1 ms for 100 trees.
     """
 
     roots: np.ndarray
@@ -233,8 +234,8 @@ class PackedForest:
         )
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return the trees' mean for one row (features,): (1,) of a regressor, (classes,) of a classifier."""
-        row = x.astype(np.float32)  # scikit-learn compares in float32 too
+        """Return the mean of the trees for one row (features,): (1,) for a regressor, (classes,) for a classifier."""
+        row = x.astype(np.float32)  # scikit-learn also compares in float32
         node = self.roots
         for _ in range(self.depth):
             goes_left = row[self.feature[node]] <= self.threshold[node]
@@ -248,7 +249,7 @@ BOOSTS = 200
 
 
 class Regressor(NamedTuple):
-    """A fitted model; predicts log10 seconds of rows of features."""
+    """A fitted regression that predicts log10 seconds from rows of features."""
 
     kind: Kind
     model: Any
@@ -259,7 +260,7 @@ class Regressor(NamedTuple):
         return np.asarray(self.model.predict(x), dtype=float)
 
     def predict_row(self, x: np.ndarray) -> float:
-        """Predict one row, without the per-call checks of a batch; equal result."""
+        """Predict one row with the same result as `predict`, but without its checks per call."""
         if self.packed is not None:
             return float(self.packed.predict(x)[0])
         if self.kind == "svr":
@@ -272,14 +273,13 @@ class Regressor(NamedTuple):
 
 
 def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None = None) -> Regressor:
-    """Fit a regressor to rows (rows, features) with log10 run times (rows,); `before`, of equal encoding, is a warm
-    start.
+    """Fit a regressor to rows (rows, features) with log10 run times (rows,); `before` gives a warm start.
 
-    With a warm start, a forest keeps the younger half of its trees and grows the other half on the present rows;
-    boosting continues its trees with half as many new ones, and starts again before it has more than twice the usual
-    number. Models other than forests and boosted trees ignore the warm start. Settings are the libraries' defaults,
-    except for the support vector machine's tube: its default of 0.1 would be a quarter of every run time on a log10
-    scale, 0.01 is 2 %.
+    `before` must have the same encoding. With a warm start, a forest keeps the younger half of its trees and grows the
+    other half on the present rows. Boosting continues with half the usual number of new trees, and starts again if it
+    has more than twice the usual number. Other models ignore the warm start. Settings are the libraries' defaults,
+    except for the support vector machine's epsilon: on a log10 scale, the default of 0.1 is a quarter of the run time,
+    and 0.01 is 2 %.
     """
     if kind == "forest":
         forest = _forest(x, y, seed, before)

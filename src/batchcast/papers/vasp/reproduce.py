@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast reproduce vasp`: tables 2 to 5 and figures 1 and 6 to 9 of Wu et al. 2019, for runs at hand."""
+"""`batchcast reproduce vasp`: tables 2 to 5 and figures 1 and 6 to 9 of Wu et al. 2019, for the available runs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def command(
         )
         return
     show(console(), [*summary_tables(results, resamples), *beside, *limits])
-    say(f"seed {seed}; -o FILE.html writes the same with the figures")
+    say(f"seed {seed}; -o FILE.html writes a page that also has figures")
 
 
 def _is_parquet(path: Path) -> bool:
@@ -120,7 +120,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:
-    """Print Tables 2 to 5 for a site's jobs with features: the last fifth is predicted from the others."""
+    """Print Tables 2 to 5 for a site's jobs with features; methods train on four fifths and predict the last fifth."""
     import numpy as np
 
     from ...report.terminal import show
@@ -143,7 +143,7 @@ def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: 
         results = study(runs, specs, splits=("time",), resamples=resamples, seed=seed, tick=tick)
     notes = [
         f"{len(log):,} of {len(trace):,} jobs are used: {len(trace) - len(rows):,} have no run time or no features, "
-        f"{int(continued.sum()):,} continue a former run."
+        f"{int(continued.sum()):,} continue an earlier run."
     ]
     tables = own_tables(results, distribution(runs), data.name)
     settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, "resamples": resamples, "seed": seed}
@@ -166,7 +166,7 @@ LEAST_OWN = 50
 
 
 def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Score the methods on both synthetic sets, one split in time each, with the distribution of run times."""
+    """Return the scores of all methods on both synthetic sets (split in time), and the sets' run-time distributions."""
     import numpy as np
 
     from .features import draw_vasp_log

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of finished VASP runs (one OUTCAR per row) as a trace with the features of their inputs."""
+"""Reads a table of finished VASP runs (one OUTCAR per row) as a trace with the features of the runs' inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = ("prec", "lreal")
 
 
 class Runs(NamedTuple):
-    """Distinct runs in time order: the trace, and for each job its system (chemical formula) and kind of run."""
+    """Distinct runs in time order: the trace, and for each job its system (chemical formula) and its kind."""
 
     trace: Trace
     system: np.ndarray
@@ -34,12 +34,12 @@ class Runs(NamedTuple):
 
 
 def read_runs(path: str | Path) -> Runs:
-    """Read runs with an elapsed time, without copies: equal date, elapsed, CPU time and memory are one run.
+    """Read the runs that have an elapsed time; rows with equal date, elapsed time, CPU time and memory are one run.
 
     The CSV has one row per OUTCAR with the columns `NEEDED`. Features follow `vasp.features` as far as the table
-    allows: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults. Submission is the date when VASP began, the
-    wait is 0. A *system* is a chemical formula with any geometry and potentials, because features do not distinguish
-    geometries. Dropped rows are counted in `info.dropped`. InputError names file and line.
+    allows: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults. The submission is the time at which VASP began;
+    the wait is 0. A *system* is a chemical formula with any geometry and potentials, because features do not
+    distinguish geometries. Dropped rows are counted in `info.dropped`. InputError names file and line.
     """
     name = str(path)
     rows: list[dict[str, str]] = []
@@ -77,7 +77,7 @@ def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise input_error(
             name,
             "not a CSV of finished VASP runs",
-            accepted=f"a row an OUTCAR with {', '.join(NEEDED)}",
+            accepted=f"one row per OUTCAR with the columns {', '.join(NEEDED)}",
             hint=f"jobs that `batchcast vasp collect` wrote: batchcast runtime {name} --predictor irpa,brbf,boosted",
         ) from None
     except OSError as error:
@@ -124,7 +124,7 @@ def _features(row: Mapping[str, str]) -> Mapping[str, float | str]:
 
 
 def _formula(titel: str, counts: str) -> str:
-    """Return `C2H6` from potentials' titles and ion counts; elements in alphabetical order.
+    """Return the chemical formula, such as `C2H6`, from potentials' titles and ion counts; elements are sorted.
 
     >>> _formula("PAW_PBE H_h 06Feb2004;PAW_PBE C_s 06Sep2000", "4 1")
     'C1H4'

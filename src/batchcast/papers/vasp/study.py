@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods on a table of VASP runs, split 80/20 in time and by system, over bootstrap resamples; tables 2 to 4."""
+"""Scores methods on a table of VASP runs, split 80/20 in time and by system, over bootstrap resamples."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ NOT_INSTALLED = "not installed yet"
 
 
 class Split(NamedTuple):
-    """Rows of a trace for training and for testing, ascending."""
+    """The rows of a trace for training and the rows for testing, ascending."""
 
     train: np.ndarray
     test: np.ndarray
 
 
 def time_split(runs: Runs) -> Split:
-    """Split in time: the first 80 % train, the rest test; runs that overlap the test are not used."""
+    """Split in time: the first 80 % are for training, the rest for testing; runs that overlap the test are not used."""
     trace = runs.trace
     cut = int(TRAIN * len(trace))
     first = trace.submit_time[cut]
@@ -63,7 +63,7 @@ def time_split(runs: Runs) -> Split:
 
 
 def system_split(runs: Runs, rng: np.random.Generator) -> Split:
-    """Split by system: random whole systems test until a fifth of the runs is reached; the others train."""
+    """Split by system: random whole systems with about a fifth of the runs are for testing, the others for training."""
     names = np.unique(runs.system)
     rng.shuffle(names)
     counts = np.array([int((runs.system == name).sum()) for name in names])
@@ -73,12 +73,12 @@ def system_split(runs: Runs, rng: np.random.Generator) -> Split:
 
 
 def resampled(split: Split, rng: np.random.Generator) -> Split:
-    """Draw both sides again with replacement, in order: a bootstrap resample."""
+    """Draw a bootstrap resample: each side of the split with replacement, sorted."""
     return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
 
 
 class Answers(NamedTuple):
-    """A method's predictions of the test rows (n,), seconds for learning and for one prediction, and BRBF's networks.
+    """A method's predictions of the test rows (n,), seconds of training and of one prediction, and BRBF's networks.
 
     `networks` is the number of keys with their own network, `by_key` the share of test rows they predict (NaN for
     methods without such networks).
@@ -127,12 +127,12 @@ def study(
     seed: int = 0,
     tick: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one flat object per split and method: means of figures over the resamples, and their spread as `..._sd`.
+    """Return one flat object per split and method: means of measures over the resamples; `..._sd` are deviations.
 
-    Every resample draws training and test rows with replacement; a split by system also draws new systems. A single
-    resample is the split itself. Differences to `forest` (apa, MAE), with 90 % intervals, are those of the split
-    itself, paired over groups of one system's runs (with users: one user's submissions of one week). A method that is
-    not registered gets an object that says so (`note`). Deterministic for a seed.
+    Every resample draws training and test rows with replacement; a split by system also draws new systems. If
+    `resamples` is 1, the split itself is used. Differences to `forest` (apa, MAE), with 90 % intervals, are computed on
+    the split itself, paired over groups: the runs of one system, or if there is only one system, one user's submissions
+    of one week. A method that is not registered gets an object with a `note`. The results are deterministic for a seed.
     """
     if resamples < 1:
         raise UsageError("--resamples: at least 1")
@@ -171,7 +171,7 @@ def _split(runs: Runs, split: str, rng: np.random.Generator) -> Split:
 
 
 def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray], seed: int) -> Keys:
-    """Return the keys to add to each row: the difference to `AGAINST` over the test rows."""
+    """Return the keys to add to each method's row: its differences to `AGAINST` over the test rows."""
     if AGAINST not in points or len(points) < 2:
         return {}
     systems = np.unique(runs.system[test], return_inverse=True)[1]
@@ -191,7 +191,7 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
-    """Return the paper's measures and ours: ACC and REC per range and cut, MRE, MAE, APA, underestimates."""
+    """Return accuracy measures: ACC and REC per range and cut, MRE, MAE, APA, and the share of underestimates."""
     house = accuracy(predicted, actual)
     figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
     figures["best_90_mre"] = best_relative_error(predicted, actual)
@@ -227,9 +227,9 @@ def core_time(runs: Runs) -> dict[str, float]:
 
 
 def facts(runs: Runs) -> dict[str, Any]:
-    """Return limits of the conclusions: constant features, values of BRBF's key, the shortest run, drift in time.
+    """Return facts that limit the conclusions: constant features, number of BRBF's keys, shortest run, drift in time.
 
-    `kinds_train_only` is the share of training runs, split in time, of a kind that no test run has.
+    `kinds_train_only` is, in the split in time, the share of training runs of a kind that does not occur in the test.
     """
     trace = runs.trace
     columns = {name: trace.nominal(name).codes if name in TEXT else trace.number(name) for name in FEATURES}
@@ -253,7 +253,7 @@ def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return mean and standard deviation of each figure, over the resamples in which it is defined."""
     summary: dict[str, float] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # if all are undefined, the result is NaN
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy warns if all values are undefined; the result is NaN
         for name in figures[0]:
             values = np.array([one[name] for one in figures])
             summary[name] = float(np.nanmean(values))
@@ -263,7 +263,7 @@ def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _wanted(spec: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that the spec does not set itself."""
+    """Return the parameters that the method's spec does not set."""
     named = parse_spec(spec)[1]
     return {name: value for name, value in parameters.items() if name not in named}
 
@@ -277,17 +277,17 @@ PRINTED = {
     "parzen": ((0.817, 0.093, 0.0, 0.006, 0.032, 0.0), (0.477, 0.264, 0.0, 0.063, 0.064, 0.0)),
 }
 PRINTED_SHARES = {"0-30": 0.557, "30-60": 0.096, "60-90": 0.049, "90-120": 0.033, ">120": 0.265}
-PRINTED_SECOND = {"0-60": 0.68, "0-120": 0.75}  # in the text, "about", of the test jobs of the second set
-FIRST_TESTED = 0.9  # in the text: more than this share of the first set's test jobs is under an hour
+PRINTED_SECOND = {"0-60": 0.68, "0-120": 0.75}  # the paper's text, "about", for the test jobs of the second set
+FIRST_TESTED = 0.9  # the paper's text: more than this share of the first set's test jobs
 TITLES = ("Table 3: ACC (precision) per range of run time", "Table 4: REC (recall) per range of run time")
 NOTE = (
-    "A dash: no job was predicted (ACC) or none lies (REC) in the range, or nothing is printed. The paper's jobs are "
-    "others; its rows beyond 60 minutes look shifted."
+    "A dash: no job was predicted in the range (ACC), no job ran for a time in the range (REC), or the paper prints no "
+    "value. The paper's jobs are other jobs; its rows beyond 60 minutes look shifted."
 )
 
 
 def range_tables(rows: Rows, words: str) -> list[Table]:
-    """Return Tables 3 and 4, with the printed row below each method that the paper has; `rows` have their `name`."""
+    """Return Tables 3 and 4; the paper's values are in a row below each method that the paper has."""
     tables = []
     for title, measure in zip(TITLES, ("acc", "rec")):
         names = [f"{measure}_{range_name(low, high)}" for low, high in RANGES]
@@ -310,7 +310,7 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
 
 
 def shares_table(shares: Rows) -> Table:
-    """Return Table 2 of the synthetic sets; for the second set the paper prints two sums."""
+    """Return Table 2 of the synthetic sets; for the second set the paper prints only two sums."""
     rows = []
     for data in ("first", "second"):
         ours = {str(row["range_min"]): float(row["share_all"]) for row in shares if row["data"] == data}
@@ -325,7 +325,7 @@ def shares_table(shares: Rows) -> Table:
                 for name, share in PRINTED_SHARES.items()
             ]
             rows.append({"data": "first, tested", "range": "0-60", "ours": hour, "printed": FIRST_TESTED,
-                         "note": "printed: more than this"})  # fmt: skip
+                         "note": "the paper says: more than"})  # fmt: skip
         else:
             rows += [
                 {"data": "second, tested", "range": name, "ours": share, "printed": PRINTED_SECOND[name],
@@ -334,7 +334,7 @@ def shares_table(shares: Rows) -> Table:
             ]  # fmt: skip
     columns = columns_of("data|set", "range|minutes", "ours|ours|share", "printed|printed|share", "note|")
     note = (
-        "The paper's Table 2 has 65 % of all jobs under an hour, its text more than 90 % of the tested fifth: its jobs "
-        "grew shorter. The synthetic sets are drawn alike throughout."
+        "In the paper's Table 2, 65 % of all jobs run less than an hour; in its text, more than 90 % of the tested "
+        "fifth do, so its jobs became shorter over time. The synthetic jobs have the same distribution at all times."
     )
     return Table("Table 2: distribution of run times", columns, rows, note)

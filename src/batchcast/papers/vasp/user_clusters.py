@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`user_clusters`: users with similar submissions share one exponentially smoothed run time."""
+"""`user_clusters`: predicts one exponentially smoothed run time for all users with similar submissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT = 50
 
 
 class Behaviour:
-    """How one user (or key) submits: running sums over inter-arrival times, sizes and repetitions."""
+    """The submissions of one user (or key): running sums of inter-arrival times, sizes and repetitions."""
 
     __slots__ = ("jobs", "last", "log_gap", "log_size", "previous", "repeats")
 
@@ -44,14 +44,14 @@ class Behaviour:
         self.last, self.previous = job.submit_time, request
 
     def features(self) -> tuple[float, float, float]:
-        """Return mean log inter-arrival time, mean log2 processors, share of submissions that repeat the last one."""
+        """Return mean log inter-arrival time, mean log2 processors, and the share of repeated requests."""
         gaps = max(self.jobs - 1, 1)
         return self.log_gap / gaps, self.log_size / self.jobs, self.repeats / gaps
 
 
 @dataclass(eq=False, repr=False)
 class UserClusters:
-    """Exponentially smoothed run time of the job's cluster of users with similar submissions.
+    """Predicts the exponentially smoothed run time of the user's cluster of users with similar submissions.
 
     Parameters
     ----------
@@ -76,12 +76,13 @@ class UserClusters:
     Notes
     -----
     The baseline "UBCETE" of the source, whose details are not public: this is a similar baseline, not a reproduction.
-    Users seen so far are clustered by k-means (scikit-learn) on standardised (mean log inter-arrival time, mean log2
-    processors, share of repeated requests), k = `clusters` or the number of users if smaller; the smoothed value of a
-    cluster, s = smoothing * R + (1 - smoothing) * s, is rebuilt from the last `memory` finished jobs and then follows
-    each End. A user without a cluster is smoothed alone, then over all users, then by the limit. Quantiles: the
-    cluster's last 50 run times. The point is between one second and the limit. O(1) per prediction; a refit costs
-    O(users * clusters + memory), and `trained` lists each.
+    All users so far are clustered by k-means (scikit-learn) on standardised features: mean log inter-arrival time, mean
+    log2 processors, and share of repeated requests. k is `clusters`, or the number of distinct users if that is
+    smaller. The smoothed value of a cluster, s = smoothing * R + (1 - smoothing) * s, is computed again from the last
+    `memory` finished jobs at each clustering, and then updated at each End. For a user without a cluster, the user's
+    own smoothed value is predicted, else that of all users, else the limit. Quantiles are those of the cluster's last
+    50 run times. The point is between one second and the limit. A prediction costs O(1); a refit costs O(users *
+    clusters + memory), and `trained` lists the refits.
 
     References
     ----------
@@ -135,7 +136,7 @@ class UserClusters:
         return Prediction(point, LEVELS, quantiles, "smoothed: " + basis, grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: update the user's behaviour. End: smooth the user's cluster and all users."""
+        """Add a submission to its user's sums, and an ended job to the smoothed values of cluster and of all users."""
         if isinstance(event, End):
             key, run = class_key(event.job, self.keys), event.run_time
             self.finished.append((key, run))

@@ -120,7 +120,7 @@ def estimate(
 
 
 def _history(name: str | None) -> Trace:
-    """Return finished jobs from a file, from a store that is named, or from the site's store."""
+    """Return finished jobs from a file, from the given store, or from the site's store."""
     from ...trace import read_trace
 
     is_store = name is None or name.startswith(("sqlite:", "postgresql:"))
@@ -140,7 +140,7 @@ def _history(name: str | None) -> Trace:
 
 
 def _as_row(one: Estimate) -> dict[str, Any]:
-    """Return an estimate as a flat object with its nearest runs."""
+    """Return an estimate as a flat object with a list of the nearest runs."""
     row = {"directory": one.directory, "run_s": one.run_s, "bound_s": one.bound_s, "limit_s": one.limit_s}
     row |= {"limit": _limit(one), "basis": one.basis, "fallback": one.is_fallback, "problem": one.problem}
     near = [
@@ -152,12 +152,12 @@ def _as_row(one: Estimate) -> dict[str, Any]:
 
 
 def _limit(one: Estimate) -> str:
-    """Return the time limit as sbatch takes it; empty without one."""
+    """Return the suggested time limit in the form of sbatch; empty if there is none."""
     return "" if math.isnan(one.limit_s) else format_duration(one.limit_s)
 
 
 def _show_one(one: Estimate) -> None:
-    """Print the answer for one directory: the line for the script, and the runs that it can be compared with."""
+    """Print the prediction for one directory: the line for the job script, and the nearest past runs."""
     bound = "" if math.isnan(one.bound_s) else f"; 90 % of similar jobs end within {span(one.bound_s)}"
     echo(f"{one.directory}: likely run time {span(one.run_s)}{bound}")
     echo(
@@ -181,7 +181,7 @@ def _show_nearest(one: Estimate) -> None:
     ]  # fmt: skip
     columns = [
         TableColumn("job", "job"), TableColumn("run", "run time", "seconds"), TableColumn("procs", "procs", "count"),
-        TableColumn("differs", "past value, here"), TableColumn("directory", "directory"),
+        TableColumn("differs", "past value, new value"), TableColumn("directory", "directory"),
     ]  # fmt: skip
     show(console(), [Table("Nearest past runs", columns, rows)])
 
@@ -201,7 +201,7 @@ def _differences(differs: dict[str, tuple[Any, Any]] | Any) -> str:
 
 
 def _show_several(found: list[Estimate]) -> None:
-    """Print a line for each directory."""
+    """Print a table with one line for each directory."""
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
@@ -282,7 +282,7 @@ def collect(
         raise UsageError(f"--root {root}: is not a directory (accepted: a directory on this host)")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
-    arrow()  # report this before the directories are read, not after
+    arrow()  # report this error before the directories are read
     trace = read_trace(jobs, format=format, timezone=timezone, map=map)
     previous = read_trace(output, format="parquet") if output.exists() else None
     words = [word.strip().upper() for word in tags.split(",") if word.strip()]
@@ -356,7 +356,7 @@ def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: b
     from .features import draw_vasp_log
 
     if kind_of(output) == "swf":
-        raise UsageError(f"{output}: SWF has no room for features", hint="-o OUT.csv or OUT.parquet")
+        raise UsageError(f"{output}: SWF has no columns for features", hint="-o OUT.csv or OUT.parquet")
     log = draw_vasp_log(np.random.default_rng(seed), jobs, users=users, shares=shares)
     kind = write_by_ending(log, output)
     if as_json:

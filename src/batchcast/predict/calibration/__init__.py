@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibrated quantiles: levels are moved online until the intended share of jobs stays below them."""
+"""Calibrated quantiles: levels are adjusted online until each quantile covers the intended share of jobs."""

@@ -25,14 +25,15 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     values
-        Predicted probability (n,), in [0, 1]: of the outcome if `ended`, else of the time that has passed so far.
+        The predicted distribution function, in [0, 1], shape (n,): at the outcome if `ended`, else at the time that has
+        passed so far.
     ended
-        Whether the outcome is known (n,), bool. If not, the outcome lies beyond the value (it is censored).
+        Whether the outcome is known, bool, shape (n,). If not, the outcome is censored: it will exceed the time passed.
 
     Notes
     -----
     Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes the result is the
-    identity. Beyond the last outcome the curve follows the identity, scaled to reach 1. O(n log n).
+    identity. Beyond the last outcome the curve is a straight line that reaches 1 at 1. O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
     [0.165, 0.833]
@@ -47,7 +48,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     at = np.searchsorted(sorted_values, GRID, side="right")
     beyond = np.where(at > 0, stays[np.maximum(at - 1, 0)], 1.0)
     last = sorted_values[known][-1] if known.any() else 0.0
-    if beyond[-1] > 0.0 and last < 1.0:  # beyond the last outcome, keep the predictor's own shape
+    if beyond[-1] > 0.0 and last < 1.0:  # beyond the last outcome, the predictor's own curve, scaled
         rest = np.clip((GRID - last) / (1.0 - last), 0.0, 1.0)
         beyond = np.where(last < GRID, beyond[-1] * (1.0 - rest), beyond)
     beyond[-1] = 0.0
@@ -64,15 +65,15 @@ def kept_chances(curve: np.ndarray, chances: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(chances, GRID, curve))
 
 
-ROUNDING = 1e-9  # tolerance for a bound computed through a logarithm: values often equal an earlier value to the second
+ROUNDING = 1e-9  # tolerance for bounds computed through logarithms: run times often equal earlier ones to the second
 DECAY = 0.99  # an owner's own shift is multiplied by this at each of its outcomes
-REMEMBERED = 5000.0  # time constant, in outcomes, over which missed coverage is added up (`account` below)
-FREE = 50  # predictions of one owner since its latest known outcome that count as independent evidence
+REMEMBERED = 5000.0  # time constant, in outcomes, of the sum of missed coverage (*Account* below)
+FREE = 50  # default of `free` below
 GOLDEN = 0.6180339887498949
 
 
 class _Bounds(NamedTuple):
-    """Bounds of one prediction whose outcome is open: they change the levels, count in the account, or both."""
+    """Bounds of an unresolved prediction. They change the levels (`teaches`), the account (`promised`) or both."""
 
     seconds: np.ndarray  # (levels,)
     open: np.ndarray  # (levels,) whether the outcome is still unknown at this level
@@ -91,7 +92,11 @@ class _Issued(NamedTuple):
 
 
 class _Open:
-    """An owner's unresolved predictions: how many, how many since none was unresolved, and the latest known one."""
+    """Counts of one owner's predictions.
+
+    `unresolved` predictions have no known outcome yet. `issued` counts the predictions since the owner last had no
+    unresolved prediction, and `known` is the number of the latest prediction whose outcome is known.
+    """
 
     __slots__ = ("issued", "known", "unresolved")
 
@@ -100,17 +105,18 @@ class _Open:
 
 
 class OnlineCalibration:
-    """Adaptive conformal levels with delayed feedback: one shift shared by all, and one per owner (a user or class).
+    """Adaptive conformal levels with delayed feedback, shifted for all owners together and per owner (a user or class).
 
     Parameters
     ----------
     levels
         The promised levels, in (0, 1), ascending.
     step, own_step
-        How far one outcome moves the shared shift and the owner's shift at level 0.9; at other levels in proportion to
-        min(level, 1 - level). Without an own step, owners have no shift.
+        How far one outcome moves the shared shift and the owner's shift at level 0.9. At other levels, the step is
+        proportional to min(level, 1 - level). If `own_step` is 0, there is only the shared shift.
     free
-        Number of predictions of one owner, made since its latest known outcome, that count as independent evidence.
+        Number of predictions of one owner, made since the owner's latest known outcome, that count as independent
+        evidence.
     memory
         Number of outcomes (weighted as evidence) after which the effect of an outcome on the shared shift has decayed
         to a third. Infinite: no decay.
@@ -120,27 +126,29 @@ class OnlineCalibration:
     The level requested from the predictor follows Gibbs & Candes 2021, eq. 2:
     asked += step (promised - 1{value <= bound}). We depart from the paper as follows.
 
-    *Delayed feedback*: a bound counts as missed as soon as the running value has passed it (`waited`). A bound that
-    still holds counts when the value is known.
+    *Delayed feedback*: a bound counts as missed as soon as a job's time so far exceeds the bound (`waited`). All other
+    bounds count as met or missed when the outcome is known.
 
     *Bursts*: a user may submit thousands of similar jobs before the first one ends. Such jobs are one piece of
     evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50) for
     k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
 
     *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level gives
-    the promised coverage. From the fiftieth prediction of a burst a rising share, and from the hundredth all, draw
-    level 1 (the certain bound) or level 0 (a bound without content). The proportion equals the promised level plus the
-    repayment below. The shift learns only from bounds that are not randomized.
+    the promised coverage. Predictions deep in a burst therefore draw either level 1 (the bound that always holds) or
+    level 0 (the least bound). The share of randomized predictions rises from 0 at the fiftieth prediction of a burst to
+    1 at the hundredth. The probability of level 1 is the promised level plus the repayment (see *Account*). The shift
+    learns only from bounds that are not randomized.
 
-    *Account*: the difference between promised and reached coverage over the last thousands of outcomes is repaid, by at
-    most min(level, 1 - level). After a burst, other owners' bounds move a little, not by the whole debt. Shift and
-    account are the proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a
-    `memory`, the shift follows recent evidence and only the account controls the coverage over all jobs; it may then
-    move a level anywhere in [0, 1].
+    *Account*: the account adds up the difference between promised and reached coverage over the last thousands of
+    outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). So a burst of misses
+    shifts the bounds of other owners only a little. Shift and account are the proportional and the integral part of a
+    controller (Angelopoulos, Candes & Tibshirani 2023). With a finite `memory`, the shift follows recent evidence, only
+    the account controls the coverage over all jobs, and the account may move a level anywhere in [0, 1].
 
-    *Owners*: an owner's shift decays by 0.99 at each outcome. A bound at or above `certain` (the time limit) holds.
+    *Owners*: an owner's shift decays by 0.99 at each outcome. A bound at or above `certain` (the time limit) counts as
+    met.
 
-    O(levels) a prediction and outcome, plus the logarithm of a heap.
+    Each prediction and each outcome costs O(levels), plus O(log n) for a heap of n deadlines.
 
     References
     ----------
@@ -212,7 +220,9 @@ class OnlineCalibration:
         return np.asarray(np.where(lot < share * np.clip(self.levels + self._paid(), 0.0, 1.0), 1.0, 0.0))
 
     def blind(self, owner: Hashable) -> int:
-        """Return the number of an owner's unresolved predictions since its latest known outcome."""
+        """Return how many of an owner's predictions are unresolved and were made after the latest resolved
+        prediction.
+        """
         open_ = self.open.get(owner)
         return 0 if open_ is None else min(open_.unresolved, open_.issued - open_.known)
 
@@ -225,9 +235,10 @@ class OnlineCalibration:
         drawn: np.ndarray | None = None,
         weight: float | None = None,
     ) -> None:
-        """Record the bounds issued for `row`, and `drawn` if they were randomized; a repeated row is replaced.
+        """Record the bounds predicted for job `row`, and randomized bounds `drawn` if any; replaces an earlier record.
 
-        `weight` replaces the weight that follows from the burst.
+        `weight` is the prediction's weight as evidence; by default it follows from the number of predictions in the
+        burst.
         """
         self.forget(row)
         if weight is None:
@@ -241,7 +252,7 @@ class OnlineCalibration:
         self.issued[row] = _Issued(owner, open_.issued, weight, certain, tuple(both))
 
     def begin(self, row: int, now: float) -> None:
-        """Record that the value of `row` grows with the clock from `now` on, which gives each bound a due time."""
+        """Record that job `row` started at `now`: a bound of b seconds is missed if the job still runs at `now` + b."""
         issued = self.issued.get(row)
         if issued is not None:
             for which, bounds in enumerate(issued.bounds):
@@ -259,7 +270,7 @@ class OnlineCalibration:
                 self._missed(issued, issued.bounds[which], k)
 
     def known(self, row: int, value: float) -> None:
-        """Resolve the bounds of `row` that are still open: each is met or missed by the value."""
+        """Count each bound of `row` that has not been missed yet as met or missed by the known value."""
         issued = self.issued.get(row)
         if issued is not None:
             for bounds in issued.bounds:

@@ -15,7 +15,7 @@ from .keeper import DECAY, GOLDEN, REMEMBERED, ROUNDING, OnlineCalibration
 
 DUE = np.dtype([("key", np.float64), ("tie", np.int64), ("item", np.int64)])
 CHUNK = 10_000  # events between two progress reports
-NOTHING, STEADY, DRAWN = 0, 1, 2  # what was issued for a job: nothing, its bounds, or also randomized bounds
+NOTHING, STEADY, DRAWN = 0, 1, 2  # a job has no bounds, bounds, or also randomized bounds
 
 
 @by_address
@@ -60,29 +60,30 @@ class _Keeper(NamedTuple):
 
 
 class LogOfCalibration:
-    """Runs a fresh keeper over a whole log: `advance` processes events; `steady` and `drawn` hold the bounds.
+    """Runs an `OnlineCalibration` over a whole log: `advance` processes events; `steady` and `drawn` are the bounds.
 
     Parameters
     ----------
     keeper
-        A fresh `OnlineCalibration`, which gives the levels, steps and `free`.
+        A new `OnlineCalibration`, whose levels, steps and `free` are used.
     events
-        Times, kinds (SUBMIT, START, END, WITHDRAW) and jobs, (events,) each, in the order of the clock.
+        Times, kinds (SUBMIT, START, END, WITHDRAW) and jobs of the events in chronological order, each of shape
+        (events,).
     owner
         Number of each job's owner (n,), from 0.
     longest, certain
-        The bound at level 1 (n,), and the bound that cannot fail, infinite if there is none; seconds.
+        The bound at level 1, and the bound that cannot fail (infinite if there is none), in seconds, shape (n,).
     run
-        The true value (n,), seconds.
+        The true run time in seconds, shape (n,).
     said
-        The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN if it made no prediction.
+        The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction.
     lots
         Whether bounds are randomized in a burst.
 
     Notes
     -----
-    `tests/unit/predict/calibration` checks that every number equals that of `OnlineCalibration`. O(levels) an event,
-    plus the logarithm of a heap.
+    `tests/unit/predict/calibration` checks that every number equals that of `OnlineCalibration`. Each event costs
+    O(levels), plus O(log n) for a heap of n deadlines.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class LogOfCalibration:
 
 @kernel
 def take_in(log: _Log, keeper: _Keeper, heap: np.ndarray, begin: int, end: int) -> None:
-    """Process events `begin` to `end`: issue bounds at submissions, set deadlines at starts, resolve bounds at ends."""
+    """Process events `begin` to `end`: compute bounds at submissions, set deadlines at starts, score bounds at ends."""
     for event in range(begin, end):
         now, kind, job = log.time[event], log.kind[event], log.job[event]
         if kind == SUBMIT:
@@ -167,7 +168,7 @@ def take_in(log: _Log, keeper: _Keeper, heap: np.ndarray, begin: int, end: int) 
 
 @inner
 def promise(log: _Log, keeper: _Keeper, job: int) -> None:
-    """Issue a job's bounds at the current levels, and randomized bounds in a burst."""
+    """Compute a submitted job's bounds at the current levels; in a burst, also its randomized bounds."""
     count, owner = len(keeper.levels), log.owner[job]
     blind = min(keeper.unresolved[owner], keeper.issued[owner] - keeper.known[owner])
     keeper.promise[job] = STEADY
@@ -217,7 +218,7 @@ def bound_at(log: _Log, job: int, level: float) -> float:
 
 @inner
 def become_due(log: _Log, keeper: _Keeper, heap: np.ndarray, job: int, now: float) -> None:
-    """Give each of a started job's bounds a due time."""
+    """Add a deadline for each bound of a started job: the instant from which on the bound is missed."""
     count, certain = len(keeper.levels), log.certain[job] * (1.0 - ROUNDING)
     for which in range(keeper.promise[job]):
         for k in range(count):
@@ -229,7 +230,7 @@ def become_due(log: _Log, keeper: _Keeper, heap: np.ndarray, job: int, now: floa
 
 @inner
 def waited(log: _Log, keeper: _Keeper, heap: np.ndarray, now: float) -> None:
-    """Count bounds that were due before `now` and are still open as missed."""
+    """Count each bound as missed whose deadline has passed before the job's end was seen."""
     count = len(keeper.levels)
     while keeper.due[0] > 0 and heap[0].key < now:
         tie = heap[0].tie
@@ -242,7 +243,7 @@ def waited(log: _Log, keeper: _Keeper, heap: np.ndarray, now: float) -> None:
 
 @inner
 def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
-    """Resolve an ended job's open bounds."""
+    """Count the bounds of an ended job that have not been missed yet as met or missed."""
     count, owner, run = len(keeper.levels), log.owner[job], log.run[job]
     certain = log.certain[job] * (1.0 - ROUNDING)
     for which in range(keeper.promise[job]):
@@ -258,7 +259,7 @@ def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float) -> None:
-    """Learn one outcome at one level: randomized bounds change the account, other bounds change the levels."""
+    """Learn whether one bound was met: bounds that the job got change the account; unrandomized bounds, the levels."""
     promised = keeper.promise[job] - 1
     if which == promised:
         keeper.owed[k] = (1.0 - 1.0 / REMEMBERED) * keeper.owed[k] + owed
@@ -270,7 +271,7 @@ def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float)
 
 @inner
 def forget(log: _Log, keeper: _Keeper, job: int) -> None:
-    """Drop a job whose value will not be known; an owner without open bounds starts a new burst."""
+    """Remove a job from its owner's unresolved jobs; if it was the last of them, the owner's burst ends."""
     if keeper.promise[job] != NOTHING:
         owner = log.owner[job]
         keeper.promise[job] = NOTHING

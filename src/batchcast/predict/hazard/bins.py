@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divides time since submission into 33 bins, and converts cumulative probabilities at their ends.
+"""The 33 bins of time since submission, and conversions between probabilities at their ends and wait times.
 
 Also holds `WaitCurve`, the predicted wait distribution of one job.
 """
@@ -34,7 +34,7 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
 
 
 def passed(waited: np.ndarray) -> np.ndarray:
-    """Return how many bins lie entirely before `waited` seconds.
+    """Return how many bins a job has passed entirely after it has waited `waited` seconds.
 
     >>> passed(np.array([0.0, 0.5, 3600.0])).tolist()
     [1, 1, 18]
@@ -43,9 +43,10 @@ def passed(waited: np.ndarray) -> np.ndarray:
 
 
 def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Return the probability (n,) of a wait up to `wait` (n,), from curves (n, 33) of probabilities at the bins' ends.
+    """Return the probabilities (n,) that waits end within `wait` seconds (n,), from curves (n, 33) over the bins.
 
-    Within a bin the probability is linear in log(1 + wait). The first bin holds the whole second 0, from -1 to 0 s.
+    A curve has the cumulative probability at each bin's end; within a bin it is linear in log(1 + wait). The first bin
+    contains waits recorded as 0 s; it counts as the second from -1 to 0 s.
 
     >>> reached(np.linspace(0.0, 1.0, 33)[None, :], np.array([3600.0])).tolist()
     [0.53125]
@@ -79,7 +80,7 @@ def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def rest_of(curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
     """Return curves (n, 33) of the remaining wait, from curves (n, 33) of the whole wait and the seconds waited (n,).
 
-    NaN if a curve gives no probability to waiting that long.
+    NaN if a curve says that the job cannot wait that long.
 
     >>> whole = np.linspace(1 / 33, 1.0, 33)[None, :]
     >>> rest_of(whole, np.array([3600.0]))[0, [0, 17, 32]].round(2).tolist()
@@ -114,7 +115,7 @@ class WaitCurve(NamedTuple):
         return self._replace(elapsed=max(elapsed, self.elapsed))
 
     def quantile(self, level: float) -> float:
-        """Return the whole wait in seconds at a level, rounded up; at least the time waited so far."""
+        """Return the quantile of the whole wait at a level, in seconds, rounded up; at least the time waited so far."""
         gone = float(reached(self.chances[None, :], np.array([self.elapsed]))[0])
         wait = float(quantiles(self.chances[None, :], np.array([[gone + level * (1.0 - gone)]]))[0, 0])
         return max(math.ceil(wait - 1e-9), self.elapsed, 0.0)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Online calibration of wait predictions whose outcomes are known late: one record for each submission.
 
-Each component (the model, the simulation, recent waits) gives a curve of probabilities over the bins. The prediction is
-their mean, weighted by the components' CRPS of log(1 + wait) so far, after two corrections: the probability transform
-of recent predictions, then one adaptive level for each bound. Levels are separate for each range of predicted waits,
-and for predictions deep in a burst (both use predict.calibration).
+Each component (the model, the simulation, recent waits) predicts a curve: the probability that the wait has ended by
+the end of each bin. The prediction is the mean of these curves, weighted by the components' CRPS of log(1 + wait) so
+far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each bound.
+Each range of predicted waits has its own levels, and so have predictions deep in a burst, where only some predictions
+count as evidence. Both corrections use predict.calibration.
 """
 
 from __future__ import annotations
@@ -23,19 +24,24 @@ EVERY = 25
 STEPS = (0.0025, 0.0025, 0.001, 0.001, 0.001, 0.0025, 0.0025)
 """How far one outcome moves each level. The outer levels, which intervals use, move faster."""
 REPAID = (1.5, 1.5, 1.0, 1.0, 1.0, 1.5, 1.5)
-"""For each level, the correction of later levels after one missed bound, in STEPS, whatever its weight as evidence."""
+"""For each level, how far one missed bound shifts later levels, in STEPS, independent of its weight as evidence."""
 MEMORY = 500.0
 """Number of outcomes over which a component's score is averaged; a component gets a weight after `LEAST` outcomes."""
 LEAST = 20
 SHARPNESS = 20.0
-"""After MEMORY outcomes, the weight of a component falls by the factor e for each 1/20 by which its CRPS is larger."""
+"""After MEMORY outcomes, the weight of a component is smaller by the factor e for each 1/20 by which its CRPS is
+larger.
+"""
 EACH = 20
-"""Number of predictions of a burst that count as evidence each time the burst doubles; of the first predictions of a
-burst, twice this number counts (hazard.training_rows)."""
+"""Number of predictions of a burst that count as evidence each time the burst doubles; the first 2 EACH predictions
+of a burst all count (hazard.training_rows).
+"""
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
 OTHERS = 10.0
-"""Weight of the general levels when they are averaged with the levels for bursts, in observed doublings of bursts."""
+"""Weight of the levels of all predictions when they are averaged with the levels for bursts; the latter have the
+number of observed doublings of bursts as weight.
+"""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 """Boundaries of predicted waits, in seconds; each range between them has its own levels."""
@@ -47,12 +53,12 @@ _ENDS = np.concatenate([[0.0], _LEVELS, [1.0]])
 
 
 def jitter(number: int) -> float:
-    """Return a wait's fraction of a second in [0, 1), evenly spread by submission, because waits are whole seconds."""
+    """Return the fraction of a second to subtract from a whole-second wait; evenly spread over [0, 1) by submission."""
     return (0.5 + number * 0.6180339887498949) % 1.0
 
 
 def crps(curve: np.ndarray, wait: float) -> float:
-    """Return the CRPS of log(1 + wait) of a curve (33,): the squared distance to the step at the wait, bin by bin.
+    """Return the CRPS of log(1 + wait) of a curve (33,): the integrated squared distance to the step at the true wait.
 
     >>> crps(np.ones(33), 0.0)
     0.0
@@ -70,7 +76,7 @@ def crps(curve: np.ndarray, wait: float) -> float:
 
 
 def span_of(seconds: float) -> int:
-    """Return the number of the range of SPANS_S, 0 to 4.
+    """Return the number, 0 to 4, of the range between SPANS_S that contains `seconds`.
 
     >>> span_of(60.0), span_of(600.0)
     (0, 1)
@@ -79,7 +85,7 @@ def span_of(seconds: float) -> int:
 
 
 def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Correct predicted probabilities (any shape), given that bounds at the levels `asked` (7,) have covered LEVELS."""
+    """Correct predicted probabilities of any shape: the level `asked[k]` becomes LEVELS[k], its true coverage."""
     asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
     asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
     return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
@@ -88,8 +94,9 @@ def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
 class Pool:
     """Averages components with weights exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
 
-    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with enough
-    outcomes take part; before that, the first component with a curve is used. `components` is their number.
+    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at least
+    LEAST outcomes have a weight; if there is no such component, the first component with a curve is used. `components`
+    is the number of components.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]
@@ -112,7 +119,7 @@ class Pool:
         return np.asarray(np.where(none, first, weight / np.where(none, 1.0, weight.sum(axis=-1, keepdims=True))))
 
     def heaviest(self, curves: np.ndarray) -> np.ndarray:
-        """Return the component with the largest weight (...) for these curves (..., components, 33); -1: none."""
+        """Return the component with the largest weight (...) for curves (..., components, 33); -1 if none is known."""
         weight = self.weights(curves)
         return np.asarray(np.where(weight.any(axis=-1), weight.argmax(axis=-1), -1))
 
@@ -131,14 +138,15 @@ class Pool:
 
 
 class LevelsBySpan:
-    """Levels of wait bounds, learned separately for each range of SPANS_S that a time falls into: the predicted wait,
-    or the wait so far. An owner's k-th prediction since its latest known outcome moves them by 1 / k of a step; the
-    effect decays over MEMORY outcomes. Missed coverage is repaid in full, by REPAID.
+    """Levels of wait bounds, learned separately for each range of times (SPANS_S): of predicted waits, or of waits so
+    far. An owner's k-th prediction since the owner's latest known outcome moves the levels by 1 / k of a step, and the
+    effect decays over MEMORY outcomes. Later levels repay missed coverage in full, by REPAID.
 
     Parameters
     ----------
     borrowed
-        Average the levels of the range with those of all ranges: the weights are its outcomes and this number.
+        Weight of the levels of all ranges together, when they are averaged with the levels of one range; the latter
+        have the number of the range's outcomes as weight.
 
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -166,23 +174,21 @@ class LevelsBySpan:
         return np.asarray(share * own + (1.0 - share) * self.together.asked(None))
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-        """Return corrected curves (n, 33); each curve is in the range of its `seconds` (n,)."""
+        """Return corrected curves (n, 33); `seconds` (n,) determines the range whose levels correct each curve."""
         out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
         for span in np.unique(spans).tolist():
             out[spans == span] = as_kept(self.asked(span), curves[spans == span])
         return out
 
     def issue(self, number: int, owner: Hashable, now: float, seconds: float, bounds: np.ndarray) -> None:
-        """Record prediction `number` of an owner, in the range of `seconds`, with bounds (7,) on the time after
-        `now`.
-        """
+        """Record prediction `number` of an owner in the range of `seconds`, with bounds (7,) in seconds after `now`."""
         own = self.keepers[span_of(seconds)]
         for keeper in (own, self.together) if self.borrowed else (own,):
             keeper.issue(number, owner, bounds, math.inf)
             keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
-        """Record the outcome of a prediction, `wait` seconds later."""
+        """Record that the job of prediction `number` started `wait` seconds after the prediction."""
         for span, keeper in enumerate(self.keepers):
             if number in keeper.issued:
                 self.known[span] += keeper.issued[number].weight
@@ -195,19 +201,19 @@ class LevelsBySpan:
             keeper.forget(number)
 
     def passes(self, now: float) -> None:
-        """Count bounds that were due before `now` as missed."""
+        """Count each bound as missed whose time has passed before `now` while the job still waits."""
         for keeper in (*self.keepers, self.together):
             keeper.waited(now)
 
 
 class LevelsInBursts:
-    """Levels of predictions deep in a burst, where not every prediction counts any more: one outcome per doubling.
+    """Levels of predictions deep in a burst, where only some predictions count: one outcome per doubling of the burst.
 
-    Jobs of short queues say little about how long the last tasks of a large array wait. So these levels learn from
-    bursts only, and are averaged with the levels of all predictions while few outcomes are known. A job counts 1 /
-    EACH, because EACH jobs count for each doubling. Such outcomes are few, so steps begin large and fall with the
-    square root of their number (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes,
-    ICML 2024, arXiv:2402.01139).
+    The waits of jobs in short queues say little about how long the last tasks of a large array wait. So these levels
+    learn from bursts only, and are averaged with the levels of all predictions while few outcomes are known. The weight
+    of a job is 1 / EACH, because EACH jobs count each time the burst doubles. Such outcomes are few, so steps begin
+    large and fall with the square root of their number (Angelopoulos, Barber & Bates, Online conformal prediction with
+    decaying step sizes, ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):
@@ -224,9 +230,7 @@ class LevelsInBursts:
         self.known = 0.0
 
     def asked(self, others: np.ndarray) -> np.ndarray:
-        """Return the levels (7,) for predictions in bursts, if similar predictions elsewhere have levels
-        `others` (7,).
-        """
+        """Return the levels (7,) for predictions in bursts; `others` (7,) are the levels for other predictions."""
         share = self.known / (self.known + OTHERS)
         return np.asarray(share * self.keeper.asked(None) + (1.0 - share) * others)
 
@@ -236,7 +240,7 @@ class LevelsInBursts:
         self.keeper.begin(number, now + 1.0)
 
     def ended(self, number: int, wait: float) -> None:
-        """Record the outcome of a prediction, `wait` seconds later."""
+        """Record that the job of prediction `number` started `wait` seconds after the prediction."""
         if number in self.keeper.issued:
             self.keeper.known(number, wait - jitter(number))
             self.known += 1.0 / EACH
@@ -247,12 +251,12 @@ class LevelsInBursts:
         self.keeper.forget(number)
 
     def passes(self, now: float) -> None:
-        """Count bounds that were due before `now` as missed."""
+        """Count each bound as missed whose time has passed before `now` while the job still waits."""
         self.keeper.waited(now)
 
 
 class CalibratedWaits:
-    """Record of recent submissions by number: component curves, submit time, outcome; and both corrections.
+    """Stores recent submissions with their component curves and outcomes, and computes both corrections from them.
 
     Parameters
     ----------
@@ -290,7 +294,7 @@ class CalibratedWaits:
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
-        """Return waits (..., 7) at LEVELS from curves (..., 33); levels below the first point give 0 s."""
+        """Return waits (..., 7) at LEVELS from curves (..., 33)."""
         many = np.atleast_2d(chances)
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
@@ -320,7 +324,7 @@ class CalibratedWaits:
             self._renew(now)
 
     def passes(self, now: float) -> None:
-        """Count bounds that were due before `now` as missed."""
+        """Count each bound as missed whose time has passed before `now` while the job still waits."""
         self.levels.passes(now)
         self.deep.passes(now)
 
@@ -335,9 +339,7 @@ class CalibratedWaits:
         self.pool.came_out(self.curves[place], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
-        """Record that a job left the queue, or that its wait must not be learned; its wait so far is known
-        (censored).
-        """
+        """Record that a job left the queue unstarted after `wait` seconds (censored); `spoiled`: do not learn it."""
         self.levels.left(number)
         self.deep.left(number)
         place = self._place(number)

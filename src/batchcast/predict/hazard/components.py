@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Components that predict from the first day: curves of simulated waits, and recent waits of the same queue and
-size.
-"""
+"""Components that need no training: wait distributions from simulated waits, and from recent waits of a job's class."""
 
 from __future__ import annotations
 
@@ -17,15 +15,18 @@ RECENT_LAGS = 50
 LEAST_LAGS = 5
 _MINUTE = math.log1p(60.0)
 SPREADS = (1.5, 0.35)
-"""Spreads of a simulated wait: wide, for schedulers that the simulation does not follow well, and narrow. The CRPS of
-past predictions decides which one is used."""
+"""Spreads of the logistic distribution around a simulated wait: a wide one, for schedulers that the simulation does
+not reproduce well, and a narrow one. The CRPS of past predictions decides the weight of each spread.
+"""
 _LOG_ENDS = np.log1p(ENDS_S)
 _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # minimum, 25, 50, 75 % and maximum of the simulated waits, as logarithms
 
 
 def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float | np.ndarray = 0.0) -> np.ndarray:
-    """Return curves (n, 33) from features (n, f): five simulated waits, each spread as a logistic in log(1 + wait) and
-    shifted by `lag` (scalar or (n, 1)).
+    """Return wait distributions (n, 33) from the simulated waits in features (n, f).
+
+    Each is the mean of five logistics around the quantiles of the simulated log(1 + wait), shifted by `lag` (scalar or
+    (n, 1)).
 
     NaN if the job never fits.
 
@@ -37,7 +38,7 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: floa
 
 
 def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
-    """Return curves (n, 33) of waits (n, m), given as log(1 + wait), each spread as a logistic; NaN if one is unknown.
+    """Return wait distributions (n, 33): means of m logistics around log(1 + wait) (n, m); NaN if one is unknown.
 
     >>> spread_curves(np.array([[0.0]]), 1.5)[0, [0, 32]].tolist()
     [0.5, 1.0]
@@ -50,11 +51,12 @@ def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
 
 
 class Lag:
-    """Median lag of waits behind simulated waits, in log(1 + wait), over the last 30 jobs that started.
+    """Median difference between true and simulated waits, in log(1 + wait), over the last 30 jobs that started.
 
-    Simulated waits below a minute are kept apart: the time that a scheduler takes to start a job dominates a short wait
-    but not a long one. A class has its own lag once 5 of its jobs have started, because a QOS, or a partition with its
-    own queue, is early or late by itself. Before that the lag of all jobs is used; 0 before 5 jobs have started.
+    Simulated waits up to a minute have a lag of their own, because the time that a scheduler takes to start a job
+    dominates a short wait but not a long one. A class of jobs has its own lag once 5 of its jobs have started, because
+    the simulation is too early or too late for a whole QOS, or for a partition with its own queue. Before that, the lag
+    of all jobs is used; it is 0 before 5 jobs have started.
 
     >>> lag = Lag()
     >>> for _ in range(5):
@@ -94,7 +96,8 @@ SAID_NOTHING: Nodes = (math.nan,) * DRAWS
 
 
 def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
-    """Return curves (3, 33) of simulated log(1 + wait): one for each of SPREADS, and one shifted by `lag`.
+    """Return wait distributions (3, 33) around simulated log(1 + wait): one for each of SPREADS, and one shifted by
+    `lag`.
 
     NaN if the job never starts in one of the futures.
 
@@ -108,7 +111,8 @@ def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
 
 
 class RecentWaits:
-    """The last 50 waits of each class of jobs (queue and size); waits of all jobs if the class has fewer than 5.
+    """Distribution of the last 50 waits of a class (queue and size), or of all jobs if the class has fewer than 5
+    waits.
 
     >>> recent = RecentWaits()
     >>> recent.add((0, 1), 30.0)
@@ -127,7 +131,7 @@ class RecentWaits:
             self.curves.pop(name, None)
 
     def curve(self, key: tuple[int, ...]) -> np.ndarray:
-        """Return the curve (33,), with one uninformative wait mixed in; NaN if no job has waited yet."""
+        """Return a class's wait distribution (33,), mixed with one uniform observation; NaN before the first wait."""
         name = key if len(self.waits.get(key, ())) >= 5 else ()
         kept = self.curves.get(name)
         if kept is None:

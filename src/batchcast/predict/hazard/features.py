@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes all features of a submission, or of every waiting job at its place in the queue.
+"""Computes all features of a submitted job, or of every waiting job at its position in the queue.
 
 One compiled pass over the system state.
 """
@@ -54,14 +54,16 @@ ALL_PLANS = len(PLANS)
 TOGETHER = 64
 """Largest number of submissions of one instant that are simulated together."""
 MOST_SIMULATED = 5000
-"""With more queued and running jobs than this, nothing is simulated: a draw costs about 2 microseconds a job."""
+"""With more queued and running jobs than this, waits are not simulated, because a draw costs about 2 microseconds a
+job.
+"""
 
 
 @by_address
 class Room(NamedTuple):
-    """Work arrays for computing features: output, keys of classes, sums over the queue, heaps of ends, simulated waits.
+    """Work arrays for computing features: output, class keys, sums over the queue, heaps of end times, simulated waits.
 
-    `waits` is (TOGETHER, plans): of one job, or of all jobs submitted at one instant.
+    `waits` has shape (TOGETHER, plans): the simulated waits of one job, or of all jobs submitted at one instant.
     """
 
     out: np.ndarray
@@ -106,7 +108,7 @@ def look_around(
     run: np.ndarray,
     room: Room,
 ) -> None:
-    """Write all features except simulated waits, for a job that waits behind the queue's places before `until`."""
+    """Write all features except simulated waits, for a job that waits behind the queue's positions before `until`."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
     write_job(s, job, now, run, peak, out[:OWN_JOB])
@@ -118,7 +120,7 @@ def look_around(
 
 @inlined
 def size_for(s: Record, m: WaitHistory, job: Record) -> float:
-    """Return the machine's processors; if unknown, the most that were busy, or the job's own."""
+    """Return the machine's processors; if unknown, the most that were ever busy, at least the job's processors."""
     size: float = s.size if s.size == s.size else max(m.numbers[PEAK], job.procs)
     return size
 
@@ -189,8 +191,9 @@ def simulate_together(
 ) -> int:  # fmt: skip
     """Simulate the waits of all submissions at one instant, from event `first` on, into `room.waits`.
 
-    Returns their number, at most TOGETHER. No other event lies between them, so each future is drawn once and continued
-    with each of them. The waits equal, bit for bit, those that each job alone would get.
+    Returns the number of these submissions, at most TOGETHER. Each draw of run times is simulated once, and the
+    submitted jobs join that simulation one after the other, because there is no other event between these submissions.
+    The results equal, bit for bit, those of simulating each submission separately.
     """
     now, count = events[first].time, 1
     size = size_for(s, m, requests[events[first].entry])
@@ -259,11 +262,11 @@ def describe_queue(
     waits: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write the features (NAMES) of the queued jobs at `places` to `out` (places, features), ignoring jobs behind each.
+    """Write the features (NAMES) of the queued jobs at positions `places` to `out`; jobs behind a job are ignored.
 
-    Each drawn future is simulated once, until all waiting jobs have started. `waits` (plans, queued) receives the
-    remaining waits in seconds, NaN for a job that never fits. O(places (queued + running)), plus the logarithm of a
-    heap.
+    `out` has shape (places, features). Each draw of run times is simulated once, until all waiting jobs have started.
+    `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. O(places (queued +
+    running)), times the logarithm of a heap's size.
     """
     s = state[0]
     jobs, queue, f = jobs_of(s), queue_of(s), room.future
@@ -298,7 +301,7 @@ _OWN = _AT["queue: own: jobs"]
 
 
 def reason(features: np.ndarray) -> str:
-    """Explain a wait in one line: jobs ahead, whether there is room, and when there will probably be room.
+    """Explain in one line why a job waits: jobs ahead of it, whether enough processors are free, and from when on.
 
     >>> reason(np.zeros(len(NAMES)))
     'no job ahead of it; not enough free resources until about 0 min from now'
@@ -319,7 +322,7 @@ def reason(features: np.ndarray) -> str:
 
 
 def rough_span(seconds: float) -> str:
-    """Return a duration as people say it.
+    """Return a rounded duration with its unit, as text.
 
     >>> rough_span(50.0), rough_span(5000.0), rough_span(200_000.0)
     ('1 min', '1.4 h', '2.3 days')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a submission from the past: recent waits by class of jobs, recent starts, rates.
+"""Features of a submission from the past: recent waits by class of jobs, recent starts, and rates of events.
 
-Compiled functions that store and read them.
+The functions that store and read the history are compiled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KINDS = (
 QUICK_S, INSTANT_S = 3600.0, 60.0
 CLASS = np.dtype(
     [
-        ("key", "i8"),  # 0: the place is free
+        ("key", "i8"),  # 0: the entry is free
         ("last", "f8"),  # log(1 + last wait); NaN until the first wait, as are the next four
         ("fast", "f8"),  # mean over about 4 waits
         ("slow", "f8"),  # mean over about 20 waits
@@ -56,12 +56,15 @@ RECENT_STARTS = 512
 RATES = ("submissions", "submitted work", "starts", "ends", "busy")
 SPANS_S = (3600.0, 86400.0)
 TIME, PEAK, STARTS, USED, BUSY, NUMBERS = 0, 1, 2, 3, 4, 5
-"""Places in `numbers`: time of the last event, most busy processors so far, number of starts, classes in use,
-processors busy since the last event; then rates."""
+"""Indices in `numbers`: time of the last event, largest number of busy processors so far, number of starts, number
+of classes in use, processors busy since the last event; then rates.
+"""
 
 
 class WaitHistory(NamedTuple):
-    """`classes` (CLASS, a power of two) is a hash table by key, `starts` (STARTED) a ring, `numbers` has 5 + rates.
+    """History of waits and starts: `classes` is a hash table of CLASS by key, `starts` a ring of STARTED.
+
+    `numbers` has the 5 values named by TIME to BUSY, then the rates of RATES over each of SPANS_S.
 
     >>> blank_history().numbers.shape
     (15,)
@@ -73,14 +76,14 @@ class WaitHistory(NamedTuple):
 
 
 def blank_history(places: int = 1 << 12) -> WaitHistory:
-    """Return an empty history; `places` is a power of two."""
+    """Return an empty history; `places` is the size of the hash table of classes, a power of two."""
     numbers = np.zeros(NUMBERS + len(RATES) * len(SPANS_S))
     numbers[TIME] = -math.inf
     return WaitHistory(np.zeros(places, CLASS), np.zeros(RECENT_STARTS, STARTED), numbers)
 
 
 def with_room(lessons: WaitHistory, more: int) -> WaitHistory:
-    """Return the history with room for `more` events: at most half of the places are in use. Amortized O(1)."""
+    """Return the history, with a hash table large enough for `more` events: at most half full. Amortized O(1)."""
     places = len(lessons.classes)
     needed = int(lessons.numbers[USED]) + more * len(KINDS)
     if 2 * needed <= places:
@@ -95,7 +98,7 @@ def with_room(lessons: WaitHistory, more: int) -> WaitHistory:
 
 @kernel
 def place_of(classes: np.ndarray, key: int) -> int:
-    """Return the place of a class in the hash table, or its free place (linear probing)."""
+    """Return the index of a class in the hash table, or the free index where it belongs (linear probing)."""
     mask = np.uint64(len(classes) - 1)
     mixed = np.uint64(key) * np.uint64(11400714819323198485)
     place = (mixed >> np.uint64(24)) & mask
@@ -114,9 +117,7 @@ def level_of(value: float, most: int) -> int:
 
 @inner
 def write_keys(job: Record, keys: np.ndarray) -> None:
-    """Write the keys (kinds,) of a job's classes: positive; 0 if it belongs to no class of the kind, -1 if the
-    name is new.
-    """
+    """Write the positive keys (kinds,) of a job's classes; 0 if it has no class of a kind, -1 if the name is new."""
     size = level_of(job.procs, 31)
     limit = level_of(job.limit / 60.0, 31) if job.limit < NO_LIMIT else 0
     both = 32 * size + limit
@@ -133,7 +134,7 @@ def write_keys(job: Record, keys: np.ndarray) -> None:
 
 @inlined
 def key_of(kind: int, name: int, more: int) -> int:
-    """Combine kind, name and `more` into one number; both codes are below 2^28."""
+    """Combine a kind of class, the code of a name and a further code into one key; both codes are below 2^28."""
     if name <= 0:
         return name
     return int((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more))
@@ -141,20 +142,20 @@ def key_of(kind: int, name: int, more: int) -> int:
 
 @inlined
 def gpu_key(gpu_type: int) -> int:
-    """Return the key of a type of GPU: 0 stands for GPUs of any type, and a negative code for a type never seen."""
+    """Return the class key of a GPU type; 0 stands for GPUs of all types, a negative code for a new type."""
     return key_of(GPU_TYPE, gpu_type + 1 if gpu_type >= 0 else -1, 0)
 
 
 @inner
 def gpus_busy(m: WaitHistory, gpu_type: int, busy: float) -> None:
-    """Record that this many GPUs of a type are busy at one time (0: of all types)."""
+    """Record that `busy` GPUs of a type (0: of all types) are busy now."""
     c = entered(m, gpu_key(gpu_type))
     c.gpus = max(c.gpus, busy)
 
 
 @inner
 def most_gpus(m: WaitHistory, gpu_type: int) -> float:
-    """Return the most GPUs of a type that were busy at one time so far (0: of all types)."""
+    """Return the largest number of GPUs of a type (0: of all types) that were busy at the same time so far."""
     key = gpu_key(gpu_type)
     most: float = m.classes[place_of(m.classes, key)].gpus if key > 0 else 0.0
     return most
@@ -162,7 +163,7 @@ def most_gpus(m: WaitHistory, gpu_type: int) -> float:
 
 @inner
 def wait_ended(m: WaitHistory, keys: np.ndarray, wait: float, now: float) -> None:
-    """Record in every class of a job that it left the queue after `wait` seconds."""
+    """Record in every class of a job that the job left the queue after `wait` seconds."""
     value = math.log1p(wait)
     quick, instant = 1.0 if wait <= QUICK_S else 0.0, 1.0 if wait <= INSTANT_S else 0.0
     for kind in range(len(keys)):
@@ -195,7 +196,7 @@ def entered(m: WaitHistory, key: int) -> Record:
 
 @inner
 def was_submitted(m: WaitHistory, keys: np.ndarray, now: float) -> None:
-    """Record in every class of a job that it was submitted."""
+    """Record in every class of a job that the job was submitted."""
     for kind in range(len(keys)):
         if keys[kind] > 0:
             entered(m, keys[kind]).submitted = now
@@ -212,7 +213,7 @@ def was_started(m: WaitHistory, job: Record, now: float) -> None:
 
 @inner
 def time_passes(m: WaitHistory, now: float, busy: float) -> None:
-    """Let rates decay until `now`; from now on `busy` processors are busy."""
+    """Decay the exponentially weighted rates until `now`, and record that `busy` processors are busy from now on."""
     before = m.numbers[BUSY]
     m.numbers[BUSY] = busy
     gap = max(now - m.numbers[TIME], 0.0) if m.numbers[TIME] > -math.inf else 0.0
@@ -280,11 +281,11 @@ def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, siz
 
 @inner
 def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> None:
-    """Write features of the latest starts of comparable jobs, newest first: when, after which wait, and how many."""
+    """Write features of the latest starts of comparable jobs: time since the start, waits, and number of starts."""
     total = int(m.numbers[STARTS])
     for look in range(5):
         out[5 * look + 2] = out[5 * look + 3] = 0.0
-    seen = np.int64(0)  # four bits for each kind of comparison: how many waits its mean contains
+    seen = np.int64(0)  # number of waits in each comparison's mean, four bits each
     limit = bounded(job.limit)
     for back in range(min(total, len(m.starts))):
         start = m.starts[(total - 1 - back) % len(m.starts)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boosted classifier of the hazard: does a waiting job start in the bin that it has reached?
+"""The boosted classifier of the hazard: the probability that a waiting job starts in the bin that it has reached.
 
-Also holds the fit of the model. A fit gets a copy of the data known at one instant, so it can be computed later.
+Also fits the model. A fit receives a copy of the data known at one instant, so it can be computed later.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .bins import BINS, bin_of, passed
 
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
 REST_TREES, REST_RATE = 60, 0.03
-"""Settings of a model that starts from an existing prediction and only learns what that prediction lacks."""
+"""Settings of a model that corrects an existing prediction."""
 CERTAIN = 0.002, 0.995
-"""Bounds on the hazards that a model starts from: at hazards closer to 0 or 1 no tree could change them."""
+"""Bounds on the hazards of the prediction that a model corrects; trees could not change hazards closer to 0 or 1."""
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
 PASSED_SHARE = 0.5
-"""Share of the bins passed entirely that are sampled for training, with weights 1 / share: fewer rows, equal on
-average.
+"""Share of the entirely passed bins that are sampled for training. Sampled bins have the weight 1 / share, so the
+expected loss is unchanged.
 """
 BLOCK = 512
 
@@ -36,7 +36,7 @@ class Waits(NamedTuple):
 
 
 class Trees:
-    """LightGBM's trees, stored as text and parsed at the first prediction, so that other uses do not load LightGBM.
+    """LightGBM's trees; pickled as text and parsed at the first prediction, so that loading does not import LightGBM.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class Trees:
 
 
 class Hazard(NamedTuple):
-    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, from which the trees start.
+    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, to which the trees add.
 
-    The log odds are NaN if the trees start from a prediction that is passed with each row.
+    The log odds are NaN if the trees correct a prediction that is passed with each row.
     """
 
     trees: Trees
@@ -75,7 +75,7 @@ class Hazard(NamedTuple):
     def curves(self, features: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
         """Return the probabilities (n, 33) of a wait up to the end of each bin; the last is 1. O(33 trees) a row.
 
-        `known` are the curves (n, 33) that the model starts from, if it was fitted that way.
+        `known` are the curves (n, 33) that the model corrects, if it was fitted to correct a prediction.
         """
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
@@ -90,7 +90,7 @@ class Hazard(NamedTuple):
 
 
 def log_odds(curves: np.ndarray) -> np.ndarray:
-    """Return the log odds (n, 33) of starting in each bin once it is reached, from curves (n, 33), limited by CERTAIN.
+    """Return the log odds (n, 33) that a job which has reached a bin starts in it, from curves (n, 33), within CERTAIN.
 
     >>> log_odds(np.linspace(1 / 33, 1.0, 33)[None, :])[0, [0, 16, 31]].round(2).tolist()
     [-3.47, -2.77, 0.0]
@@ -105,8 +105,8 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
 
     Each job gives a row for every bin that it entered: 0 for bins that it passed entirely, 1 for the bin in which it
     started. A job that still waits has only the bins it has passed, so censoring is exact. LightGBM fits the trees in
-    one thread. With predictions `known` (n, 33) the trees start from them (LightGBM's initial score), else from the
-    bins' base rates.
+    one thread. The trees correct the predictions `known` (n, 33), which are LightGBM's initial score; without `known`,
+    the bins' base rates.
     """
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)
@@ -147,7 +147,7 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
 
 
 class Taught(NamedTuple):
-    """Training data of a model: features (n, f), outcomes, and predictions (n, 33) to start from."""
+    """Training data of a model: features (n, f), outcomes, and predictions (n, 33) that the model corrects, if any."""
 
     features: np.ndarray
     waits: Waits

@@ -25,7 +25,7 @@ OVERDUE_S = 60.0
 
 @inlined
 def longest(row: np.ndarray, limit: float) -> float:
-    """Return the end of the distribution: the limit, or 1.5 times the highest quantile."""
+    """Return the longest possible run time: the time limit, or 1.5 times the highest quantile if there is no limit."""
     if limit < NO_LIMIT:
         return max(limit, 1.0)
     return 1.5 * np.float64(row[COUNT - 1]) if row[0] == row[0] else 2.0 * UNKNOWN_S
@@ -33,7 +33,9 @@ def longest(row: np.ndarray, limit: float) -> float:
 
 @inlined
 def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
-    """Return the share of the distribution up to `elapsed`: linear between the quantiles, from 0 s to the longest."""
+    """Return the probability of a run time up to `elapsed`, interpolated linearly between 0 s, quantiles and the
+    longest.
+    """
     top = longest(row, limit)
     if elapsed <= 0.0:
         return 0.0
@@ -53,7 +55,7 @@ def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
 
 @inlined
 def at_level(row: np.ndarray, limit: float, wanted: float) -> float:
-    """Return the run time at a level in seconds: the inverse of `reached`."""
+    """Return the run-time quantile at a level, in seconds; the inverse of `reached`."""
     top = longest(row, limit)
     if row[0] != row[0]:
         return wanted * top
@@ -69,7 +71,7 @@ def at_level(row: np.ndarray, limit: float, wanted: float) -> float:
 
 @inlined
 def left_at(row: np.ndarray, limit: float, elapsed: float, share: float) -> float:
-    """Return the remaining seconds of a job that has run `elapsed`, at level `share` of the rest; at least 1."""
+    """Return the quantile, at level `share`, of the remaining run time of a job that has run `elapsed` seconds."""
     gone = reached(row, limit, elapsed)
     if gone >= 1.0:
         return 1.0 + share * OVERDUE_S
@@ -90,13 +92,13 @@ QUEUE_NAMES = (
 
 @inlined
 def scale(value: float) -> float:
-    """Return log(1 + value) of a value that is not negative."""
+    """Return log(1 + value); 0 for negative values."""
     return math.log1p(value) if value > 0.0 else 0.0
 
 
 @inlined
 def bounded(limit: float) -> float:
-    """Return the limit, or one hour if it is unknown."""
+    """Return the time limit in seconds, or one hour if the limit is unknown."""
     return limit if limit < NO_LIMIT else 3600.0
 
 
@@ -104,7 +106,7 @@ def bounded(limit: float) -> float:
 def write_queue(
     s: Record, job: Record, itself: int, until: int, now: float, runs: np.ndarray, sums: np.ndarray, out: np.ndarray
 ) -> None:
-    """Write the features of the queue before place `until` as `job` finds it now; `sums` (8, 6) is a work array."""
+    """Write features of the queued jobs before position `until`, relative to `job`; `sums` (8, 6) is a work array."""
     jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
     sums[:] = 0.0
     sums[:, 5] = np.inf
@@ -158,7 +160,7 @@ def add(total: np.ndarray, other: Record, age: float) -> None:
 
 @inlined
 def write_sums(sums: np.ndarray, out: np.ndarray) -> None:
-    """Write the sums of groups as features: logarithms; ages are NaN if no job waits."""
+    """Write the logarithms of the groups' sums as features; the ages are NaN if no job of a group waits."""
     for group in range(len(sums)):
         total, into = sums[group], out[6 * group : 6 * group + 6]
         into[0], into[1], into[2] = scale(total[0]), scale(total[1]), scale(total[2])
@@ -172,7 +174,7 @@ def write_sums(sums: np.ndarray, out: np.ndarray) -> None:
 def write_head(
     jobs: np.ndarray, first: int, now: float, free: float, work: float, smaller: float, out: np.ndarray
 ) -> None:
-    """Write features of the job at the head of the queue, and the queue's predicted work."""
+    """Write features of the first job in the queue, and the predicted core-seconds of all queued jobs."""
     out[0], out[1] = scale(work), scale(smaller)
     out[2] = out[3] = out[4] = out[5] = math.nan
     if first >= 0:
@@ -282,8 +284,8 @@ def busy_gpus(s: Record, gpu_type: int) -> float:
 def write_gpus(s: Record, job: Record, most: float, out: np.ndarray) -> None:
     """Write the features of the GPUs of the job's type; NaN if the job requests none.
 
-    A log does not say how many GPUs a machine has, so the free ones are counted from `most`, the most that were busy
-    at one time before.
+    A log does not say how many GPUs a machine has. So the number of free GPUs is `most`, the largest number that were
+    busy at one time before, minus the busy GPUs.
     """
     out[:] = math.nan
     if not job.gpus > 0.0:
@@ -296,7 +298,7 @@ def write_gpus(s: Record, job: Record, most: float, out: np.ndarray) -> None:
 
 @inlined
 def shadow(heap: np.ndarray, n: int, lacking: float) -> float:
-    """Return log(1 + seconds) until jobs with `lacking` processors have ended; NaN if too few are running."""
+    """Return log(1 + seconds) until running jobs have freed `lacking` processors; NaN if they have fewer."""
     time = 0.0
     while lacking > 0.0:
         if n == 0:

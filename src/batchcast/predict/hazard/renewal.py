@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts the remaining wait of waiting jobs from the present state, calibrated separately by time waited."""
+"""Predicts the remaining wait of waiting jobs from the present state of the cluster, calibrated by time waited."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from .training_rows import Submissions
 EVERY, MOST = 30, 12
 """A snapshot is taken every EVERY submissions, of at most MOST jobs."""
 MODELS = 2
-"""Number of latest fits whose mean is used, because a single fit depends on the hour at which it was fitted."""
+"""Number of latest fits whose mean is used, because a single fit depends on the hour of the day of the fit."""
 LEAST_VOTES = EVERY // 2
 """Number of submissions that must count as evidence (`training_rows.Bursts`) between two snapshots."""
 BORROWED = 30.0
-"""Weight of the levels of all times waited, when averaged with those of one range (weight: its outcomes)."""
+"""Weight of the levels of all times waited when they are averaged with the levels of one range; the latter have the
+number of the range's outcomes as weight.
+"""
 SHARE = 0.5
-"""Weight of the model's own probabilities against those it starts from; a half was better than either alone."""
+"""Weight of the model's probabilities; the probabilities that the model corrects have the remaining weight. A half
+was better than either alone.
+"""
 ON_NODES = 1 + len(SPREADS) + 1
-"""Number of components that need no features of the queue; the model starts from their mean."""
+"""Number of components that need no features of the queue; the model corrects the mean of these components."""
 RENEWAL_COMPONENTS = (
     "forecast at submission, given the time waited",
     *("simulation on the machine's nodes" for _ in SPREADS),
@@ -43,8 +47,9 @@ GONE = 1e-6
 
 
 class Snapshot(NamedTuple):
-    """Some jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and log(1 + remaining wait) in
-    each future of the node simulation (n, DRAWS), NaN if there is none."""
+    """A sample of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the simulated
+    log(1 + remaining wait) in each future of the node simulation (n, DRAWS), NaN without a node simulation.
+    """
 
     row: np.ndarray
     waited: np.ndarray
@@ -53,7 +58,7 @@ class Snapshot(NamedTuple):
 
 
 def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """Draw the places of the queue for a snapshot after submission `number`: at most MOST jobs that have waited 1 s.
+    """Draw queue positions for a snapshot after submission `number`: at most MOST jobs that have waited 1 s or longer.
 
     >>> sampled_places(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
     [0, 2]
@@ -66,8 +71,10 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 class Renewed(NamedTuple):
-    """Renewed predictions of every queued job in order of arrival: `row`, seconds `waited`, probabilities (n, 33) of
-    the remaining wait, `bounds` (n, 7) at LEVELS, the component used (n,), and the present `features` (n, f)."""
+    """Renewed predictions of all queued jobs in order of arrival: `row`, seconds `waited`, the distribution `chances`
+    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component used (`way`, (n,)), and the present
+    `features` (n, f).
+    """
 
     row: np.ndarray
     waited: np.ndarray
@@ -81,7 +88,7 @@ class Renewed(NamedTuple):
         return WaitCurve(self.chances[place])
 
     def words(self, place: int) -> str:
-        """Explain why the job waits at present."""
+        """Explain in words why one job waits at present."""
         return reason(self.features[place])
 
     def prediction(self, place: int) -> Prediction:
@@ -97,8 +104,10 @@ class Renewed(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Uncorrected predictions of remaining waits: curves (n, 33), the component of each (-1: none), the curves that the
-    model started from (n, 33), and the other components' distributions (n, components - 1, 33), NaN if missing."""
+    """Uncorrected predictions of remaining waits: curves (n, 33), the component that made each curve (`way`, -1 if
+    none), the curves `known` (n, 33) that the model corrected, and the other components' curves (n, components - 1,
+    33), NaN if missing.
+    """
 
     curves: np.ndarray
     way: np.ndarray
@@ -107,8 +116,9 @@ class Expected(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """An unresolved snapshot of a job: its number, time waited, log(1 + remaining wait) simulated and on nodes, and the
-    curves of all components but the model."""
+    """One waiting job in a snapshot, whose start is not known yet: its number, the time waited, log(1 + remaining wait)
+    from the simulations on processors and on nodes, and the curves of all components except the model.
+    """
 
     number: int
     waited: float
@@ -123,17 +133,17 @@ class Renewal:
     Parameters
     ----------
     window
-        Snapshots are kept for this many submissions: MOST for every EVERY of them.
+        Number of the latest submissions whose snapshots are stored. There are at most MOST jobs per EVERY submissions.
 
     Notes
     -----
-    The model of the remaining wait starts from the prediction at submission, given the time waited (averaged with the
-    node simulation on a described machine), and learns from snapshots what the present state adds. One model for
-    submissions and snapshots together did worse on snapshots than the prediction at submission on some logs. The mean
-    of the last two fits is used. Before the first fit, the prediction at submission and the simulations are weighted by
-    their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the levels of all
-    times while few outcomes are known. All snapshots of one job have the same outcome, so the k-th since the last known
-    outcome counts 1 / k.
+    The model of the remaining wait corrects the prediction made at submission, conditioned on the time waited (on a
+    described machine averaged with the node simulation). It learns from snapshots what the present state adds. On some
+    logs, one model for submissions and snapshots together predicted remaining waits worse than the prediction at
+    submission. The mean of the last two fits is used. Before the first fit, the prediction at submission and the
+    simulations are weighted by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`),
+    averaged with the levels of all times while few outcomes are known. All snapshots of one job depend on the same
+    start, so the k-th snapshot since the last known outcome has weight 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
     >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
@@ -153,7 +163,7 @@ class Renewal:
     def expected(self, look: Snapshot, promised: np.ndarray) -> Expected:
         """Predict remaining waits with the model, or before its first fit with the other components.
 
-        `promised` are the probabilities (n, 33) of the whole wait at each job's submission, NaN if unknown.
+        `promised` are the distributions (n, 33) of the whole wait that were predicted at submission, NaN if unknown.
         """
         given = rest_of(promised, look.waited)
         others = np.full((len(given), MODEL, BINS), np.nan)
@@ -180,12 +190,14 @@ class Renewal:
         return Expected(curves, way, known, others)
 
     def fitted(self, model: Hazard | None) -> None:
-        """Use a newly fitted model from now on; None (too little data) changes nothing."""
+        """Use a newly fitted model from now on; None (too little data) has no effect."""
         if model is not None:
             self.models = (*self.models, model)[-MODELS:]
 
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
-        """Store a snapshot taken after submission `born`; return its predicted probabilities (n, 33)."""
+        """Store a snapshot taken after submission `born`; return the predicted distributions (n, 33) of remaining
+        waits.
+        """
         said = self.expected(look, promised)
         chances = self.calibration.chances(said.curves, look.waited)
         bounds = CalibratedWaits.bounds(chances)
@@ -209,7 +221,9 @@ class Renewal:
         return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]
 
     def resolve(self, row: int, wait: float | None, fate: int) -> None:
-        """Record that a job left the queue after `wait` seconds: ENDED, LEFT, or not to be learned (`fate`)."""
+        """Record that a job left the queue after `wait` seconds, started (`fate` ENDED), cancelled (LEFT) or not to be
+        learned.
+        """
         for look in self.of.pop(row, ()):
             rest = max((wait or 0.0) - look.waited, 0.0)
             self.ring.resolved(look.number, rest, fate)

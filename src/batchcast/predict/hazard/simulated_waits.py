@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulates the schedule forward from now, with run times drawn given the time elapsed. Compiled functions."""
+"""Simulates the schedule forward with run times drawn from their predicted distributions. Compiled functions."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def blank_draw(running: int, queued: int) -> Forward:
 
 @inlined
 def uniform(entry: int, draw: int, draws: int) -> float:
-    """Return a job's quantile in a draw, in (0, 1): over the draws each job passes all strata, in an order of
-    its own.
-    """
+    """Return the quantile, in (0, 1), at which a job's run time is drawn. The draws of each job are stratified."""
     mixed = np.uint64(entry + 1) * np.uint64(11400714819323198485)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(13787848793156543929)
@@ -81,7 +79,7 @@ def whole(procs: float) -> int:
 
 @inner
 def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float, plan: int, size: float) -> None:
-    """Set up simulation `plan` (PLANS) of the state at `now` without the entry `itself` (-1: with all entries)."""
+    """Set up simulation `plan` (index of PLANS) of the state at `now` without the job `itself` (-1: with all jobs)."""
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     policy, draw = _PLANS[plan, 0], _PLANS[plan, 1]
     draws = GREEDY_DRAWS if policy == GREEDY else EASY_DRAWS
@@ -111,7 +109,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
 
 @inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
-    """Return the wait of a job that comes last in a simulation; NaN if it never fits."""
+    """Return the simulated wait of a job that joins the end of the queue; NaN if it never fits."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     planned = run_of(run, job.limit, 0.0, entry, draw, draws)

@@ -15,7 +15,11 @@ from .model import Waits
 
 
 class _Sender:
-    """A sender's unresolved predictions: how many, how many since none was unresolved, and the latest known one."""
+    """Counts of one sender's predictions.
+
+    `open` predictions have no known outcome yet. `issued` counts the predictions since the sender last had no open
+    prediction, and `known` is the number of the latest prediction with a known outcome.
+    """
 
     __slots__ = ("issued", "known", "open")
 
@@ -24,20 +28,20 @@ class _Sender:
 
 
 class Bursts:
-    """Tells which submissions of a burst count as evidence.
+    """Decides which submissions of a burst of similar jobs count as evidence.
 
     Parameters
     ----------
     each
-        Number of predictions that count for each doubling of the burst.
+        Number of predictions that count each time the burst doubles.
 
     Notes
     -----
     A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
-    blind predictions all count, then every second, from the `4 each`-th on every fourth, and so on: an array of 1,000
-    jobs has 131 votes. The votes are spread over the whole array, so they also show how long its last tasks wait.
-    Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1) each, and
-    memory for unresolved predictions.
+    blind predictions all count, then every second one, from the `4 each`-th on every fourth one, and so on. Of an array
+    of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how long its last
+    tasks wait. Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1)
+    each, and memory for unresolved predictions.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
@@ -55,12 +59,12 @@ class Bursts:
         self.of: dict[int, tuple[Hashable, int]] = {}
 
     def is_deep(self, sender: Hashable) -> bool:
-        """Return whether a prediction made now for the sender is so far in a burst that not every prediction counts."""
+        """Return whether the sender is so deep in a burst that only some of its predictions count."""
         mine = self.senders.get(sender)
         return mine is not None and min(mine.open, mine.issued - mine.known) >= 2 * self.each
 
     def counts(self, row: int, sender: Hashable) -> bool:
-        """Return whether the prediction made now for job `row` counts; the job is unresolved from now on."""
+        """Record a prediction for job `row`, and return whether the prediction counts as evidence."""
         mine = self.senders.get(sender)
         if mine is None:
             mine = self.senders[sender] = _Sender()
@@ -71,7 +75,7 @@ class Bursts:
         return mine.issued % (1 << (blind // (2 * self.each)).bit_length()) == 0
 
     def resolved(self, row: int, known: bool) -> None:
-        """Record that a job no longer waits; `known`: its outcome is known, otherwise it will never be known."""
+        """Record that a job no longer waits; `known` says whether its wait can be learned."""
         if row not in self.of:
             return
         sender, number = self.of.pop(row)
@@ -84,9 +88,10 @@ class Bursts:
 
 
 class Submissions:
-    """A ring of the last `window` submissions by number: features, submit time, fate, wait. 4 bytes a feature.
+    """A ring of the last `window` submissions: features (4 bytes each), submit time, outcome (`fate`) and wait.
 
-    Also used for snapshots of waiting jobs, each `born` after a submission; then the wait counts from the snapshot.
+    Also stores snapshots of waiting jobs. For snapshots, `born` is the last submission before the snapshot, and waits
+    are measured from the snapshot.
 
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)
@@ -112,7 +117,9 @@ class Submissions:
         self.count = number + 1
 
     def resolved(self, number: int, waited: float, fate: int) -> None:
-        """Record that a job ENDED its wait or LEFT after `waited` seconds, or must not be learned (SPOILED)."""
+        """Record that a job started (`fate` ENDED) or was cancelled (LEFT) after `waited` seconds, or must not be
+        learned (SPOILED).
+        """
         place = number % len(self.features)
         if self.number[place] == number:
             self.fate[place], self.waited[place] = fate, waited
@@ -124,9 +131,10 @@ class Submissions:
         return features if self.number[place] == number else None
 
     def training_set(self, now: float, half_life: float, latest: int, most: float = np.inf) -> tuple[np.ndarray, Waits]:
-        """Return a copy of the training features (n, f) in order, and the outcomes known at `now`.
+        """Return a copy of the training features (n, f) in order of submission, and the outcomes known at `now`.
 
-        A submission `half_life` before submission `latest` counts half; one more than `most` before it is left out.
+        A submission that is `half_life` submissions older than submission `latest` has half its weight; submissions
+        that are more than `most` older are left out.
         """
         age = latest - self.born
         places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED) & (age < most))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`actual`: perfect knowledge. `actual`: the true run times, so it is not a predictor that a site can use."""
+"""`actual`: perfect knowledge. `actual`: the true run times, for comparisons only; a site does not know them in
+advance.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ class Actual:
 
     Notes
     -----
-    `is_oracle` exempts it from the check that predictors do not use the future. No other method receives answers.
-    O(1) a job.
+    `is_oracle` exempts it from the check that predictors do not use the future. No other method receives the recorded
+    run times. O(1) a job.
 
     Examples
     --------

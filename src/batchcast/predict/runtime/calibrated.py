@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calibrated`: another predictor's bounds, corrected until the intended share of jobs stays below them."""
+"""`calibrated`: another predictor's bounds, corrected online until they cover the intended share of jobs."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from ..protocol import Prediction
 from ..registry import load, make
 
 ALIKE = ("queue_id", "partition_id", "procs_log2")
-"""Jobs without a known owner share an owner if they agree on these columns."""
+"""Jobs whose owner is unknown share an owner if they agree in these columns."""
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
 class Calibrated:
-    """Keeps the point of method `of` and corrects its quantiles online, so that their coverage equals their level.
+    """Corrects the quantiles of the predictor `of` online, so that their coverage equals their level; keeps its point.
 
     Parameters
     ----------
     of
         Any predictor with quantiles; it runs with its default settings.
     by
-        Column whose values (owners) each have a shift of their own, beside the shared shift. If it is unknown, jobs
-        with the same queue, partition and size class share an owner.
+        Column whose values (owners) each have their own shift of the levels, in addition to the shared shift. Jobs with
+        an unknown value share an owner if they have the same queue, partition and size class.
     step, own_step
-        How far a miss moves the shared shift, and the shift of one owner.
+        How far a missed bound moves the shared shift, and the shift of one owner.
     level
-        One more level to promise, in (0, 1).
+        A further level of the predicted quantiles, in (0, 1).
     lots
-        Whether bounds in a burst of similar jobs are randomized. This keeps the coverage over many jobs; it must not be
-        used for an answer about a single job (see Notes).
+        Whether bounds in a burst of similar jobs are randomized. Randomization keeps the coverage over many jobs. Do
+        not use randomized bounds for a single job (see Notes).
 
     Raises
     ------
@@ -54,12 +54,13 @@ class Calibrated:
     `OnlineCalibration` describes how levels move. A running job that has passed a bound counts as a miss at once.
     Between the predictor's own quantiles, the bound is interpolated linearly in log seconds. Level 1 is the time limit,
     or the largest limit so far if the job has none. A bound at the limit always holds: the few seconds that a batch
-    system takes to kill a job do not count. If no limit has been seen, level 1 is one day, and no bound is certain.
+    system takes to kill a job do not count. If no job had a limit so far, level 1 is one day, and no bound is certain
+    to hold.
 
-    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most of these jobs get their time limit
-    as bound and the others get one second, so that the promised share holds in any burst. Adaptive conformal levels do
-    the same when they reach 0 and 1 (an empty and an infinite set). `steady` is never randomized. The cost is that of
-    the predictor plus some tens of microseconds.
+    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most of these jobs therefore get their
+    time limit as bound, and the others get one second, so that bounds cover the promised share of jobs in any burst.
+    Adaptive conformal levels do the same when they reach 0 and 1 (an empty and an infinite set). `steady` is never
+    randomized. Each job costs some tens of microseconds in addition to the predictor's cost.
 
     References
     ----------
@@ -109,13 +110,13 @@ class Calibrated:
         return self._with(answer, bounds if drawn is None else drawn)
 
     def steady(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction with bounds that are never randomized."""
+        """Return the prediction with bounds at the current levels, without randomization."""
         answer, bounds, _, _ = self._bounds(job, at)
         return self._with(answer, bounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on; issue bounds at Submit, set their deadlines at Start, resolve them at End."""
-        if isinstance(event, Submit):  # issue the bounds that `predict` returned for this job
+        """Pass the event on; record bounds at Submit, set their deadlines at Start, score them at End."""
+        if isinstance(event, Submit):  # record the bounds that `predict` returned for this job
             _, bounds, certain, drawn = self._bounds(event.job, at)
             self._promise(event.job, bounds, certain, drawn)
         self.keeper.waited(event.time)
@@ -136,10 +137,10 @@ class Calibrated:
         tick: Callable[[int], None] | None = None,
         answers: Forecasts | None = None,
     ) -> tuple[Forecasts, np.ndarray]:
-        """Predict a whole log with a fresh method; also return the bounds (n, levels) without randomization.
+        """Predict a whole log with a new predictor; also return the bounds (n, levels) without randomization.
 
-        For predictors with a batch method; one compiled pass. Calls `tick(done)` now and then. `answers` are the
-        forecasts of the method that is calibrated, if they are known already.
+        Only for predictors with a batch method; takes one compiled pass. Calls `tick(done)` from time to time.
+        `answers` are the predictions of the calibrated predictor, if they have been computed already.
         """
         answers = answers or self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)
@@ -167,7 +168,9 @@ class Calibrated:
         return Prediction(answer.point, self.levels, tuple(bounds.tolist()), answer.basis, answer.grounds)
 
     def _bounds(self, job: JobRequest, at: SystemState) -> tuple[Prediction, np.ndarray, float, np.ndarray | None]:
-        """Return the prediction, its bounds at the current levels, the certain bound, and randomized bounds if any."""
+        """Return the prediction, its bounds at the current levels, the bound that always holds, and randomized bounds
+        if any.
+        """
         answer = self._answer(job, at)
         return (answer, *self._bounds_of(job, answer.levels, answer.quantiles))
 

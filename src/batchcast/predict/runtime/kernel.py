@@ -67,7 +67,7 @@ class RunTimes(NamedTuple):
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 WORDS = ("jobs", "jobs with this limit", "jobs of this size", "jobs with this limit and size")
-OTHERS, MIXED = 4, 5  # further kinds after the four of WORDS
+OTHERS, MIXED = 4, 5  # further kinds of evidence, after the four in WORDS
 MOSTLY = 0.6
 NO_HISTORY = "limit: no similar job has ended"
 
@@ -78,7 +78,7 @@ class Kernel:
     Parameters
     ----------
     memory
-        Number of finished jobs kept, about 300 bytes each, plus 14 KB for each of the first 4,096 users.
+        Number of finished jobs stored, about 300 bytes each, plus 14 KB for each of the first 4,096 users.
     learn
         Whether the similarity weights are learned; otherwise they keep their initial values.
     offsets
@@ -105,13 +105,13 @@ class Kernel:
     Notes
     -----
     The candidates of job i are the most recently finished jobs of its classes, each job once: 128 of the same user, 64
-    of the same user and limit, 64 of the same user and processors, 64 that agree in all three, 16 of the same limit,
-    and 16 of everybody's. Candidate j has weight exp(-theta . d(i, j)). The vector d holds their differences: limit,
-    processors, every field that the log has, user, time between their submissions, age of j, number of the user's jobs
-    that have ended since j, and whether j is the latest. When a job ends, theta and the user's offset take one AdaGrad
-    step on the CRPS of the distribution that the job's candidates gave at its submission. Predictions lie between one
-    second and the limit; without a candidate, the limit is predicted. There is no training phase and no refit.
-    O(candidates) a job, at most 672.
+    of the same user and limit, 64 of the same user and processors, 64 with the same user, limit and processors, and 16
+    of any user with the same limit. Candidate j has weight exp(-theta . d(i, j)). The vector d holds their differences:
+    limit, processors, every field that the log has, user, time between their submissions, time since the end of j,
+    number of the user's jobs that have ended since j, and whether j is the latest. When a job ends, theta and the
+    user's offset take one AdaGrad step on the CRPS of the distribution that the job's candidates gave at its
+    submission. Predictions lie between one second and the limit; without a candidate, the limit is predicted. There is
+    no training phase and no refit. O(candidates) a job, at most 672.
 
     References
     ----------
@@ -164,11 +164,11 @@ class Kernel:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether the predictor has not seen any event yet."""
+        """Return whether the predictor has not received any event yet."""
         return not self.coder.users
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the point (see `point`) and quantiles of the weighted candidates that have ended by now."""
+        """Return the point (see `point`) and the quantiles of the weighted candidates."""
         out = np.empty(1 + len(LEVELS) + 5)
         if self._ask(job, at.now, out) == 0:
             return self.limits.forecast(job, NO_HISTORY)
@@ -177,15 +177,15 @@ class Kernel:
         return Prediction(values[0], LEVELS, tuple(values[1 : 1 + len(LEVELS)]), words, Grounds.CLASS)
 
     def distribution(self, job: JobRequest, at: SystemState) -> RunTimes:
-        """Return the full distribution, also for jobs that already run; empty without a candidate."""
+        """Return the full run-time distribution, also for a job that already runs; empty if there is no candidate."""
         n = self._ask(job, at.now, np.empty(1 + len(LEVELS) + 5))
         order = self.memory.order[0, :n]
         seconds = np.maximum(self.memory.length[0, SECONDS, order], 1.0)
         return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), self.memory.candidate[WEIGHT, order].copy())
 
     def revise(self, job: JobRequest, elapsed: float, at: SystemState) -> float:
-        """Predict again for a job that exceeded its prediction: the median of longer values, else the limit, else twice
-        `elapsed`.
+        """Predict again for a job that exceeded its prediction: the median of longer candidates, else the limit, else
+        twice `elapsed`.
         """
         numbers, codes = self._written(job, at.now)
         note(self.memory, 0, numbers, codes)
@@ -193,8 +193,8 @@ class Kernel:
         return float(revised(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store the job for comparison. Start, Requeue: note whether it runs. End: learn, and keep it as
-        candidate.
+        """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn, and add the job to
+        the candidates.
         """
         if isinstance(event, Submit):
             self._enter(event.job, event.time)
@@ -234,7 +234,9 @@ class Kernel:
         return self._forecasts(jobs.numbers[:, 1], out)
 
     def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
-        """Build Forecasts equal to the event-by-event path: without candidates the limit, without quantiles."""
+        """Build Forecasts from compiled results; without candidates, the limit is the point and there are no
+        quantiles.
+        """
         points, words, limits = out[:, 0], bases(out[:, 1 + len(LEVELS) :]), LargestLimit()
         grounds = [Grounds.CLASS] * len(points)
         noted = 0
@@ -252,7 +254,7 @@ class Kernel:
         return int(answer(self.memory, self.options, 0, itself, now, _LEVELS, out))
 
     def _written(self, job: JobRequest, now: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the job's numbers and codes; new users and classes are added to the tables."""
+        """Return the job's numbers and codes for compiled code; new users and classes are added to the tables."""
         codes = self.coder.row(job)
         if len(self.coder.users) > len(self.memory.ends):
             self.memory = grown(self.memory, "users", 2 * len(self.memory.ends))
@@ -286,7 +288,7 @@ class Kernel:
             self.free.append(slot)
 
     def _change(self, event: Change | Requeue) -> None:
-        """A requeued job no longer runs; a changed job is compared by its new request."""
+        """Update a requeued job, which no longer runs, or a changed job, whose new request is compared from now on."""
         slot = self.slots[event.job.row]
         if isinstance(event, Requeue):
             stopped(self.memory, slot)
@@ -302,7 +304,8 @@ _LEVELS = np.array(LEVELS)
 
 
 def basis(rests: list[float]) -> str:
-    """Describe what a prediction rests on, from weights (own, this limit, this size, both) and the effective number.
+    """Describe the jobs that a prediction is based on, from weights (own, this limit, this size, both) and their
+    number.
 
     >>> basis([0.9, 0.8, 0.3, 0.2, 11.7])
     "mostly about 12 of the user's jobs with this limit"
@@ -318,7 +321,7 @@ def bases(rests: np.ndarray) -> list[str]:
     kind = np.select([rests[:, k] >= MOSTLY for k in (3, 2, 1, 0)], [3, 2, 1, 0], otherwise)
     count = np.maximum(np.rint(rests[:, 4]), 1.0).astype(np.int64)
     kinds = MIXED + 1
-    # one number per pair: sorting rows is 10x slower
+    # one number per pair, because sorting rows is 10x slower
     pairs, which = np.unique(count * kinds + kind, return_inverse=True)
     words = [_words(pair % kinds, pair // kinds) for pair in pairs.tolist()]
     return [words[k] for k in which.tolist()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`largest_recent`: the usual rule of thumb, the longest of the last few run times plus a margin."""
+"""`largest_recent`: a common rule of thumb, the longest of the last few run times plus a margin."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class LargestRecent:
     -----
     If no job of this user and size has finished, the user's jobs of all sizes count. Without a finished job of the
     user, the time limit is predicted. A prediction is at most the time limit. This rule of thumb is often recommended
-    for time limits and memory requests, and serves as a baseline. Jobs should rarely exceed it, so it is a poor point
-    prediction. `predict.recommend.rule_of_thumb` computes it for one list of run times. O(k) a job.
+    for time limits and memory requests, and serves as a baseline. The rule is meant as an upper bound that jobs rarely
+    exceed, so it is a poor point prediction. `predict.recommend.rule_of_thumb` computes it for one list of run times.
+    O(k) a job.
 
     Examples
     --------
@@ -63,7 +64,7 @@ class LargestRecent:
         return Prediction(point, basis=f"{self.factor:g} x largest of the last {len(recent)}", grounds=Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Remember the last k run times of each user, and of each user and size."""
+        """Store the last k run times of each user, and of each user and size."""
         if isinstance(event, End):
             for key in _keys(event.job):
                 self.recent.setdefault(key, deque(maxlen=self.k)).append(event.run_time)

@@ -20,7 +20,7 @@ from .recent_mean import means_or_limits, recent_runs
 
 
 class Last2:
-    """Mean run time of the user's last two finished jobs (or the only one), else the time limit.
+    """Predicts the mean run time of the user's last two finished jobs (or of the only one), else the time limit.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Last2:
         return Prediction(point, basis=f"mean of the user's last {len(last)} finished", grounds=Grounds.OWN_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Remember the run times of each user's last two finished jobs."""
+        """Store the run times of each user's last two finished jobs."""
         if isinstance(event, End):
             user = event.job.user_id
             self.finished[user] = (*self.finished.get(user, ())[-1:], event.run_time)

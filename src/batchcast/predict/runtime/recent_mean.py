@@ -22,7 +22,8 @@ FIELDS = ("user_id", "req_time", "procs")
 
 
 class RecentMean:
-    """Mean run time of the last `k` finished jobs with equal `fields`, else of the user's jobs, else the time limit.
+    """Predicts the mean run time of the last `k` finished jobs with equal `fields`, else of the user, else the time
+    limit.
 
     Parameters
     ----------
@@ -38,10 +39,10 @@ class RecentMean:
 
     Notes
     -----
-    One finished job is enough at each step, and the result is at most the time limit. An unknown value equals no other
+    One finished job is enough for a mean, and the result is at most the time limit. An unknown value equals no other
     value, so a job with an unknown field uses its user's history. The rule is that of papers/online-knn-ga.md ("mean of
     the last 5 finished jobs of the same user, requested time and processors"). The compiled simulation implements this
-    predictor too, with equal results. O(k) a job, k numbers a class.
+    predictor too, with equal results. O(k) per job, and memory for k numbers per class.
 
     References
     ----------
@@ -83,7 +84,7 @@ class RecentMean:
         return Prediction(point, basis=f"mean of the last {len(recent)} finished, {basis}", grounds=grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Remember the last k run times of each class and of each user."""
+        """Store the last k run times of each class and of each user."""
         if isinstance(event, End):
             job: JobRequest = event.job
             run_time: float = event.run_time
@@ -123,7 +124,7 @@ class RecentMean:
 
 
 def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> np.ndarray:
-    """Return the last `k` run times of each job's class that had ended when the job was submitted (n, k), newest last.
+    """Return, for each job, the last `k` run times of its class that were known at its submission (n, k), newest last.
 
     Missing values are NaN; a job in no class (code -1) has only NaN. O(n log n + k n).
 
@@ -150,7 +151,7 @@ def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> n
 def means_or_limits(
     trace: Trace, plan: Timeline, recent: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray] = np.positive
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of each job's recent runs, at most its limit, else the limit (n,); and the number of runs (n,).
+    """Return the mean of each job's recent run times, at most its limit, else the limit (n,), and their number (n,).
 
     `recent` has shape (n, k). Values are added from the oldest on, so that the rounding equals Python's `sum`.
     """

@@ -37,7 +37,7 @@ class Requested:
         return self.limits.forecast(job, BASIS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Remember the largest time limit, for jobs without a limit."""
+        """Store the largest time limit, which is used for jobs without a limit."""
         if isinstance(event, Submit):
             self.limits.note(event.job.req_time)
 

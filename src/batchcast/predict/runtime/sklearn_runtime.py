@@ -136,16 +136,14 @@ class SklearnRuntime:
         self.trained.append({"now": now, "training_jobs": len(rows), "left_out": " ".join(left_out)})
 
     def _table(self, numbers: Numbers, rows: Sequence[Row]) -> np.ndarray:
-        """Encode rows as numbers, without columns that were unknown in training; one column of zeros if none is
-        left.
+        """Encode rows as numbers, without columns that were unknown in training; a column of zeros if there is no
+        other.
         """
         table = numbers.table(rows)[:, self._taught]
         return table if self._taught else np.zeros((len(rows), 1))
 
     def tried(self) -> SklearnRuntime:
-        """Return the predictor after fitting a clone to generated jobs; UsageError says what the estimator does
-        wrong.
-        """
+        """Return the predictor after a trial fit to generated jobs; UsageError says what the estimator does wrong."""
         again = SklearnRuntime(self.estimator, self.features, self.refit_every_jobs, self.window, min_jobs=1)
         jobs = [JobRequest(k, k, float(k), 1.0 + k % 4, 60.0 * (1 + k % 7), np.nan, f"user{k % 5}") for k in range(50)]
         for job in jobs:
@@ -169,7 +167,8 @@ class SklearnRuntime:
         Returns
         -------
         Forecasts
-            The same predictions as job by job. 3 n events, and one call of the estimator's `predict` per fit.
+            Predictions equal to those of predicting job by job. Processes 3 n events, and calls the estimator's
+            `predict` once per fit.
         """
         check_names(self.features, trace.info.known_at_submit, type(self).__name__)
         fresh = SklearnRuntime(
@@ -255,5 +254,5 @@ def _takes_nan(estimator: Any) -> bool:
 
     try:
         return bool(get_tags(estimator).input_tags.allow_nan)
-    except (AttributeError, TypeError, ValueError):  # a user's own regressor without scikit-learn's tags
+    except (AttributeError, TypeError, ValueError):  # a user's own regressor may lack scikit-learn's tags
         return False

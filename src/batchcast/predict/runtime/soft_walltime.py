@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soft_walltime`: CESNET's rule for PBS: the time limit times the largest share that recent jobs used of theirs."""
+"""`soft_walltime`: CESNET's rule for PBS: the time limit times the largest share that recent jobs used of their time
+limits.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class SoftWalltime:
-    """Predicts the time limit times the largest share of a limit that the user's last `k` jobs used, plus a margin.
+    """Predicts the time limit times the largest share of its limit that one of the user's last `k` jobs used, plus a
+    margin.
 
     Parameters
     ----------
@@ -37,7 +40,8 @@ class SoftWalltime:
     for limits above one day in July 2022. The scheduler needs an upper estimate, so the rule is a poor point
     prediction. The prediction is at most the time limit. A job without a limit counts as a job of 24 hours, as in the
     hook. Without a finished job of the user, the time limit is predicted. Departure: the hook predicts again when a job
-    starts that waited more than an hour; this class predicts only at submission. O(k) a job, k numbers a user.
+    starts that waited more than an hour; this class predicts only at submission. O(k) per job, and memory for k numbers
+    per user.
 
     References
     ----------
@@ -66,7 +70,7 @@ class SoftWalltime:
         """Return the soft limit, between one second and the time limit."""
         limit = _limit(job)
         shares = self.shares.get(job.user_id) if job.user_id is not None else None
-        if not shares or (share := min(max(shares), 1.0)) <= 0:  # the hook then sets no soft limit
+        if not shares or (share := min(max(shares), 1.0)) <= 0:  # if there is no history, the hook sets no soft limit
             return Prediction(at_least_a_second(limit), basis="limit: no history", grounds=Grounds.LIMIT)
         factor = self.long_factor if limit > DAY else 1.0
         point = at_least_a_second(limit * share * factor + self.margin_s, limit)
@@ -74,7 +78,7 @@ class SoftWalltime:
         return Prediction(point, basis=basis, grounds=Grounds.OWN_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Remember which shares of their time limits each user's last k finished jobs used."""
+        """Store which shares of their time limits each user's last k finished jobs used."""
         if isinstance(event, End) and event.job.user_id is not None:
             shares = self.shares.setdefault(event.job.user_id, deque(maxlen=self.k))
             shares.append(event.run_time / max(_limit(event.job), 1.0))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encodes jobs as numbers: the user, the classes, and a code for each field.
+"""Encodes the user, the classes and the fields of jobs as numbers.
 
-Either job by job, or a whole log column by column.
+`Coder` encodes one job at a time, `coded` a whole log column by column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = attrgetter(*FIELDS[:-1])
 
 
 def field_code(value: Any) -> int:
-    """Return an integer for a value, equal in every process; 0 for unknown.
+    """Return an integer code for a value, which is equal in every process; 0 for an unknown value.
 
     >>> field_code(None), field_code(7) == field_code(7), field_code("ada") == field_code("eve")
     (0, True, False)
@@ -37,14 +37,14 @@ def field_code(value: Any) -> int:
 
 
 class Coder:
-    """Numbers users and classes in order of appearance; stores two dictionaries of names."""
+    """Numbers users and classes in order of appearance."""
 
     def __init__(self) -> None:
         self.users: dict[Any, int] = {}
         self.classes: tuple[dict[Any, int], ...] = tuple({} for _ in range(CLASSES))
 
     def row(self, job: JobRequest) -> tuple[int, ...]:
-        """Return user, classes, and the codes of FIELDS, as `steps.note` takes them.
+        """Return user, classes, and the codes of FIELDS: the parameter `codes` of `steps.note`.
 
         >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"), user_id="ada")
         >>> Coder().row(job)[:6]
@@ -78,9 +78,10 @@ class Coded(NamedTuple):
 
 
 def coded(columns: Mapping[str, Values], n: int) -> Coded:
-    """Encode a whole log like `Coder.row`; only the numbering of users and classes differs.
+    """Encode a whole log as `Coder.row` encodes one job; only the numbering of users and classes differs.
 
-    `columns` are those known at submission (`Trace.at_submission`), of length n. O(n log n), under 1 microsecond a job.
+    `columns` are the columns known at submission (`Trace.at_submission`), of length n. O(n log n), under 1 microsecond
+    a job.
 
     >>> coded({"submit_time": np.zeros(2), "req_time": np.array([60.0, 90.0])}, 2).codes[:, :3].tolist()
     [[0, 0, 0], [0, 0, 1]]
@@ -115,7 +116,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def _paired(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Number the distinct pairs of two integer arrays (n,); without sorting if there are few possible pairs."""
+    """Number the distinct pairs of two integer arrays (n,); if there are few possible pairs, no sorting is needed."""
     width = int(other.max(initial=0)) + 1
     pairs, most = one.astype(np.int64) * width + other, (int(one.max(initial=0)) + 1) * width
     if most > 4 * len(pairs):
@@ -133,7 +134,7 @@ def _numbered(values: Values | None, n: int) -> np.ndarray:
 
 
 def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int:
-    """Return `field_code` of each value (n,); with `stems` digits in names are replaced first. 0 if unknown."""
+    """Return `field_code` of each value (n,), 0 if unknown; with `stems`, digits in names are replaced first."""
     if values is None or (stems and not isinstance(values, Nominal)):
         return 0
     if isinstance(values, Nominal):
@@ -145,8 +146,8 @@ def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int
 
 @lru_cache(maxsize=16)
 def _category_codes(categories: tuple[int | str, ...], stems: bool) -> np.ndarray:
-    """Return `field_code` of each category, then 0 for unknown. Cached, because an evaluation encodes a log
-    five times.
+    """Return the codes of all categories (`field_code`), followed by 0 for unknown. Cached, because an evaluation
+    encodes a log five times.
     """
     names = [name_stem(name) for name in categories] if stems else categories
     return np.array([*map(field_code, names), 0], np.int64)

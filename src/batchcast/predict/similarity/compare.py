@@ -36,7 +36,7 @@ from .memory import (
     Options,
 )
 
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # in two parts: k * LN2_HIGH is exact
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # log(2) in two parts; k * LN2_HIGH is exact
 INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to an integer, found in the low bits
 INTEGER_BITS = 0x4338000000000000
 ONE = 0x3FF0000000000000
@@ -133,7 +133,9 @@ def least(a: np.ndarray, n: int) -> float:
 
 @inlined
 def apart(a: float, b: float) -> tuple[float, float]:
-    """Return the distance of two logarithms and whether they differ; unknown equals only unknown."""
+    """Return the distance of two logarithms and whether they differ; an unknown value (NaN) equals only an unknown
+    value.
+    """
     ratio = abs(a - b)
     known, unknown = ratio == ratio, (a != a) & (b != b)
     return (ratio if known else 0.0), (0.0 if (a == b) | unknown else 1.0)
@@ -143,8 +145,8 @@ def apart(a: float, b: float) -> tuple[float, float]:
 def gather(m: Memory, o: Options, slot: int) -> int:
     """Write run times, log run times and differences of an unfinished job's candidates; return their number.
 
-    The differences exclude scaled candidates: a scaled copy differs like its original, except for being scaled. Values
-    stored in the job's own room stay valid while all candidates are remembered and no new field becomes known.
+    Differences are stored only for unscaled candidates, because a scaled copy has the same differences except SCALED.
+    Differences stored in the job's own room stay valid until the ring overwrites a candidate or a new field appears.
     """
     job, last = m.unfinished[slot], len(m.difference) - 1
     own = choose_candidates(m, slot) if job.count == NOT_LISTED else 0
@@ -161,7 +163,7 @@ def gather(m: Memory, o: Options, slot: int) -> int:
 
 @inlined
 def compare(m: Memory, slot: int, own: int, n: int) -> None:
-    """Convert collected values to differences; the first `own` candidates are the user's latest jobs in order."""
+    """Convert collected values to differences; the first `own` candidates are the user's latest jobs, newest first."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
@@ -172,7 +174,7 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
         rows[PROCS_DIFFER],
     )
     between, age, rank = rows[APART], rows[AGE], rows[RANK]
-    padded = (n + 7) & -8  # round up to a multiple of 8 for vectorized loops; the surplus results are ignored
+    padded = (n + 7) & -8  # vectorized loops need a multiple of 8; the surplus results are ignored
     for j in range(padded):
         signed[j] = log_limit - ratio[j]
     for j in range(padded):
@@ -192,7 +194,7 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
 
 @inlined
 def add_scaled(m: Memory, n: int, log_limit: float) -> int:
-    """Append a copy, scaled by the ratio of limits, of each of the n candidates with another limit; return the
+    """Append a copy of each of the n candidates with another limit, scaled by the ratio of limits; return the new
     number.
     """
     room = m.numbers[AT_HAND]
@@ -212,7 +214,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
 
 @inner
 def weigh(m: Memory, user: int, n: int) -> float:
-    """Compute the weights of the n candidates, which sum to 1; return the logarithm of their former sum."""
+    """Compute the weights of the n candidates, normalized to sum to 1; return the logarithm of the sum before."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[WEIGHT], m.sums[0]
     for t in range(terms):

@@ -26,7 +26,7 @@ from .memory import (
 )
 
 LOW = 0.4  # the point lies between the quantiles LOW and 1 - LOW
-REACHED, MASS, CUT, PART, TIMES = range(5)  # rows about running jobs: as read, then sorted
+REACHED, MASS, CUT, PART, TIMES = range(5)  # rows of `Memory.heard`: one column per running job, then per part
 
 
 @inner
@@ -46,7 +46,9 @@ def sort(m: Memory, slot: int, n: int) -> None:
 
 @inlined
 def into_bins(m: Memory, n: int) -> None:
-    """Count candidates into bins between the smallest and the largest; about as many bins as candidates."""
+    """Presort candidates by bins between the smallest and the largest value; there are about as many bins as
+    candidates.
+    """
     value, order, bin_of, bins = m.length[m.numbers[AT_HAND], LOG_SECONDS], m.order[0], m.order[1], m.bins
     in_order = m.candidate[GRADIENT]
     low, high, number = least(value, n), largest(value, n), 64
@@ -55,7 +57,7 @@ def into_bins(m: Memory, n: int) -> None:
     scale = (number - 1) / (high - low) if high > low else 0.0
     bins[:number] = 0
     for j in range(n):
-        into = np.uint64(int((value[j] - low) * scale))  # without a sign, as `place_in`
+        into = np.uint64(int((value[j] - low) * scale))  # unsigned, for the reason given in `place_in`
         bin_of[j] = into
         bins[into] += 1
     before = 0
@@ -87,9 +89,9 @@ def insert_in_row(value: np.ndarray, order: np.ndarray, n: int) -> None:
 def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
     """Move weight from candidates that the user's running jobs have outlived to longer candidates.
 
-    Efron 1967: the mass of a censored observation moves to values beyond the censoring time, in proportion to their
-    weight. A running job's mass is `o.running` times its similarity; the candidates' weights sum to 1. Newest job
-    first.
+    As in Efron 1967, the weight of a censored observation moves to values beyond the censoring time, in proportion to
+    their weight. A running job has the weight `o.running` times its similarity; the candidates' weights sum to 1.
+    Running jobs are processed newest first.
     """
     other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
     while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
@@ -106,7 +108,7 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
 
 @inlined
 def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
-    """Record a running job that has reached this many log seconds, after `heard` others."""
+    """Record a running job by the logarithm of its seconds so far and its weight, as evidence number `heard`."""
     cut, b = m.heard[CUT], heard
     m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
     while b > 0 and cut[b - 1] > reached:
@@ -119,7 +121,7 @@ def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
 def redistribute(m: Memory, n: int, heard: int) -> None:
     """Move weight beyond the time that each running job has reached, one job after the other.
 
-    Candidates between two such times gain or lose by the same factor, so it suffices to compute one factor per part.
+    All candidates between the times of two running jobs change by the same factor, so one factor per part is computed.
     """
     w, order, begins = m.candidate[WEIGHT], m.order[0], m.order[1]
     reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
@@ -149,7 +151,7 @@ def redistribute(m: Memory, n: int, heard: int) -> None:
 
 @inlined
 def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int:
-    """Return the first place in the order whose candidate is above `cut`."""
+    """Return the first index in the sorted order whose candidate is above `cut`."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -162,7 +164,7 @@ def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int
 
 @inlined
 def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> float:
-    """Sum weights between two places in the order, in four independent partial sums."""
+    """Sum weights between two indices in the sorted order, in four independent partial sums."""
     whole = end - (end - begin) % 4
     s0 = s1 = s2 = s3 = 0.0
     for a in range(begin, whole, 4):
@@ -177,7 +179,7 @@ def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> fl
 
 @inlined
 def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.ndarray) -> None:
-    """Compute `quantile` at ascending levels in one pass."""
+    """Compute weighted quantiles of the n candidates at ascending levels in one pass."""
     w, order, seconds = m.candidate[WEIGHT], m.order[0], m.length[m.numbers[AT_HAND], SECONDS]
     below, a = w[order[0]], 0
     for k in range(len(levels)):
@@ -209,7 +211,7 @@ def within(seconds: float, limit: float) -> float:
 
 @inlined
 def middle(m: Memory, o: Options, n: int, limit: float) -> float:
-    """Return the point of the distribution by the option `point` (`POINTS`), at most the time limit."""
+    """Return the point of the distribution that the option `point` (`POINTS`) selects, at most the time limit."""
     if o.point == MEDIAN:
         return within(quantile(m, n, 0.5), limit)
     if o.point == GEOMETRIC:
@@ -262,7 +264,7 @@ def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
 
 @inner
 def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
-    """Return the quantile among the candidates longer than `elapsed`; NaN if there are none."""
+    """Return the quantile at a level among the candidates longer than `elapsed`; NaN if there are none."""
     seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
     left = 0.0
     for j in range(n):

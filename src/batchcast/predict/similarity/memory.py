@@ -20,7 +20,7 @@ MOST = 2 * LISTED  # each candidate may appear twice, unscaled and scaled
 WINDOW = REACH[USER]  # number of a user's last finished jobs in the user's contiguous window
 WINDOWS = 4096  # number of users with a window: 14 KB each
 
-# terms of the difference between two jobs, d(i, j); the fields that a log has follow, in order of first appearance
+# terms of the difference between two jobs, d(i, j); then the fields that the log has, in order of first appearance
 LIMIT_RATIO, LIMIT_DIFFERS, PROCS_RATIO, PROCS_DIFFER, APART, OTHER_USER, AGE, RANK, RECENT, SCALED = range(10)
 OWN = 10
 FIELDS = (
@@ -31,13 +31,14 @@ START = (0.7, 1.0, 0.1, 0.6, 0.0, 1.6, -0.05, 0.6, -0.25, 0.2)
 FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
 TERMS = OWN + len(FIELDS)
 
-# finished jobs so far, number of list walks, known fields, unscaled candidates, and the room that holds them
+# indices of `Memory.numbers`: number of finished jobs so far, of list traversals, of known fields and of unscaled
+# candidates, and the room in use
 TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND = range(5)
 WEIGHT, GRADIENT = SECONDS, LOG_SECONDS = range(2)
-NUMBER, CODES_FROM = 0, 4  # rows of a window: running numbers, classes between user and everybody, codes from row 4
-BINS = 1024  # of the counting sort
-MOST_RUNNING = 32  # running jobs of one user that are used as evidence
-ROOMS = 256  # unfinished jobs of a whole log whose comparison is stored until they end: up to 75 KB each
+NUMBER, CODES_FROM = 0, 4  # rows of `window_codes`: running numbers, USER_LIMIT to USER_LIMIT_PROCS, field codes
+BINS = 1024  # number of bins of the counting sort
+MOST_RUNNING = 32  # largest number of running jobs of one user that are used as evidence
+ROOMS = 256  # number of jobs of a whole log that have their own room: up to 75 KB each
 NOBODY = -1
 NOT_LISTED = -1
 POINTS = ("between", "median", "accuracy", "geometric")
@@ -56,15 +57,16 @@ UNFINISHED = np.dtype(
 
 @by_address
 class Memory(NamedTuple):
-    """Arrays of one `kernel`. Slot 0 of the unfinished jobs is for a job that is only predicted.
+    """Arrays of one `kernel`. Slot 0 of the unfinished jobs is for a job that is predicted but not submitted.
 
-    A finished job has a running number and lives in the ring at that number modulo the ring's length, until the ring
+    Finished jobs are numbered. The ring stores a finished job at its number modulo the ring's length, until a later job
     overwrites it. A user's latest jobs are also stored in a window, newest first, so that they are read in sequence;
     reading them from the ring would cost a cache miss each.
 
     The finished jobs of a class form a linked list from the newest back. An unfinished job stores the heads of its five
-    lists at submission. Its candidates are listed once, when they are first needed. The differences to them are written
-    into a room. Jobs with a room of their own keep the comparison until they end; all other jobs share the last room.
+    lists at submission. The job's candidates are listed once, when they are first needed. The differences between the
+    job and its candidates are stored in a block of work arrays, called a room. Some jobs have their own room and keep
+    the differences until they end; all other jobs share the last room.
     """
 
     numbers: np.ndarray  # (5,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND
@@ -94,7 +96,7 @@ class Memory(NamedTuple):
     candidate: np.ndarray  # (2, most) WEIGHT, GRADIENT
     order: np.ndarray  # (2, most) candidates by seconds, and their bins
     bins: np.ndarray  # (BINS,)
-    heard: np.ndarray  # (5, MOST_RUNNING + 1) evidence of running jobs, as `distribution.censor` takes it
+    heard: np.ndarray  # (5, MOST_RUNNING + 1) evidence of running jobs for `distribution.censor`
 
 
 @by_address
@@ -108,7 +110,7 @@ class Options(NamedTuple):
     most_running: int = MOST_RUNNING
     scaled: bool = True  # whether a candidate with another limit is added a second time, scaled
     relative: bool = True  # score on shares of the limit, else on log seconds
-    point: int = BETWEEN  # which point of the distribution is predicted
+    point: int = BETWEEN  # index in POINTS: which value of the distribution is the point
 
 
 def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1) -> Memory:

@@ -39,15 +39,15 @@ from .memory import (
     Options,
 )
 
-FARTHEST = 10.0  # in time limits: longer runs count as this far, so that outliers do not dominate
-ROUNDING = 1e-12  # slopes below this are rounding errors, which AdaGrad would turn into a full step
+FARTHEST = 10.0  # largest run time in the score, in time limits, so that outliers do not dominate
+ROUNDING = 1e-12  # added to squared slopes; without it, AdaGrad would turn rounding errors into full steps
 NO_LIMIT = 1e5  # seconds used as the time limit if none is known
 
 
 @inlined
 def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
-    """Write the positions of candidates on the score's scale (shares of the limit or log seconds); return that
-    of `run`.
+    """Write the candidates' run times on the score's scale (shares of the limit or log seconds); return `run` on this
+    scale.
     """
     room, t = m.numbers[AT_HAND], m.candidate[GRADIENT]
     seconds, log_seconds = m.length[room, SECONDS], m.length[room, LOG_SECONDS]
@@ -99,7 +99,9 @@ def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
 
 @inlined
 def step(m: Memory, o: Options, user: int, n: int) -> None:
-    """Take an AdaGrad step (Duchi, Hazan & Singer 2011) for theta and the user's offset, which also decays a little."""
+    """Take an AdaGrad step (Duchi, Hazan & Singer 2011) for theta and the user's offset; the offset also decays a
+    little.
+    """
     w, g, slope = m.candidate[WEIGHT], m.candidate[GRADIENT], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
     for j in range(n):
@@ -152,9 +154,9 @@ def logarithm(value: float) -> float:
 
 @kernel
 def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
-    """Write a job's present request to a slot: numbers (instant, limit, processors), codes (user, classes, fields).
+    """Write a job's request to a slot: numbers (submit time, limit, processors) and codes (user, classes, fields).
 
-    Fields that no earlier job had are left out, because every candidate would differ in them.
+    Fields that no earlier job had are ignored, because every candidate would differ in them.
     """
     job, user = m.unfinished[slot], codes[0]
     job.asked, job.limit = numbers[0], numbers[1]
@@ -174,14 +176,14 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
 
 @kernel
 def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
-    """Record a submitted job, and the fields that it is the first job to have."""
+    """Record a submitted job, and start comparing fields that no earlier job had."""
     note(m, slot, numbers, codes)
     met(m, slot, codes)
 
 
 @inner
 def met(m: Memory, slot: int, codes: np.ndarray) -> None:
-    """Start comparing the fields that this job is the first to have."""
+    """Add the fields that no earlier job had to the compared fields."""
     for f in range(len(m.place)):
         if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
             m.place[f] = m.numbers[KNOWN_FIELDS]
@@ -192,11 +194,11 @@ def met(m: Memory, slot: int, codes: np.ndarray) -> None:
 
 @kernel
 def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
-    """Write a prediction into `out`: the point, quantiles at `levels` (ascending), and its evidence.
+    """Write a prediction into `out`: the point, quantiles at `levels` (ascending), and five numbers about its evidence.
 
-    Returns the number of candidates. The evidence is: the weight of the user's own candidates, of those with this
-    limit, with these processors, and with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job
-    that is predicted while it runs, else NOBODY.
+    Returns the number of candidates. The evidence is the total weight of the user's own candidates, of the user's
+    candidates with this limit, with these processors, and with both; and the effective number of candidates, 1 / (sum
+    of squared weights). `itself` is the slot of a job that is predicted while it runs, else NOBODY.
     """
     n = weighted(m, o, slot, itself, now)
     if n == 0:
@@ -224,14 +226,14 @@ def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
 
 @inner
 def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
-    """Return only the point for a job at its submission; `otherwise` if there is no candidate."""
+    """Return the point prediction for a job at its submission; `otherwise` if there is no candidate."""
     n = weighted(m, o, slot, NOBODY, now)
     return middle(m, o, n, m.unfinished[slot].limit) if n > 0 else otherwise
 
 
 @inner
 def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None:
-    """Write quantiles at ascending levels for the job predicted last; without a candidate `out` is unchanged."""
+    """Write quantiles at ascending levels for the job predicted last; without a candidate, `out` is unchanged."""
     n = m.unfinished[slot].sorted
     if n > 0:
         quantiles(m, n, levels, out)
@@ -241,8 +243,8 @@ def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None
 
 @inlined
 def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
-    """Write the weights of the user's own candidates (all, with this limit, of this size, both) and the
-    effective number.
+    """Write the total weight of the user's candidates (all, with this limit, of this size, both) and the effective
+    number.
     """
     shares[:] = 0.0
     squares = 0.0
@@ -262,9 +264,10 @@ def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
 
 @kernel
 def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: float) -> float:
-    """Return the median of longer candidates for a job that has run `elapsed` seconds, at most the limit.
+    """Return the median run time of candidates longer than `elapsed`, the seconds that a job has run; at most the
+    limit.
 
-    If no candidate is longer: the limit, or twice `elapsed` if the limit is unknown or passed.
+    If no candidate is longer, return the limit, or twice `elapsed` if the limit is unknown or passed.
     """
     n, limit = weighted(m, o, slot, itself, now), m.unfinished[slot].limit
     median = quantile_left(m, n, elapsed, 0.5) if n > 0 else math.nan
@@ -301,7 +304,7 @@ def stopped(m: Memory, slot: int) -> None:
 
 @kernel
 def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool) -> float:
-    """Record an ended job: learn from it (if `teach`), then store it as a candidate; return the CRPS."""
+    """Record an ended job: learn from it (if `teach`), then store it as a candidate; return its prediction's CRPS."""
     run = max(run, 1.0)
     crps = learn(m, o, slot, run) if teach and o.step > 0.0 else math.nan
     stopped(m, slot)
@@ -339,7 +342,7 @@ def follow(
 ) -> None:
     """Process every event of a log (time, kind, row); write predictions to the rows of `out` that `ask` marks.
 
-    `jobs` holds numbers and codes as `note` takes them, `free` is a stack of free slots, `slot_of` each row's slot.
+    `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` has each row's slot.
     """
     time, kind, rows = events
     numbers, codes = jobs

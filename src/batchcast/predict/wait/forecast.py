@@ -38,18 +38,18 @@ from .forecast_components import (
     sender_of,
 )
 
-NO_VOTE = -2  # number of a submission that does not count as evidence; no ring contains it
+NO_VOTE = -2  # number of submissions that do not count as evidence and are not stored
 
 
 def renewed(method: Forecast, at: SystemState) -> Renewed:
     """Predict the remaining waits of the whole queue from the present state. Learns nothing.
 
-    The drawn futures are simulated once for all waiting jobs. The model of the remaining wait was trained on earlier
-    states of waiting jobs (hazard.renewal). It starts from the prediction at submission, given the time waited, and
-    from the simulation on nodes if a machine is described; its features describe what each job finds now. Before its
-    first fit, the prediction at submission and the simulations are used instead. All are corrected by the outcomes of
-    earlier predictions for jobs that had waited about as long.
-    O(queued (queued + running)).
+    Each draw of run times is simulated once for all waiting jobs. The model of the remaining wait was trained on
+    earlier snapshots of waiting jobs (hazard.renewal). The model corrects the prediction made at submission,
+    conditioned on the time waited, and the node simulation if a machine is described; its features describe the queue
+    and the running jobs now. Before the model's first fit, the prediction at submission and the simulations are used
+    instead. All predictions are then corrected by the outcomes of earlier predictions for jobs that had waited about as
+    long. O(queued (queued + running)).
 
     >>> from batchcast.predict.wait.forecast import Forecast
     >>> renewed(Forecast(), SystemState(4.0)).chances.shape
@@ -67,22 +67,25 @@ class Forecast:
     Parameters
     ----------
     window
-        Number of the latest submissions used for training. Of a burst only some count (`hazard.training_rows.Bursts`).
+        Number of the latest submissions used for training. Only some submissions of a burst count
+        (`hazard.training_rows.Bursts`).
     half_life
         Number of submissions after which a submission's training weight has halved.
     first, every
-        The first fit begins after `first` submissions that count. Later fits begin when half as many more have come, at
-        the latest after `every`.
+        The first fit begins after `first` submissions that count. The next fit begins when the number of submissions
+        has grown by half since the last fit, or by `every`.
     step
-        Number of submissions between two checks whether a fit is due. The fitted model is used from the next check on,
-        so a live clock can fit in the background and a replay gives the same predictions.
+        Number of submissions between two checks whether a fit is due. A fitted model is used from the next check on. So
+        a live clock can fit in the background and still predict the same as a replay.
     seed
         Seed of the drawn run times and of the fit.
     cancelled
-        `count`: a job cancelled in the queue counts as a wait of at least that long. `skip`: it is ignored.
+        `count`: a job cancelled in the queue counts as a job that started after that wait. `skip`: it counts as a job
+        whose wait was longer (censored).
     machine
-        A described machine (`machines.machine`). Slurm's two loops, simulated on its nodes, then become a further
-        component. Set it in Python, by `wait --machine FILE`, or for the service by the setting `machine`.
+        A described machine (`machines.machine`). A simulation of Slurm's main and backfill loops on the machine's nodes
+        is then a further component. Set it in Python, by `wait --machine FILE`, or for the service by the setting
+        `machine`.
 
     Raises
     ------
@@ -96,19 +99,19 @@ class Forecast:
     jobs relative to the job, its user, recent waits, and forward simulations of the schedule with run times drawn from
     `kernel`'s distributions given the elapsed time (hazard.features). Jobs that still wait are censored observations.
 
-    A burst counts as one piece of evidence: of the predictions for one sender that are made before a later outcome is
-    known, only some count for the model, the weights and the corrections (`training_rows.Bursts`). Every job gets a
-    prediction, however.
+    A burst is a series of submissions by one sender before any of them has started. Only some predictions of a burst
+    count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have similar
+    waits. Every job gets a prediction, however.
 
     The model is one of several components. The others are simulated waits with a wide and a narrow spread, or shifted
-    by the median lag of jobs of the same class (queue, partition, QOS, size); the same with Slurm's loops on a
-    described machine's nodes; and recent waits of the class. The prediction is the mean of all, each weighted by its
-    CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of the last 2,000 predictions, and
-    one adaptive level for each bound (hazard.calibrated_waits).
+    by the median lag of jobs of the same class (queue, partition, QOS, size); the same simulated waits from Slurm's
+    loops on a described machine's nodes; and recent waits of the class. The prediction is the mean of all components,
+    each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of the last
+    2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
 
-    The method also takes snapshots of a few waiting jobs, learns their remaining waits, and so renews predictions of
-    waiting jobs (`renewed`, hazard.renewal). It was developed in this project (docs/evidence/waits.md). Cost: 0.2 ms
-    of features a submission, some seconds a fit.
+    The method also learns the remaining waits of a few waiting jobs (snapshots). With these it renews the predictions
+    of jobs that are still waiting (`renewed`, hazard.renewal). It was developed in this project
+    (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
 
     References
     ----------
@@ -177,7 +180,9 @@ class Forecast:
         return WaitCurve(self._asked(job, at)[2])
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: record the prediction. Start, Withdraw: score it and learn the wait. All: learn run times."""
+        """Submit: record the prediction. Start, Withdraw: score the prediction and learn the wait. All events: learn
+        run times.
+        """
         entry = at.entry(event)
         if entry >= 0:
             columns = at.columns()
@@ -196,16 +201,16 @@ class Forecast:
         self.components.observe(event, at)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Simulate on this machine from now on (None: on a pool of processors); keep what was learned.
+        """Simulate on this machine from now on (None: on a pool of processors), without forgetting anything learned.
 
-        If no machine was set before, the run times for its simulation start from this method's own.
+        If no machine was set before, the simulation starts with a copy of this method's run-time predictor.
         """
         self.machine = machine
         self.components.use_machine(machine, self.run_time)
 
     def refit(self, now: float) -> None:
-        """Use the models of the fit begun a step ago; begin a new fit if enough submissions have come since the
-        last.
+        """Use the models of the fit that was begun one step ago; begin a new fit if enough jobs were submitted since
+        the last.
         """
         if self.fitting is not None:
             model, of_rests = self.fitting.result()
@@ -228,11 +233,12 @@ class Forecast:
         ask: np.ndarray | None = None,
         renew: bool = False,
     ) -> Forecasts:
-        """Predict every job of a log with a fresh method; the features are computed in one compiled pass.
+        """Predict every job of a log with a new predictor; the features are computed in one compiled pass.
 
-        `chances` (n, 33) then holds the predicted probabilities of every job, predicted or not. With `renew`, snapshots
-        of waiting jobs are taken too, as in the event-by-event path: `snapshots` has each snapshot with its instant and
-        the predicted probabilities (k, 33) of the remaining wait. This doubles the time and changes no prediction.
+        Afterwards, `chances` (n, 33) contains the predicted distributions of all jobs, including jobs that `ask` leaves
+        out. With `renew`, snapshots of waiting jobs are taken too, as in the event-by-event path: `snapshots` has each
+        snapshot with its instant and the predicted probabilities (k, 33) of the remaining wait. This doubles the time
+        and changes no prediction.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
@@ -264,7 +270,7 @@ class Forecast:
         return collect(answers)
 
     def _asked(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return features, component curves and final probabilities of a job submitted now, not yet in the state."""
+        """Return features, component curves and predicted distribution of a job submitted now, not yet in the state."""
         columns = at.columns()
         entry = np.zeros(1, JOB)
         entry[0] = entry_of(job, at.now, [at.code(name, name_in(job, name)) for name in NAMES])
@@ -286,7 +292,7 @@ class Forecast:
         return row
 
     def room_beside(self, columns: Columns) -> None:
-        """Enlarge the arrays to the present number of running and waiting jobs."""
+        """Enlarge the work arrays if they are too small for the present number of running and waiting jobs."""
         most = columns.counts()
         if most[0] > self.room_for[0] or most[1] > self.room_for[1]:
             self.room_for = (2 * most[0] + 64, 2 * most[1] + 64)
@@ -300,13 +306,15 @@ class Forecast:
             self.runs = bigger
 
     def at_submission(self, rows: np.ndarray) -> np.ndarray:
-        """Return the probabilities (n, 33) that waiting jobs got at their submission; NaN if it was not seen."""
+        """Return the distributions (n, 33) predicted at the submission of waiting jobs; NaN if the submission was not
+        observed.
+        """
         unseen = np.full(BINS, np.nan)
         known = [self.numbers[row][3] if row in self.numbers else unseen for row in rows.tolist()]
         return np.stack(known) if known else np.zeros((0, BINS))
 
     def of_waiting(self, at: SystemState) -> list[tuple[int, Prediction]]:
-        """Return the row of each waiting job with the prediction of its whole wait, renewed from the present state."""
+        """Return the row of each waiting job with a prediction of the whole wait, renewed from the present state."""
         now = renewed(self, at)
         return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
 
@@ -315,7 +323,7 @@ class Forecast:
         return self._look_at(at, np.arange(len(at.columns().queued_entries())))
 
     def _look(self, at: SystemState, columns: Columns) -> None:
-        """Take a snapshot of a few waiting jobs, to learn from."""
+        """Store a snapshot of a few waiting jobs as training data."""
         waited = at.now - columns.jobs["submit"][columns.queued_entries()]
         self._take(self._look_at(at, sampled_places(waited, self.number, self.seed)), at.now)
 
@@ -351,7 +359,7 @@ class Forecast:
         requests = columns.jobs[entry : entry + 1]
         key, sender = class_of(requests[0]), sender_of(requests[0])
         if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
-            # The clock predicts before it submits; reusing that saves half the cost.
+            # the clock predicts a job just before it submits the job; reusing that prediction halves the cost
             run, row, on_nodes, curves = self.last_asked[2]
         else:
             run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
@@ -371,9 +379,9 @@ class Forecast:
         curves: np.ndarray,
         chances: np.ndarray,
     ) -> None:
-        """Store the next submission with its features and its prediction."""
+        """Store a submission with its features and its prediction."""
         (key, sender), (features, on_nodes) = who, seen
-        is_deep = self.bursts.is_deep(sender)  # the burst's state when the prediction was made
+        is_deep = self.bursts.is_deep(sender)  # read before `counts` changes the burst
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
@@ -384,7 +392,7 @@ class Forecast:
         self.number += 1
 
     def _resolve(self, row: int, wait: float | None, left: bool, now: float) -> None:
-        """Record that a job left the queue after `wait` seconds; None: nothing is learned."""
+        """Record that a job left the queue after `wait` seconds; if None, nothing is learned."""
         if row not in self.numbers:
             return
         vote, key, (simulated, on_nodes), _ = self.numbers.pop(row)

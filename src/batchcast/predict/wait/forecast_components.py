@@ -51,10 +51,10 @@ Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
-    """A whole log as input of the method.
+    """A whole log as input of `forecast`.
 
-    Features (n, f), classes, senders, events (time, kind, row, wait to learn or NaN), and the snapshots, each by the
-    row of the submission that it follows.
+    `rows` are features (n, f), `keys` the jobs' classes, and an event is (time, kind, row, wait to learn or NaN). The
+    key of a snapshot is the row of the last submission before it.
     """
 
     rows: np.ndarray
@@ -72,10 +72,10 @@ def seen_in(
     cancelled: Cancelled = "count",
     seed: int | None = None,
 ) -> Log:
-    """Compute all features of a log, on a machine of `total` processors or of the log's own size.
+    """Compute all features of a log, on a machine of `total` processors or of the size that the log gives.
 
-    `seed` draws the waiting jobs for snapshots; without a seed no snapshots are taken. Linear in waiting and running
-    jobs.
+    `seed` is the seed for drawing the waiting jobs of snapshots; without a seed no snapshots are taken. The time per
+    submission is linear in the number of waiting and running jobs.
     """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
@@ -124,7 +124,9 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 def look_at(
     state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
-    """Compute a snapshot of the jobs at `places` of the queue; each drawn future is simulated once for all of them."""
+    """Compute a snapshot of the jobs at positions `places` of the queue; each draw of run times is simulated once for
+    all.
+    """
     queue = state.queued_entries()
     jobs = state.jobs[queue[places]]
     features = np.zeros((len(places), len(kernel.NAMES)), np.float32)
@@ -136,7 +138,7 @@ def look_at(
 
 
 def class_of(job: np.void) -> Class:
-    """Return the class whose recent waits are used for this job: queue, partition, QOS, size.
+    """Return the class of jobs whose recent waits are used for this job: same queue, partition, QOS and size class.
 
     QOS is included because a QOS that preempts, or has a dominant priority weight, starts jobs in seconds while other
     jobs wait for hours.
@@ -145,14 +147,12 @@ def class_of(job: np.void) -> Class:
 
 
 def sender_of(job: np.void) -> Sender:
-    """Return the sender whose burst a job belongs to: its user; if unknown, all jobs of its class count as one
-    sender.
-    """
+    """Return the sender of a job: its user; if the user is unknown, all jobs of its class count as one sender."""
     return (int(job["user"]),) if job["user"] > 0 else class_of(job)
 
 
 def most_at_once(kind: np.ndarray) -> tuple[int, int]:
-    """Return the largest numbers of running and of queued jobs at any point of a timeline."""
+    """Return the largest numbers, plus one, of running and of queued jobs at any time of a log."""
     queued = np.cumsum(np.where(kind == SUBMIT, 1, np.where((kind == START) | (kind == WITHDRAW), -1, 0)))
     running = np.cumsum(np.where(kind == START, 1, np.where(kind == END, -1, 0)))
     return int(running.max(initial=0)) + 1, int(queued.max(initial=0)) + 1
@@ -161,7 +161,7 @@ def most_at_once(kind: np.ndarray) -> tuple[int, int]:
 MOST_WAITING = 2000
 """Only this many waiting jobs get a remaining wait from the node simulation."""
 MOST_ANEW = 300
-"""With more jobs than this, run times are those predicted at submission, because predicting again would be slow."""
+"""With more jobs than this, run times predicted at submission are used, because predicting them again would be slow."""
 
 
 BURST_SIMULATED = 16
@@ -171,10 +171,11 @@ BURST_SECONDS = 60.0
 
 
 class Burst(NamedTuple):
-    """Equal jobs that were submitted with no other event between them, and the waits of the last one simulated.
+    """A series of equal jobs that were submitted with no other event between them, and the last simulated waits.
 
-    A task of an array starts when the task before it starts, or a little later. If each task were simulated, an array
-    of ten thousand tasks would take ten thousand simulations of up to ten thousand waiting jobs.
+    A task of a job array starts when the task before it starts, or a little later. So one simulation serves several
+    tasks. If each task were simulated, an array of ten thousand tasks would take ten thousand simulations of up to ten
+    thousand waiting jobs.
     """
 
     job: JobRequest
@@ -195,16 +196,17 @@ class Burst(NamedTuple):
 
 
 def _request_of(job: JobRequest) -> tuple[object, ...]:
-    """Return the whole request except its name and submit time, with NaN as None."""
+    """Return a request except row, id and submit time, and whether it is an array task; NaN becomes None."""
     asks = (*job[3:], "_" in str(job.job_id))
     return tuple(None if value != value else value for value in asks)
 
 
 class NodesComponent:
-    """Simulates waits with Slurm's two loops on a machine in a few futures, also shifted by the observed lag.
+    """Simulates waits with Slurm's main and backfill loops on a machine, with a few draws of run times (futures).
 
-    In each future, every job's run time is another quantile of `kernel`'s distribution, given the time that the job has
-    run. The quantiles are spread evenly over futures and jobs, so no random generator is needed.
+    A further prediction is shifted by the observed lag. In each future, every job's run time is another quantile of
+    `kernel`'s distribution, given the time that the job has run. The quantiles are spread evenly over futures and jobs,
+    so no random generator is needed.
 
     Parameters
     ----------
@@ -227,15 +229,18 @@ class NodesComponent:
         self.last: tuple[JobRequest, int, tuple[float, ...]] | None = None
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the waits (DRAWS,) in seconds as quantiles, if the job came now and no job after it; NaN if it never
-        starts in one of the futures."""
+        """Return the simulated waits (DRAWS,) in seconds as quantiles, without later arrivals; NaN for a future in
+        which the job never starts.
+        """
         waits = self._waits(job, at)
         self.last = job, at.version, waits
         levels = tuple((draw + 0.5) / DRAWS for draw in range(DRAWS))
         return Prediction(waits[DRAWS // 2], levels, waits, "simulated on nodes", Grounds.SIMULATION)
 
     def of_waiting(self, at: SystemState) -> dict[int, Nodes]:
-        """Return log(1 + remaining wait) in each future, by row; jobs that never start are left out."""
+        """Return the simulated log(1 + remaining wait) of waiting jobs in each future, by row, without jobs that never
+        start.
+        """
         if not 0 < len(at.queued) <= MOST_WAITING:
             return {}
         asked = Asked.of(self.machine, at)
@@ -244,7 +249,7 @@ class NodesComponent:
         return {row: tuple(sorted(math.log1p(future[row] - at.now) for future in futures)) for row in together}
 
     def _futures(self, at: SystemState) -> list[Length]:
-        """Return a function for each future that gives a job's run time in it."""
+        """Return, for each future, a function that returns a job's run time."""
         drawn: dict[int, list[float]] = {}
         known = self.expected if len(at.running) + len(at.queued) > MOST_ANEW else {}
 
@@ -267,11 +272,11 @@ class NodesComponent:
             self.expected.pop(event.job.row, None)
 
     def simulated(self, job: JobRequest, at: SystemState) -> Nodes:
-        """Return log(1 + wait) of each wait of `predict`."""
+        """Return log(1 + wait) of the waits that `predict` returns."""
         return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
 
     def of_trace(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """Simulate every job of a log at its submission (n,) with a fresh component; complete the snapshots in
+        """Simulate the waits of every job of a log at its submission; add simulated remaining waits to the snapshots
         `looks`.
         """
         fresh = _OfLog(self.machine, looks)
@@ -285,7 +290,7 @@ class NodesComponent:
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
     def curves(self, simulated: Nodes, key: Class) -> np.ndarray:
-        """Return curves (3, 33) of simulated log(1 + wait): one for each of SPREADS, and one shifted by the class's
+        """Return wait distributions (3, 33) around simulated log(1 + wait): one for each of SPREADS, one shifted by the
         lag.
 
         NaN if the job never starts in one of the futures.
@@ -293,20 +298,22 @@ class NodesComponent:
         return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
 
     def ended(self, simulated: Nodes, wait: float, key: Class) -> None:
-        """Learn the lag: a job of class `key` waited `wait` seconds, for which these log(1 + wait) were simulated."""
+        """Update the lag of class `key` with a job that waited `wait` seconds and its simulated log(1 + wait)."""
         self.lag.add(simulated[DRAWS // 2], wait, key)
 
     def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
-        """Return the sorted waits in all futures; reuses the waits of the job's burst if possible."""
+        """Return the sorted waits in all futures; reuse the waits simulated for an earlier job of the burst if
+        possible.
+        """
         if self.burst is not None and self.burst.answers(job, at.now):
             return self.burst.waits
         asked = Asked.of(self.machine, at, job)
         return tuple(sorted(self._wait(job, at, length, asked) for length in self._futures(at)))
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
-        """Return the burst including the job submitted just now; a new burst if the job does not belong to it."""
-        # A clock predicts before it submits. The burst depends on events only, so that predictions do not change
-        # results.
+        """Return the burst with the job submitted just now, or a new burst if the job differs."""
+        # A clock predicts a job before it submits the job. The burst depends on events only, so that calls of `predict`
+        # do not change later results.
         if self.last is not None and self.last[0] is job and self.last[1] == at.version - 1:
             waits = self.last[2]
         else:
@@ -320,14 +327,12 @@ class NodesComponent:
         return Burst(job, jobs, at.now, jobs, waits)
 
     def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
-        """Return the wait in one future in seconds, NaN if it never starts; `length` gives each job's run time
-        there.
-        """
+        """Return the job's wait in seconds if `length` returns all run times; NaN if the job never starts."""
         found = start_on(self.machine, job, at, length, asked)
         return math.nan if isinstance(found, str) else found[0] - at.now
 
     def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:
-        """Return a job's total run time in each future; the limit or its replacement if nothing is known."""
+        """Return a job's total run time in each future; without similar jobs, the limit or its replacement."""
         runs, held = known.get(job.row) or self.run_times.distribution(job, at), at.running.get(job.row)
         if held is not None and len(runs.seconds):
             elapsed = at.now - held.start_time
@@ -343,7 +348,7 @@ class NodesComponent:
 
 
 class _OfLog(NodesComponent):
-    """A component that processes a log, and completes the snapshot after each submission of `looks`."""
+    """The component for a whole log, which also adds node simulations to the snapshots in `looks`."""
 
     def __init__(self, machine: Machine, looks: Looks) -> None:
         super().__init__(machine)
@@ -356,8 +361,8 @@ class _OfLog(NodesComponent):
 
 
 class Seen(NamedTuple):
-    """Values for a job submitted now: run-time quantiles, features, node simulation, and the curves of all
-    components.
+    """Intermediate results for a job submitted now: run-time quantiles, features, simulated waits on nodes, component
+    curves.
     """
 
     run: np.ndarray
@@ -378,12 +383,12 @@ GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Ground
 
 
 class Components:
-    """The curves of all components, and the state of the components that learn from every outcome.
+    """Computes the curves of all components, and updates the components that learn from every outcome.
 
     Parameters
     ----------
     machine
-        A described machine, or None: then there is no node simulation.
+        A described machine. If None, there is no node simulation.
 
     >>> components = Components(None)
     >>> components.ended((0, 0, 0, 1), 0.0, SAID_NOTHING, 30.0)
@@ -399,7 +404,7 @@ class Components:
         self.nodes = NodesComponent(machine) if machine is not None else None
 
     def use_machine(self, machine: Machine | None, run_time: Kernel) -> None:
-        """Use the nodes of this machine from now on; keep what was learned on the machine before."""
+        """Use the nodes of this machine from now on; run times and lags learned on the machine before are kept."""
         if machine is None:
             self.nodes = None
         elif self.nodes is not None:
@@ -409,7 +414,7 @@ class Components:
             self.nodes.run_times = deepcopy(run_time)
 
     def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
-        """Return curves (components, 33) of a job from features (f,), class, node simulation and model; NaN if
+        """Return wait distributions (components, 33) from features (f,), class, node simulation and model; NaN if
         missing.
         """
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
@@ -418,11 +423,11 @@ class Components:
         return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
 
     def on_nodes(self, job: JobRequest, at: SystemState) -> Nodes:
-        """Return the node simulation's log(1 + wait) for a job submitted now; NaN if there is none."""
+        """Return the node simulation's log(1 + wait) for a job submitted now; NaN without a node simulation."""
         return SAID_NOTHING if self.nodes is None else self.nodes.simulated(job, at)
 
     def on_nodes_of(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """Simulate every job of a log on the nodes, and complete the snapshots of waiting jobs."""
+        """Simulate every job of a log on the nodes, and add simulated remaining waits to the snapshots."""
         if self.nodes is None:
             return [SAID_NOTHING] * len(trace)
         return self.nodes.of_trace(trace, protocol, procs, total, looks)
@@ -433,9 +438,7 @@ class Components:
             self.nodes.observe(event, at)
 
     def ended(self, key: Class, simulated: float, on_nodes: Nodes, wait: float) -> None:
-        """Learn from a job of class `key` that waited `wait` seconds, and for which these log(1 + wait) were
-        simulated.
-        """
+        """Learn from a job of class `key` that waited `wait` seconds, and from its simulated log(1 + wait)."""
         self.recent.add(key, wait)
         self.lag.add(simulated, wait, key)
         if self.nodes is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward simulations of the clock's state, reused as long as events happen as planned."""
+"""Forward simulations of the present queue (plans), reused as long as events happen as planned."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ NOTED = np.dtype([("row", "i8"), ("procs", "f8"), ("planned", "f8"), ("limit", "
 class ForwardPlans:
     """Plans of the queue and the running jobs of a `SystemState`, one with planned run times and one with time limits.
 
-    Only the lengths of jobs are stored beside the state: whole processors, planned run time and limit, as `lengths`
-    returned them at submission. A plan stays valid while jobs are submitted or start as planned, or nothing happens.
-    After any other event it is computed again from the state's columns. Of a plan, only the places in the queue are
-    stored.
+    For each job, the object stores what `lengths` returned at its submission: whole processors, planned run time and
+    time limit. A plan stays valid as long as the only events are submissions and planned starts. After any other event,
+    the plan is computed again from the state's columns. Plans refer to jobs by their positions in the queue.
 
     >>> from batchcast.events.event import Start, Submit
     >>> state, plans = SystemState(4.0), ForwardPlans(lambda job, at: (job.procs, job.req_time, job.req_time), "easy")
@@ -46,11 +45,11 @@ class ForwardPlans:
         self.lengths, self.policy = lengths, policy
         self.noted = np.zeros(64, NOTED)
         self.noted["row"] = -1
-        self.room: list[Forward | None] = [None, None, None]  # a column's latest arrays, reused by its next plan
+        self.room: list[Forward | None] = [None, None, None]  # arrays of each column's latest plan, for reuse
         self._forget(None)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the state and everything derived from it."""
+        """Return the attributes to pickle, without the clock's state and everything derived from it."""
         return {"lengths": self.lengths, "policy": self.policy, "noted": self.noted}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -73,7 +72,7 @@ class ForwardPlans:
         entry = at.entry(event)
         if isinstance(event, (Submit, Change)) and entry >= 0:
             self._note(entry, event.job, at)
-        changes = at.version - self.version  # two if the clock's scheduler has planned as well
+        changes = at.version - self.version  # two if the clock's scheduler has changed the state as well
         if self.at is not at or changes not in (1, 2) or (isinstance(event, Overdue) and changes == 2):
             self._forget(at)
             return
@@ -114,7 +113,7 @@ class ForwardPlans:
         self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
     ) -> ForwardPlan:
         queue = columns.queued_entries()
-        if len(self.place) != len(self.entries) or not self._planned():  # there are gaps: number all places again
+        if len(self.place) != len(self.entries) or not self._planned():  # positions have gaps: number them again
             self._forget(at)
             self.entries = queue.tolist()
             self.place = {entry: place for place, entry in enumerate(self.entries)}
@@ -128,7 +127,7 @@ class ForwardPlans:
         return plan
 
     def _catch_up(self, plan: ForwardPlan, column: int, until: int) -> None:
-        """Add the jobs submitted since to a plan."""
+        """Add the jobs that were submitted after a plan was made to the plan."""
         for place in range(len(plan), until):
             _, *lengths = self.noted[self.entries[place]].item()
             plan.append(int(min(lengths[PROCS], 2.0 * LARGEST)), lengths[column])
@@ -154,7 +153,7 @@ class ForwardPlans:
         self.noted[entry] = (job.row, *self.lengths(job, at))
 
     def _noted_by(self, columns: Columns, at: SystemState) -> np.ndarray:
-        """Return the recorded lengths; for jobs without a record, the lengths that apply now."""
+        """Return the recorded `lengths` of all jobs; for jobs without a record, what `lengths` returns now."""
         noted = enlarged(self.noted, max(len(self.noted), int(columns.record["entries"][0])))
         for jobs in (at.queued.values(), (entry.job for entry in at.running.values())):
             for job in jobs:
@@ -175,7 +174,9 @@ def gather(
     procs: np.ndarray,
     lengths: np.ndarray,
 ) -> None:
-    """Write end times (after `now`) and processors of running jobs, and processors and run times of queued jobs."""
+    """Write planned end times (after `now`) and processors of running jobs, and processors and run times of queued
+    jobs.
+    """
     s = state[0]
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     for k in range(len(ends)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexes the queue by groups of jobs with their waits so far; predicts a wait without any history."""
+"""An index of queued jobs by group, with their waits so far; and a guess of a wait without any history."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FITS, AN_HOUR = (
 class QueuedByGroup:
     """An index of the state's queue: for each group, the sorted submit times of its queued jobs.
 
-    A job may belong to several groups. The state decides what can be learned from an ended wait
-    (`SystemState.taught`). An event costs O(log queue) for each group of its job, plus moving memory of these queues.
+    A job may belong to several groups. `SystemState.taught` decides which ended waits can be learned. An event costs
+    O(log queue) for each group of its job, plus the time to insert into a sorted list.
 
     >>> from batchcast.events.event import Start, Submit
     >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()
@@ -43,7 +43,7 @@ class QueuedByGroup:
         return at.taught(event, self.cancelled) if self.follow(event, group) else None
 
     def follow(self, event: Event, *groups: Hashable) -> bool:
-        """Process an event; return whether a job left the queue, so that the state may have a wait to learn. `groups`
+        """Process an event; return whether a job left the queue, in which case there may be a wait to learn. `groups`
         matter only at Submit and Requeue.
         """
         if isinstance(event, (Submit, Requeue)):
@@ -80,7 +80,7 @@ class QueuedByGroup:
 
 
 def order_statistic(ordered: list[float], level: float, longer: int) -> float:
-    """Return a quantile of sorted waits (nearest rank), if `longer` further waits are known to exceed it.
+    """Return a quantile (nearest rank) of sorted waits and `longer` censored waits, which are longer than all of them.
 
     >>> order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 0), order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 3)
     (2.0, 4.0)
@@ -95,9 +95,7 @@ def forget(ordered: list[float], wait: float) -> None:
 
 
 def guess(job: JobRequest, at: SystemState, oldest: float) -> tuple[float, str]:
-    """Predict a wait without history: one second if the job fits beside the queue, else an hour or the longest
-    wait so far.
-    """
+    """Predict a wait without history: 1 s if the job fits beside all queued jobs, else `oldest`, at least 1 h."""
     if at.free - at.queued_procs >= job.procs:
         return 1.0, FITS
     return max(3600.0, oldest), AN_HOUR

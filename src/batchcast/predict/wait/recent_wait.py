@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`recent_wait`: the median of the last k waits of the same queue and size class. The baseline for other methods."""
+"""`recent_wait`: the median of the last k waits of the same queue and size class. It is the baseline for other wait
+predictors.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,15 @@ CLASSES = ("same queue and size class", "same size class", "all jobs")
 
 
 class RecentWait:
-    """Median of the last `k` waits of the job's queue and size class, else of its size class, else of all jobs.
+    """Predicts the median of the last `k` waits of the job's queue and size class, else of its size class, else of all
+    jobs.
 
     Parameters
     ----------
     k
         Number of latest waits stored for each class.
     need
-        Number of waits that a class must have to be used.
+        Smallest number of waits with which a class is used.
     level
         Level of the bound, in (0, 1), nearest rank.
     cancelled
@@ -38,9 +41,9 @@ class RecentWait:
 
     Notes
     -----
-    This is the baseline for the other methods. Queued jobs of the class that have already waited longer than the plain
-    median count as longer waits (censored, not ignored), for the median and for the bound. O(k) memory a class, O(log
-    k) a job.
+    This is the baseline for the other methods. Queued jobs of the class that have already waited longer than the median
+    of the ended waits are not ignored: they count as longer waits (censored observations), for the median and for the
+    bound. Memory for k waits per class; O(log k) per job.
 
     Examples
     --------
@@ -78,7 +81,7 @@ class RecentWait:
         return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Remember the last k waits of each class."""
+        """Store the last k waits of each class."""
         if isinstance(event, (Capacity, Change)):
             return
         groups = _groups(event.job)
@@ -103,6 +106,6 @@ class RecentWait:
 
 
 def _groups(job: JobRequest) -> tuple[Hashable, ...]:
-    """Return the groups of a job, from narrow to wide, in the order of `CLASSES`."""
+    """Return the classes of a job, from narrow to wide, in the order of `CLASSES`."""
     size = size_class_of(job.procs)
     return (job.queue_id, size), size, None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scheduler_replay`: simulates the present queue forward, as `squeue --start` does.
 
-The simulation follows a policy on a pool of processors, or Slurm's two loops on a described machine's nodes.
+The simulation applies a scheduling policy to a pool of processors, or Slurm's main and backfill loops to the nodes of a
+described machine.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ LONGEST = 1e9
 def start_on(
     machine: Machine, job: JobRequest, at: SystemState, length: Length, asked: Asked | None = None
 ) -> tuple[float, int] | str:
-    """Return the instant at which `job` would start if no more jobs came, and how many jobs could not be placed.
+    """Return the start time of `job` if no more jobs are submitted, and how many other jobs were skipped.
 
-    Returns the reason as text if the job can never start. Running jobs hold the nodes that the state knows, or the
-    requested number on nodes that the model chooses, and end after `length`; a job whose time is over ends now. Queued
-    jobs keep their submit times, so that age counts, and wait for the jobs that they depend on. Nodes that are down
-    stay down. Slurm's planning uses time limits, if known. Fair-share starts from the state's `usage`, or with equal
-    shares if it is unknown. A caller with several questions about one state passes the same `asked`, which caches the
-    jobs' requests.
+    Returns the reason as text if the job can never start. Other jobs are skipped if they cannot fit the machine.
+    Running jobs occupy their recorded nodes; if these are unknown, the simulation chooses the requested number of
+    nodes. A running job ends after the run time that `length` returns, or now if it has already run longer. Queued jobs
+    keep their submit times, which matter for Slurm's age priority, and wait for the jobs that they depend on. Nodes
+    that are down stay down. Slurm's backfill plans with time limits, if known. Fair-share starts from the state's
+    `usage`, or with equal shares if `usage` is unknown. A caller that simulates one state several times passes the same
+    `asked`, which caches the jobs' requests.
     """
     asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
@@ -51,11 +53,13 @@ def start_on(
         return mine
     starts, lost = _simulated(machine, asked, at, length, mine)
     start = starts.get((mine.key, mine.task))
-    return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
+    return "nodes, limits or reservations prevent its start" if start is None else (max(start, at.now), lost)
 
 
 def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -> dict[int, float]:
-    """Return the start times of waiting jobs, by row, if no more jobs came; jobs that never start are left out."""
+    """Return the start times of waiting jobs, by row, if no more jobs are submitted; jobs that never start are left
+    out.
+    """
     starts, _ = _simulated(machine, asked, at, length)
     return {int(key): max(start, at.now) for (key, _), start in starts.items() if int(key) in at.queued}
 
@@ -63,9 +67,7 @@ def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -
 def _simulated(
     machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None
 ) -> tuple[dict[tuple[str, int], float], int]:
-    """Simulate from now on, up to the start of `mine` if given; return starts and how many other jobs were not
-    placed.
-    """
+    """Simulate from now on, up to the start of `mine` if given; return all starts and the number of skipped jobs."""
     parts = {p.name: k for k, p in enumerate(machine.partitions)}
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
@@ -89,7 +91,7 @@ def _simulated(
 
 
 def used_before(at: SystemState) -> dict[tuple[str, str], float]:
-    """Return the past usage of each (account, user), without running jobs, whose usage is simulated."""
+    """Return the past usage of each (account, user), without the usage of running jobs, which the simulation adds."""
     used = dict(at.usage)
     for held in at.running.values() if used else ():
         who = str(held.job.account), str(held.job.user_id)
@@ -99,7 +101,7 @@ def used_before(at: SystemState) -> dict[tuple[str, str], float]:
 
 
 Other = tuple[str, JobRequest, float | None, tuple[int, ...]]
-"""A running or waiting job: key, request, start, and places of its nodes, if it runs and they are known."""
+"""A running or waiting job: key, request, start time (None if waiting), and indices of its nodes (() if unknown)."""
 
 
 class Asked(NamedTuple):
@@ -115,7 +117,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
-        """Collect the running and waiting jobs other than `job`; a job that has left blocks nobody."""
+        """Collect the running and waiting jobs other than `job`. Dependencies on jobs that have left are met."""
         places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes or at.nodes_away else {}
         others: list[Other] = [
             (str(row), held.job, held.start_time, places_of(at.nodes.get(row), places))
@@ -135,7 +137,7 @@ class Asked(NamedTuple):
         if not run >= 0:
             return UNKNOWN
         made = self.made.get(key)
-        if made is None:  # only times differ between two calls, so the rest is converted once
+        if made is None:  # only times differ between calls, so the rest is computed once
             made = self.made[key] = self._request(key, job, submit)
         limit = max(job.req_time, run) if job.req_time > 0 else run
         return made if isinstance(made, str) else replace(made, run=run, limit=limit if limit > 0 else math.nan)
@@ -148,7 +150,7 @@ class Asked(NamedTuple):
 
 
 def places_of(nodes: str | None, places: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the places of the nodes of a host list; () if one of the nodes is not in `places`.
+    """Return the indices of the nodes of a host list; () if one of the nodes is not in `places`.
 
     >>> places_of("n[1-2]", {"n1": 0, "n2": 1}), places_of("n[1-2]", {"n1": 0}), places_of("n[", {})
     ((0, 1), (), ())
@@ -168,12 +170,14 @@ class SchedulerReplay:
     policy
         Scheduling policy: `fcfs`, `easy`, `easy-sjbf`.
     runtime
-        Run-time predictor whose predictions at submission are planned with, at most the time limit.
+        Run-time predictor. The simulation uses its predictions at submission, at most the time limit, as planned run
+        times.
     level
         Nominal level of the bound; later arrivals that overtake the job are not anticipated.
     machine
-        A described machine (`machines.machine`): Slurm's two loops on its nodes, with its priorities and limits,
-        replace `policy`. Set it in Python, or by `wait --machine FILE` and `start --test --machine FILE`.
+        A described machine (`machines.machine`): Slurm's main and backfill loops on the machine's nodes, with its
+        priorities and limits, replace `policy`. Set it in Python, or by `wait --machine FILE` and `start --test
+        --machine FILE`.
 
     Raises
     ------
@@ -182,16 +186,17 @@ class SchedulerReplay:
 
     Notes
     -----
-    Running jobs end at their planned ends: the clock's own plan if it has one, else start + planned run time; a job
-    past its planned end ends now. The queue is served in order of arrival. The point uses planned run times, the bound
-    uses time limits. A job without a limit is planned with the largest limit so far. The method learns nothing from
-    waits.
+    Running jobs end at their planned end times: the clock's own planned end if there is one, else start + planned run
+    time. A job past its planned end time ends now. The queue is served in order of arrival. The point uses planned run
+    times, the bound uses time limits. A job without a limit is planned with the largest limit so far. The method learns
+    nothing from waits.
 
-    A new job comes last, so it does not affect earlier starts. One simulation per state therefore serves all questions.
-    It is computed as far as needed and stays valid while jobs are submitted or start as planned, or nothing happens; an
-    end, or an unplanned start, requires a new one. A new simulation costs about a microsecond a job, a prediction from
-    an existing one some ten microseconds. With `machine` every prediction needs its own simulation, some tens of
-    microseconds per running or waiting job, because a job of high priority may change the starts of others.
+    A new job joins the end of the queue, so it does not affect the starts of other jobs. One simulation per state
+    therefore serves all predictions. It is computed as far as needed and stays valid as long as the only events are
+    submissions and planned starts; an end, or an unplanned start, requires a new simulation. A new simulation costs
+    about a microsecond a job, a prediction from an existing one some ten microseconds. With `machine` every prediction
+    needs its own simulation, some tens of microseconds per running or waiting job, because a job of high priority may
+    change the starts of others.
 
     References
     ----------
@@ -269,7 +274,7 @@ class SchedulerReplay:
         return Prediction(point, (self.level,), (limit,), basis, Grounds.SIMULATION)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store the job's planned run time. All events: check whether they were planned."""
+        """Submit: store the job's planned run time. All events: discard the plan if the event was not planned."""
         if isinstance(event, (Submit, Change)):
             self.limits.note(event.job.req_time)
         if self.machine is None:

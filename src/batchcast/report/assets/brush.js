@@ -1,14 +1,14 @@
-// The brush: on an overview of all the time there is, a reader drags or types which part of it the others show.
+// The brush: an overview shows the whole time span; readers drag or press keys on it to choose what the other charts show.
 
-const NARROWEST = 60000, WIDER = 1.5;  // milliseconds; what a key makes of the length
+const NARROWEST = 60000, WIDER = 1.5;  // shortest range in milliseconds; factor by which a key changes the length
 
-/* A range moved, and cut where it is too long, so that it lies within the whole. */
+/* Move a range into [low, high] and shorten it if it is longer. */
 function held([low, high], from, to) {
   const long = Math.min(Math.max(to - from, NARROWEST), high - low), start = Math.min(Math.max(from, low), high - long);
   return [start, start + long];
 }
 
-/* What a key makes of a range; null where it says nothing. */
+/* Return the range after a key press; null if the key has no meaning here. */
 function typed(event, [low, high], [from, to]) {
   if (event.ctrlKey || event.altKey || event.metaKey) return null;
   const long = to - from, moved = (by) => [from + by * long, to + by * long];
@@ -21,7 +21,7 @@ function typed(event, [low, high], [from, to]) {
   return keys[event.key] ? keys[event.key]() : null;
 }
 
-/* Which end of a range a pointer takes, or all of it; `null` begins a new one. */
+/* Return what a pointer drags: one end of the range (`from`, `to`), the range (`both`), or null: a new range begins. */
 function taken(reach, event, whole, [from, to], at) {
   if (to - from >= whole[1] - whole[0] - 1) return null;
   const near = ((event.pointerType === "mouse" ? 8 : 18) * (whole[1] - whole[0])) / reach.clientWidth;
@@ -38,7 +38,7 @@ function dragged(kind, whole, [from, to], begun, at) {
   return held(whole, ...ends.sort((a, b) => a - b));
 }
 
-/* Listen once on an overview's strip; `group` is what together.js shares. */
+/* Add the listeners of an overview's strip, once; `group` is the state that its charts share (together.js). */
 function listen(reach, slider, group) {
   const again = twice(), all = () => seeTogether(group, ...group.whole);
   const at = (event) => {
@@ -46,7 +46,7 @@ function listen(reach, slider, group) {
     return group.whole[0] + share * (group.whole[1] - group.whole[0]);
   };
   let drag = null;
-  reach.addEventListener("mousedown", (event) => event.preventDefault());  // the focus stays on the brush
+  reach.addEventListener("mousedown", (event) => event.preventDefault());  // keep the focus on the brush
   reach.addEventListener("pointerdown", (event) => {
     if (event.button || !event.isPrimary) return;
     drag = { begun: at(event), x: event.clientX, seen: group.seen, kind: taken(reach, event, group.whole, group.seen, at(event)) };
@@ -66,7 +66,7 @@ function listen(reach, slider, group) {
     if (again(event)) all();
     else if (!kind) seeTogether(group, ...held(group.whole, begun - (to - from) / 2, begun + (to - from) / 2));
   });
-  reach.addEventListener("pointercancel", () => {  // the page is scrolled instead
+  reach.addEventListener("pointercancel", () => {  // the browser scrolls the page instead: undo the drag
     if (drag) seeTogether(group, ...drag.seen);
     drag = null;
   });
@@ -78,11 +78,11 @@ function listen(reach, slider, group) {
   });
 }
 
-/* Lay the brush over an overview that was just drawn, where it says which part is seen. */
+/* Place the brush over an overview that was just drawn, and show the selected part there. */
 function brush(chart, group) {
   const strip = chart.place.parentElement, reach = strip.querySelector(".reach"), slider = strip.querySelector(".brush");
   if (!group.brush) listen(reach, slider, group);
-  queueMicrotask(() => {  // by then uPlot has laid out what it was asked to draw
+  queueMicrotask(() => {  // wait until uPlot has laid out the chart
     const over = chart.plot.over.getBoundingClientRect(), edge = strip.getBoundingClientRect();
     const lengths = { left: over.left - edge.left, top: over.top - edge.top, width: over.width, height: over.height };
     for (const [name, value] of Object.entries(lengths)) reach.style[name] = `${value}px`;
@@ -98,7 +98,7 @@ function brush(chart, group) {
   group.brush();
 }
 
-/* An instant to another, as people write them. */
+/* Return a range of time as text. */
 function rangeWords(from, to) {
   const [one, other] = [from, to].map((at) => new Date(at).toISOString().slice(0, 16).replace("T", " "));
   return `${one} to ${one.slice(0, 10) === other.slice(0, 10) ? other.slice(11) : other} (${spanWords((to - from) / 1000)})`;

@@ -1,6 +1,6 @@
-// Columns as a page is sent them, short, and as they are drawn: instants for seconds, shared rows, marks by their series.
+// Converts the compact columns of a page into the columns that are drawn: dates for seconds, shared rows, one trace per series.
 
-/* Make a figure's columns whole, once: x from x0 and dx, and milliseconds where the axis counts seconds from an origin. */
+/* Expand a figure's columns, once: x from x0 and dx, and milliseconds if the axis counts seconds from an origin. */
 function unpack(figure) {
   const origin = (figure.layout.xaxis || {}).origin, later = (value) => origin + 1000 * value;
   if (figure.rows && figure.rows.submit) figure.rows.submit = figure.rows.submit.map(later);
@@ -14,10 +14,10 @@ function unpack(figure) {
   (figure.below || []).forEach(unpack);
 }
 
-/* One value of a trace's column, its own or one of the figure's rows. */
+/* Return one value of a trace's column; if the trace lacks the column, the value of the figure's shared row. */
 const valueAt = (trace, name, at) => (trace[name] ? trace[name][at] : trace.shared[name][trace.row[at]]);
 
-/* A trace as one per series of a colouring; a series keeps its place in the legend where nothing of it is drawn. */
+/* Split a trace into one trace per colour series; an empty series keeps its place in the legend. */
 function coloured(trace, { column, series }) {
   const members = series.map(() => []);
   trace.x.forEach((_, at) => members[valueAt(trace, column, at)].push(at));

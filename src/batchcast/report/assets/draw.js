@@ -1,9 +1,9 @@
-// One figure: uPlot keeps frame, scales, ticks, zoom and pointer; the marks are drawn on its canvas, because ours have
-// an x of their own for every curve, bars that lie on their side, and intervals. The figure is described in blocks.py.
+// Draws one figure. uPlot handles frame, scales, ticks, zoom and pointer. We draw the marks on its canvas, because uPlot has
+// no separate x for each curve, no horizontal bars and no intervals. blocks.py describes the data of a figure.
 
 const FONT = "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, sans-serif";
 
-/* Values of all shown traces along one side, with the ends of bars and of intervals. */
+/* Return the values of all shown traces on one axis, including the ends of bars and intervals. */
 function valuesOf(traces, bars, scale, side) {
   return traces.flatMap((trace) => {
     if (trace.type === "bar" && side === "x") return bars.get(trace).flatMap(([from, to]) => [from, to]);
@@ -28,7 +28,7 @@ function uAxis(chart, side, size) {
       if (scale.kind === "category") return ticks.map(() => "");
       const words = tickWords(axis, scale, ticks, step);
       if (side === "y") return words;
-      const length = chart.width - chart.left - chart.right, { min, max } = plot.scales.x;  // uPlot asks before it lays out
+      const length = chart.width - chart.left - chart.right, { min, max } = plot.scales.x;  // uPlot calls this before it lays out the chart
       const far = scale.kind === "log" ? Math.log : Number;
       const at = ticks.map((tick) => (tick === null ? 0 : ((far(tick) - far(min)) / (far(max) - far(min))) * length));
       return apart(words, at, widthOf, -chart.left, length + chart.right);
@@ -51,7 +51,7 @@ function uAxis(chart, side, size) {
   return made;
 }
 
-/* How wide the words left of the plot are, and the words of categories folded into lines. */
+/* Return the width of the labels left of the plot, and the category labels wrapped into lines. */
 function leftOf(chart) {
   const { pen, scales, layout, narrow, ends } = chart;
   pen.font = `${chart.text}px ${FONT}`;
@@ -84,7 +84,7 @@ function marksOf(chart, plot) {
   chart.hits = [];
   pen.save();
   if (chart.names) categoryNames(chart, plot, unit);
-  const edge = chart.bars.size || chart.figure.group ? 0 : 6 * unit;  // a marker on the frame is drawn whole
+  const edge = chart.bars.size || chart.figure.group ? 0 : 6 * unit;  // do not clip a marker on the frame
   pen.beginPath();
   pen.rect(left - edge, top - edge, width + 2 * edge, height + 2 * edge);
   pen.clip();
@@ -118,7 +118,7 @@ function marksOf(chart, plot) {
   pen.restore();
 }
 
-/* The right end of an axis of bars, so that the words behind the longest fit. */
+/* Extend the axis of horizontal bars so that the text after the longest bar fits. */
 function withWords(chart, ends, room) {
   const texts = chart.shown.flatMap((trace) => (trace.type === "bar" && trace.text) || []);
   if (!texts.length) return ends;
@@ -128,7 +128,7 @@ function withWords(chart, ends, room) {
   return [ends[0], (longest || 1) / Math.max(1 - wide / room, 0.3)];
 }
 
-/* Draw a figure's traces into its place; what was there is gone. `offered` may be switched off in the legend. */
+/* Draw a figure's traces into `place` and replace the old chart. The legend can hide each trace of `offered`. */
 function drawFigure(place, figure, offered, theme, width) {
   if (place.chart) place.chart.plot.destroy();
   if (offered[0].type === "heat") return drawHeat(place, figure, offered[0], theme, width);

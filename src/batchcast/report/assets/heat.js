@@ -1,5 +1,5 @@
-// A heat map: cells of a few shades on a canvas of its own, read off as bars are. Light to dark in one hue, or from blue
-// over grey to orange, which all eyes tell apart; the legend has the numbers, a table behind the figure every value.
+// A heat map: cells in a few shades on a separate canvas. One hue from light to dark, or blue over grey to orange (also
+// for colour-blind readers). The legend has the numbers; a table behind the figure has every value.
 
 const SHADES = {
   sequential: {
@@ -11,7 +11,7 @@ const SHADES = {
   },
 };
 
-/* Black or white, whichever is read better on a colour. */
+/* Return black or white, whichever is more readable on a colour. */
 function inkOn(colour) {
   const [r, g, b] = [1, 3, 5].map((k) => (parseInt(colour.slice(k, k + 2), 16) / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#0b1219" : "#ffffff";
@@ -32,7 +32,7 @@ function heatLegend(box, words, shades, unit, theme) {
   }));
 }
 
-/* The frame that uPlot makes of a plot: a canvas, and what lies over the cells and takes the pointer. */
+/* Build the same elements as uPlot: a canvas, and a layer over the cells that receives pointer events. */
 function heatFrame(place, layout, unit, width) {
   const [above, frame, below, wrap, canvas, over] = ["div", "div", "div", "div", "canvas", "div"].map((name) => document.createElement(name));
   [above.textContent, below.textContent] = [layout.yaxis.title.text, layout.xaxis.title.text];
@@ -66,7 +66,7 @@ function drawHeat(place, figure, trace, theme, width) {
   for (const row of rows) for (const name of columns) { const [x, y] = cell(name, row); pen.strokeRect(x + 1, y + 1, wide - 2, high - 2); }
   const places = trace.x.map((name, k) => cell(name, trace.y[k]));
   pen.font = `${text - 1}px ${FONT}`;
-  const room = high > text && Math.max(...trace.text.map(widthOf)) < wide - 4;  // in every cell or in none
+  const room = high > text && Math.max(...trace.text.map(widthOf)) < wide - 4;  // text in all cells or in none
   places.forEach(([x, y], k) => {
     const colour = shades[trace.shade[k]];
     pen.fillStyle = colour;

@@ -1,4 +1,4 @@
-// The legend: a button a series, pressed where it is shown; beside its name a piece of what is drawn.
+// The legend: one button per series, pressed if the series is shown, with a sample of its mark.
 
 function swatch(trace, theme) {
   const piece = document.createElement("canvas"), unit = window.devicePixelRatio || 1;

@@ -1,4 +1,4 @@
-// Marks: curves, markers, bars and intervals on a canvas. Dashes, shapes and hatchings differ as colours do.
+// Marks: curves, markers, bars and intervals on a canvas. Series differ by dash, shape and hatching as well as by colour.
 
 const DASHES = { solid: [], dot: [2, 4], dash: [8, 5], dashdot: [8, 4, 2, 4], longdash: [14, 6], longdashdot: [14, 5, 2, 5] };
 const corners = (...points) => (path, x, y, r) => {
@@ -19,7 +19,7 @@ const STROKED = new Set(["circle-open", "x", "cross", "star"]);
 const HATCHES = { "/": [[0, 8, 8, 0]], "\\": [[0, 0, 8, 8]], x: [[0, 8, 8, 0], [0, 0, 8, 8]], "-": [[0, 4, 8, 4]],
   "+": [[0, 4, 8, 4], [4, 0, 4, 8]], "|": [[4, 0, 4, 8]], ".": [[3, 4, 5, 4]] };
 
-/* A curve through points (null where it is broken); in steps, each value holds up to the next point. */
+/* Draw a curve through points (null: a gap); with steps, each value extends to the next point. */
 function curve(pen, points, line, colour, unit) {
   pen.beginPath();
   let before = null;
@@ -36,7 +36,7 @@ function curve(pen, points, line, colour, unit) {
   pen.setLineDash([]);
 }
 
-/* What lies between a curve of steps and a floor. */
+/* Fill the area between a step curve and a baseline. */
 function area(pen, points, floor, colour) {
   pen.beginPath();
   points.forEach(([x, y], k) => {
@@ -58,7 +58,7 @@ function markers(pen, points, marker, colour, unit) {
   pen.globalAlpha = 1;
 }
 
-/* Straight bars from end to end with a stroke across each end. */
+/* Draw error bars: a line with a short stroke across each end. */
 function intervals(pen, ends, colour, unit) {
   pen.beginPath();
   for (const [x0, y0, x1, y1] of ends) {
@@ -89,7 +89,7 @@ function hatched(pen, shape, colour, over, unit) {
   return pen.createPattern(tile, "repeat");
 }
 
-/* Boxes [x, y, width, height], hatched, each with a thin line of the ground around it where they touch. */
+/* Draw hatched boxes [x, y, width, height], separated by thin lines in the background colour. */
 function boxes(pen, them, marker, colour, theme, unit) {
   pen.fillStyle = hatched(pen, (marker.pattern || {}).shape, colour, theme.card, unit);
   Object.assign(pen, { strokeStyle: theme.card, lineWidth: ((marker.line || {}).width || 0) * unit });
@@ -101,7 +101,7 @@ function boxes(pen, them, marker, colour, theme, unit) {
   }
 }
 
-/* The bars of a figure in units of its scales, by trace: [from, to, low, high]; beside each other, on top or overlaid. */
+/* Return a figure's bars by trace, in units of its scales: [from, to, low, high]; grouped, stacked or overlaid. */
 function barsOf(traces, layout, scales) {
   const full = 1 - (layout.bargap === undefined ? 0.2 : layout.bargap), heaped = new Map();
   const abreast = layout.barmode === "group" ? traces.length : 1;

@@ -1,4 +1,4 @@
-// The page: which figures, policies and predictors are shown, sorted tables, both themes, any width, paper.
+// The page: selection of figures, policies and predictors, sorted tables, light and dark theme, resizing, printing.
 
 const THEMES = {
   light: { kind: "light", ink: "#1b2430", soft: "#566273", grid: "#e6eaee", line: "#b9c3cd", card: "#ffffff",
@@ -10,7 +10,7 @@ const figures = JSON.parse(document.getElementById("figures").textContent);
 figures.forEach(unpack);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-/* What is unticked, by kind; a trace, a row or a figure that names it is not shown. */
+/* Unticked choices by kind; a trace, row or figure with an unticked choice is hidden. */
 const off = { policy: new Set(), predictor: new Set() };
 const picked = (k) => (document.querySelector(`select[data-figure="${k}"]:not([data-colours])`) || {}).value;
 function colouring(figure, k) {
@@ -31,12 +31,12 @@ function wanted(figure, k) {
   return by ? data.flatMap((trace) => coloured(trace, by)) : data;
 }
 
-const PAPER = 700;  // CSS pixels: on paper two figures stand side by side, see page.css
+const PAPER = 700;  // CSS pixels; two figures side by side when printed, see page.css
 let printing = false;
 
 function drawOne(figure, k) {
   const place = document.getElementById("figure-" + k);
-  if (place.closest("details:not([open])")) return;  // what is folded has no width yet
+  if (place.closest("details:not([open])")) return;  // a closed section has no width yet
   const data = wanted(figure, k);
   place.closest("figure").hidden = !data.length;
   if (!data.length) return;
@@ -44,7 +44,7 @@ function drawOne(figure, k) {
   drawTogether(place, figure, data, picked(k), dark.matches && !printing ? THEMES.dark : THEMES.light, width);
 }
 
-/* One figure per task: the page can be read and scrolled from the first one on. */
+/* Draw one figure per task, so that the page can be scrolled after the first figure. */
 let latest = 0;
 async function draw() {
   const mine = ++latest;
@@ -70,7 +70,7 @@ function choose() {
   }
 }
 
-/* A table is sorted by the column whose head is pressed, the greatest first, then the other way; what has no value is last. */
+/* Sort a table by the column whose header is pressed: largest first, then reversed; rows without a value last. */
 function sorted(head) {
   const up = head.getAttribute("aria-sort") === "descending";
   for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
@@ -100,7 +100,7 @@ document.addEventListener("change", (event) => {
   if (from.matches("select[data-figure]")) window.drawn = drawOne(figures[+from.dataset.figure], +from.dataset.figure);
 });
 
-/* What opens is drawn then. */
+/* Draw the figures of a section when it is opened. */
 document.addEventListener("toggle", (event) => {
   for (const place of event.target.open ? event.target.querySelectorAll("figure > .plot") : []) {
     const k = +place.id.slice("figure-".length);

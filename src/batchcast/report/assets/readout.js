@@ -1,6 +1,6 @@
-// The read-out: what lies under the pointer, as words beside it.
+// The read-out: a text at the pointer with the values of the nearest point.
 
-/* How a template writes a value: a share, a difference of shares, a span of seconds or milliseconds or since an instant. */
+/* Format a value for a template: a share, a difference of shares, or a time span from seconds, milliseconds or an instant. */
 const WAYS = {
   ".0%": (value) => `${(100 * value).toFixed(0)} %`,
   ".1%": (value) => `${(100 * value).toFixed(1)} %`,
@@ -11,7 +11,7 @@ const WAYS = {
   since: (value, trace, at) => WAYS.ms(trace.base[at] - value),
 };
 
-/* A trace's template filled in for one point: %{x}, %{x:span}, %{y:.1%}, %{customdata}. */
+/* Fill a trace's template for one point: %{x}, %{x:span}, %{y:.1%}, %{customdata}. */
 function told(trace, at) {
   return trace.hovertemplate.replace(/%\{(\w+)(?::([^}]+))?\}/g, (_, name, way) => {
     const value = valueAt(trace, name, at);
@@ -19,12 +19,12 @@ function told(trace, at) {
   });
 }
 
-/* Which of some points is nearest across; which is the last at or before an x, whose value a step still holds. */
+/* Return the point nearest in x, or for step curves the last point at or before x. */
 const nearest = (places, x) => places.reduce((best, place, k) =>
   place && (best < 0 || Math.abs(place[0] - x) < Math.abs(places[best][0] - x)) ? k : best, -1);
 const holding = (places, x) => places.reduce((best, place, k) => (place && place[0] <= x ? k : best), -1);
 
-/* The lines of the read-out at a pointer, [[name, words], ...], and the point they are of; empty where nothing is near. */
+/* Return the lines of the read-out at a pointer, [[name, words], ...], and their point; empty if no point is near. */
 function readAt(chart, left, top) {
   for (const { trace, places, kind } of [...chart.hits].reverse()) {
     if (kind !== "boxes") continue;

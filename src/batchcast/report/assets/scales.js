@@ -1,9 +1,9 @@
-// Scales: which kind an axis is, where it begins and ends, and the words on its ticks. Dates are UTC milliseconds.
+// Scales: the kind of an axis, its range, and the labels of its ticks. Dates are UTC milliseconds.
 
 const DAY = 86400000;
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/* How an axis reads its values: { kind, names, sign, read }; sign is -1 where the first category stands on top. */
+/* Return how an axis converts its values: { kind, names, sign, read }; sign is -1 if the first category is at the top. */
 function scaleOf(axis, traces, side) {
   const first = traces.flatMap((trace) => trace[side].slice(0, 1))[0];
   if (axis.type === "category") {
@@ -22,7 +22,7 @@ function scaleOf(axis, traces, side) {
   return { kind: "linear", read: (value) => value };
 }
 
-/* The ends of an axis around its values, with a share of its length left free where it need not end at zero. */
+/* Return the range of an axis around its values; margins are the share `free` of its length, none at 0 if "tozero". */
 function endsOf(axis, scale, values, free) {
   if (scale.kind === "category") return [-0.5, scale.names.length - 0.5];
   if (axis.range) return axis.range;
@@ -39,7 +39,7 @@ function endsOf(axis, scale, values, free) {
   return [held && low === 0 ? 0 : low - room, held && high === 0 ? 0 : high + room];
 }
 
-/* A number as ticks and read-outs say it. */
+/* Format a number for ticks and read-outs. */
 const said = (value, digits = 6) => value.toLocaleString("en", { maximumSignificantDigits: digits });
 
 function dateWords(ticks, step) {
@@ -57,13 +57,13 @@ function dateWords(ticks, step) {
 const SECONDS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const STEPS = [1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400, 604800, 2592000, 31536000];
 
-/* Round spans of time between two, for an axis of seconds whose own ticks are too far apart after a zoom. */
+/* Return round time spans between two values, for an axis of seconds whose ticks are too far apart after a zoom. */
 function closeTicks(low, high) {
   const step = STEPS.find((one) => (high - low) / one <= 7) || (high - low) / 6, first = Math.ceil(low / step);
   return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, k) => (first + k) * step);
 }
 
-/* Seconds in their two largest units: 2 h 15 min. */
+/* Format seconds in their two largest units: 2 h 15 min. */
 function spanWords(seconds) {
   const largest = SECONDS.findIndex(([, size]) => seconds >= size);
   if (largest < 0) return said(seconds, 2);
@@ -75,7 +75,7 @@ function spanWords(seconds) {
   }).join(" ").trim();
 }
 
-/* The words of an axis' ticks; `step` is the distance of two of them. */
+/* Return the tick labels of an axis; `step` is the distance between two ticks. */
 function tickWords(axis, scale, ticks, step) {
   if (axis.tickvals) return ticks.map((tick) => axis.ticktext[axis.tickvals.indexOf(tick)] || spanWords(tick));
   if (scale.kind === "date") return dateWords(ticks, step);
@@ -83,7 +83,7 @@ function tickWords(axis, scale, ticks, step) {
   return ticks.map((tick) => (tick === null ? "" : said(tick)));
 }
 
-/* Words along a line without those that would touch the one before or be cut at the end. */
+/* Drop labels along an axis that would touch the previous label or be cut off at the end. */
 function apart(words, middles, widthOf, from, to) {
   let free = from;
   return words.map((text, k) => {
@@ -94,7 +94,7 @@ function apart(words, middles, widthOf, from, to) {
   });
 }
 
-/* A long name on lines of at most `most` characters, broken after its spaces and signs. */
+/* Wrap a long name into lines of at most `most` characters, after spaces and punctuation. */
 function folded(text, most) {
   const lines = [""];
   for (const word of text.split(/(?<=[ ,:+/=])/)) {

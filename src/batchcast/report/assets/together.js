@@ -1,20 +1,20 @@
-// Figures on one time axis: a figure and the strips below it begin at the same pixel, and what one shows all show.
+// Charts with a common time axis: a figure and the strips below it start at the same pixel and show the same range.
 
-/* Show a range in all of them; `group` holds the whole, what is seen of it, the charts by place, and the brush. */
+/* Show a range in all charts; `group` has the whole range, the shown range, the charts by place, and the brush. */
 function seeTogether(group, from, to) {
   group.seen = [from, to];
   for (const chart of group.charts.values()) if (!chart.figure.overview) chart.plot.setScale("x", { min: from, max: to });
   if (group.brush) group.brush();
 }
 
-/* A chart was zoomed by pointer or finger. */
+/* Called when a chart was zoomed by pointer or finger. */
 function zoomed(chart, { min, max }) {
   const group = chart.figure.group;
   if (!group || chart.figure.overview || (Math.abs(min - group.seen[0]) < 1 && Math.abs(max - group.seen[1]) < 1)) return;
   seeTogether(group, ...held(group.whole, min, max));
 }
 
-/* A chart was drawn: it shows what the others show. */
+/* Called when a chart was drawn: set it to the range of the other charts. */
 function joined(chart) {
   const { figure, place, plot } = chart, { group } = figure;
   if (!group) return;

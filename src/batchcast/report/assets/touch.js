@@ -1,8 +1,8 @@
-// Fingers and pens on a plot: a tap reads values, a drag across zooms, two taps show all; up and down scrolls the page.
+// Touch and pen input on a plot: a tap shows values, a horizontal drag zooms, a double tap shows all, a vertical drag scrolls.
 
-const TWICE = 350, STILL = 8;  // milliseconds between two taps, CSS pixels that a tap may stray
+const TWICE = 350, STILL = 8;  // milliseconds between two taps; CSS pixels that a tap may move
 
-/* Which of an element's taps is the second of two; a drag is none. */
+/* Return a function that recognizes the second tap of a double tap on an element; a drag is no tap. */
 function twice() {
   let last = -Infinity;
   return (event) => {
@@ -13,7 +13,7 @@ function twice() {
 }
 
 function touched(chart, show, hide) {
-  const over = chart.plot.over, again = twice(), zooms = Boolean(chart.plot.setScale);  // cells are read only
+  const over = chart.plot.over, again = twice(), zooms = Boolean(chart.plot.setScale);  // heat maps do not zoom
   let from = null, moved = false;
   const at = (event) => {
     const edge = over.getBoundingClientRect();
@@ -50,7 +50,7 @@ function touched(chart, show, hide) {
   });
 }
 
-/* What a tap has read goes with the next tap elsewhere. */
+/* Hide a read-out at the next tap elsewhere. */
 document.addEventListener("pointerdown", (event) => {
   if (event.pointerType === "mouse") return;
   for (const one of document.querySelectorAll(".tip, .dot")) if (!one.parentElement.contains(event.target)) one.hidden = true;

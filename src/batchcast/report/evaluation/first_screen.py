@@ -262,7 +262,7 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
     """Return how many jobs started by their 90 % time, and the median error beside the simplest method's."""
     waits, title = evaluation.waits, "Wait prediction coverage"
     if waits is None:
-        return Tile(title, "not judged", f"({evaluation.why_no_waits})")
+        return Tile(title, "not measured", f"({evaluation.why_no_waits})")
     return Tile(
         title, shown(waits.coverage, "share"),
         f"of the latest {waits.jobs:,} jobs started by their 90 % time (target: 90 %); median error "
@@ -323,7 +323,7 @@ def price(findings: Findings) -> str:
     worse = best.comparison.get("users_worse", 0.0)
     if worse > 0:
         parts.append(f"{shown(worse, 'share')} of the users would wait longer on average")
-    return f"The price: {'; '.join(parts)}." if parts else ""
+    return f"The cost: {'; '.join(parts)}." if parts else ""
 
 
 def choice_words(findings: Findings) -> str:
@@ -332,8 +332,8 @@ def choice_words(findings: Findings) -> str:
     if gain is None or gain.candidates < 2:
         return ""
     return (
-        f"The schedule was picked among {gain.candidates}. Half of the weeks chose it and the other half judged it, "
-        f"which makes the stated gain {span(gain.optimism_s)} smaller."
+        f"This schedule is the best of {gain.candidates}. To correct for that choice, half of the weeks chose a "
+        f"schedule and the other half measured its gain; this makes the stated gain {span(gain.optimism_s)} smaller."
     )
 
 

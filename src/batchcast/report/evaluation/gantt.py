@@ -66,7 +66,7 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
 BINS = 160
 QUEUE_SLOT, BUSY_SLOT = 4, 0
 HOW_TO = (
-    "The lower strip is all that is held here: drag across it to choose what is shown above, drag the chosen part or "
+    "The lower strip shows the whole time span: drag across it to choose what is shown above, drag the chosen part or "
     "its ends to move them. By keys: arrows move it, + and − widen and narrow it, Escape (or a double click or tap) "
     "shows all."
 )
@@ -198,7 +198,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
     top = max(total, int(max(highest, default=0)))
     caption = _caption(high - low, bool(_passing(first).any()), left_out, len(evaluation.outcomes) - MOST_SCHEDULES)
     if top > total:
-        caption += f" The record has up to {top:,} processors in use at once, more than the {total:,} of the machine."
+        caption += f" The recorded jobs use up to {top:,} processors at once, more than the machine's {total:,}."
     xaxis = {
         "type": "date", "title": {"text": f"time ({evaluation.trace.info.timezone})"}, "origin": zero * 1000,
         "range": [zero * 1000, (zero + high - low) * 1000],
@@ -213,7 +213,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
     when = f"{length} from {local:%Y-%m-%d %H:%M}"
     below = strips(times, total, low, high, {key: xaxis[key] for key in ("type", "origin", "range")})
     return Figure(
-        f"A Gantt excerpt: {when}", traces, layout, f"Which jobs hold which of {total:,} processors for {when}, under "
+        f"A Gantt excerpt: {when}", traces, layout, f"Which jobs use which of {total:,} processors for {when}, under "
         f"{', '.join(drawn)}; {shown:,} bars at most.", caption, 480, pick=tuple(drawn), rows=rows,
         colourings=colourings, below=below,
     )  # fmt: skip
@@ -323,13 +323,13 @@ def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
     where = "has jobs waiting for the most processors"
     if passing:
         where = "gives most processor time to jobs that started before an earlier waiting job"
-    text = "A bar is a job on processors it could have had, since the model only counts them. "
+    text = "Each bar is a job. The model only counts processors; the figure places each job on any free processors. "
     if length in LENGTHS:
         part = "the week" if length == LENGTHS[0] else f"the longest part of a week with at most {MOST_BARS:,} bars,"
         text += f"The figure shows {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
-    text += f" Where the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
+    text += f" If the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
     if more > 0:
         text += f" {more} more schedules are not shown here; choose with --policy and --predictor."
     return text

@@ -187,8 +187,8 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
             lambda r, c: brief(cells.median[r, c], sign=True),
         ),
         alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE, LIMIT, sign=True)}.",
-        caption=f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Who gains "
-        f"and who pays for it. {_empty(cells)}",
+        caption=f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Which "
+        f"jobs wait less and which wait longer. {_empty(cells)}",
     )  # fmt: skip
     return [replace(mark_choices(figure, [forecast.predictor]), policy=forecast.policy)]
 

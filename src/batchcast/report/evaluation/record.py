@@ -61,10 +61,10 @@ def advised_columns(evaluation: Evaluation) -> str:
     low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
     how = f"uses {' and '.join(advice.columns)}" if advice.columns else "compares similar requests"
     return (
-        f"A better prediction {how}, which the log holds: {advice.predictor}, its columns chosen on "
-        f"{advice.past_jobs:,} jobs before {since:%Y-%m-%d}, is off by {span(advice.mae_s)} on the {advice.jobs:,} "
-        f"since, where {advice.against} is off by {span(advice.against_mae_s)} ({low} to {high} closer, 90 % interval "
-        f"over users' weeks). Try --predictor {advice.predictor}."
+        f"A better prediction {how}, which the log contains: {advice.predictor} (columns chosen on "
+        f"{advice.past_jobs:,} jobs before {since:%Y-%m-%d}) has a mean error of {span(advice.mae_s)} on the "
+        f"{advice.jobs:,} jobs since then, and {advice.against} has {span(advice.against_mae_s)} ({low} to {high} "
+        f"smaller, 90 % interval over users' weeks). Try --predictor {advice.predictor}."
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arrays of Slurm's kernels: a site, its jobs, and the state between two instants.
+"""The arrays of Slurm's kernels: a machine (site), its jobs, and the state between two instants.
 
 Each kind of thing has one record array, because every array argument costs compile time and call time.
 """
@@ -63,13 +63,13 @@ REGISTERS = _record(
 
 @by_address
 class Site(NamedTuple):
-    """A machine: nodes in order, P partitions, Q QOS, associations, V reservations, G kinds of GRES.
+    """The arrays of a machine: nodes in order, P partitions, Q QOS, associations, V reservations, G kinds of GRES.
 
     Sets of nodes are bits of W int64 words: `inside` (P, W), `reserved` (V, W); `features` are bits too. TRES are
-    processors, nodes, memory in MiB and the G GRES; FAR means no limit. `billing` (P, TRES) has the weights of usage,
-    `tres_weight` the weights of priority for a job's share of `part_tres` (P, TRES). `parent` of an association leads
-    to the root; `share` is relative to siblings. `part` has one more record, for the end of the last partition's nodes
-    in `members`.
+    processors, nodes, memory in MiB and the G GRES; FAR means no limit. `billing` (P, TRES) has the weights of TRES in
+    usage; `tres_weight` has the priority weights of a job's share of `part_tres` (P, TRES). The `parent` of an
+    association is the next association towards the root; `share` is relative to siblings. `part` has one more record,
+    which marks the end of the last partition's nodes in `members`.
     """
 
     node: Any
@@ -97,11 +97,12 @@ class Site(NamedTuple):
 
 @by_address
 class Jobs(NamedTuple):
-    """Requests by submission, see `machines.request`; -1 means not requested. One more record has the ends.
+    """Requests in order of submission, see `machines.request`; -1 means not requested. The last record has the ends.
 
-    `plan` is the time limit, or a shorter prediction; `held` is the same for a running job. The dependencies of a job
-    begin at `needs[needs_from]`. A job with `fixed` below FAR starts at `fixed` on the nodes from
-    `fixed_node[fixed_from]` on, whatever the scheduler decides.
+    `plan` is the planned run time of a waiting job: the time limit, or a shorter prediction; `held` is that of a
+    running job. The dependencies of a job begin at `needs[needs_from]` and end where the next record's dependencies
+    begin. A job with `fixed` below FAR starts at `fixed` on the nodes from `fixed_node[fixed_from]` on, whatever the
+    scheduler decides.
     """
 
     row: Any
@@ -115,7 +116,7 @@ class Jobs(NamedTuple):
 
 @by_address
 class Rules(NamedTuple):
-    """Settings named as in slurm.conf, in seconds."""
+    """Scheduler settings, with the names of slurm.conf; times are in seconds."""
 
     fifo: int
     multifactor: int
@@ -155,11 +156,12 @@ class Rules(NamedTuple):
 
 @by_address
 class State(NamedTuple):
-    """What changes: registers, jobs, nodes, allocations, the ordered queue, counts, tables, scratch arrays.
+    """The state that changes: registers, jobs, nodes, allocations, the ordered queue, counts, tables, scratch arrays.
 
-    `active` has running jobs by planned end; `bits` (sets, W) sets of nodes. `slot` is backfill's table of free nodes
-    over time: `slot_free` (slots, W) has its sets, `slot_ready` the nodes on which running jobs leave processors by a
-    slot's end. `array_planned` (arrays, P) counts a pass's bookings of an array, or marks it as refused.
+    `active` has the running jobs by planned end; `bits` (sets, W) has sets of nodes. `slot` is backfill's table of free
+    nodes over time: `slot_free` (slots, W) has the nodes without a booking in a slot, `slot_ready` the nodes that have
+    free processors by the slot's end. `array_planned` (arrays, P) counts the bookings of a job array in a pass, or
+    marks the array as refused.
     """
 
     reg: Any
@@ -200,6 +202,6 @@ class State(NamedTuple):
     out: Any
 
 
-# rows of State.bits, sets of nodes: up; with free processors; of one step; without bookings; with enough for a job;
-# booked by the job; still open in a pass; where a backfill candidate has room
+# rows of State.bits, sets of nodes: up; with free processors; allowed in the present step; without bookings; with
+# enough processors for a job; booked by the job; not blocked in a pass; sufficient for a backfill candidate
 UP, IDLE, MASK, SEEN, RICH, MINE, OPEN, WITNESS, SETS = range(9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of Slurm's kernels: events, and passes, backfill cycles and priority updates at instants."""
+"""The clock of Slurm's kernels: runs events, scheduling passes, backfill cycles and priority updates in time order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .preempt import leave
 from .priority import compact, decay_usage, enqueue, fair_tree, recompute, trim
 from .start import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, finish, pop, push, start_job
 
-PATIENCE = 1000  # instants processed without any end, submission or start before the loop stops
+PATIENCE = 1000  # number of instants without an end, submission or start after which the loop stops
 
 
 @inner
@@ -23,7 +23,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
         pop(s)
         s.reg[0].dirty = 1
-        # an outdated event: the end of an earlier run of a requeued job
+        # the event is outdated: it is the end of an earlier run of a requeued job
         if kind == END and s.job[item].due > at and s.job[item].status == RUNNING:
             push(s, s.job[item].due, END, item)
         elif (kind in (END, CANCEL)) and s.job[item].status == RUNNING:
@@ -36,7 +36,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         elif kind == END:
             s.job[item].ending = 0
         else:
-            if kind == BEGIN and rules.lazy and rules.fifo:  # no cycle of the builtin scheduler would find the job
+            if kind == BEGIN and rules.lazy and rules.fifo:  # without backfill cycles, only a pass finds the job
                 s.reg[0].asked = 1
             s.list[due].due = kind * len(jobs.row) + item
             due += 1
@@ -69,7 +69,7 @@ def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -
 
 @inner
 def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: int, now: float) -> None:
-    """Cancel or release a queued job, or start it as recorded if the past is replayed."""
+    """Cancel or release a queued job, or start a job at its recorded time."""
     if s.job[j].status != QUEUED:
         return
     if kind == CANCEL:
@@ -87,7 +87,7 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
 
 @inner
 def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """Take the recorded nodes, or any nodes if none is recorded; processors per node as `place` decides, if it can."""
+    """Choose the recorded nodes of a job, or any nodes if none is recorded."""
     taken = 0
     known = jobs.row[j].fixed_from < jobs.row[j + 1].fixed_from
     for w in range(s.bits.shape[1]):
@@ -106,7 +106,7 @@ def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
 
 @inner
 def change_node(s: State, k: int, at: float) -> None:
-    """Take a node down, or bring it back."""
+    """Set a node down or up at a recorded time."""
     i = s.down[k].node
     if i < 0:  # a reservation begins or ends
         return
@@ -121,7 +121,7 @@ def change_node(s: State, k: int, at: float) -> None:
 
 @inner
 def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
-    """Update since when nothing but the queue holds each job that something else may hold."""
+    """Update the eligible time of jobs that a begin time, hold, dependency or array throttle may delay."""
     kept = 0
     for k in range(int(s.reg[0].special)):
         j = s.list[k].special
@@ -142,7 +142,7 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
 
 @inner
 def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
-    """Return the next poll, cycle or priority update; with `lazy`, skip those at which nothing can have changed."""
+    """Return the next poll, backfill cycle or priority update; with `lazy`, skip instants without a possible change."""
     poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
     if rules.lazy:
         event = FAR
@@ -167,7 +167,7 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
 
 @branching
 def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
-    """Process at most `events` instants; return the number of submitted jobs, or -1 if nothing is left to do."""
+    """Process at most `events` instants; return the number of submitted jobs, or -1 if the simulation is over."""
     for _ in range(events):
         if s.reg[0].submitted == len(s.order) and s.reg[0].running == 0 and s.reg[0].heap == 0:
             s.reg[0].quiet += 1
@@ -200,7 +200,7 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
 
 @inner
 def poll(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
-    """Process one second of the controller: a scheduling pass if one is due."""
+    """Process one second of the controller: run a scheduling pass if one is due."""
     s.reg[0].polls += 1
     t = float(int(now))
     long_ago = t - s.reg[0].full >= rules.sched_interval

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a job could start if running jobs ended as planned, and what is then free on a node.
+"""Computes when a job could start if running jobs end as planned, and what is then free on a node.
 
 This is Slurm's will-run test, which removes running jobs in groups by their planned end.
 """
@@ -16,7 +16,7 @@ KILL_WAIT = 5.0
 
 @inlined
 def cpus_by(site: Site, s: State, i: int, t: float, until: float) -> int:
-    """Return the processors that are free on node i by `until`."""
+    """Return the number of processors that are free on node i by `until` if running jobs end as planned."""
     free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
     if until >= t + KILL_WAIT:
         while entry != NONE and s.pool[entry].end <= until:
@@ -27,7 +27,7 @@ def cpus_by(site: Site, s: State, i: int, t: float, until: float) -> int:
 
 @inner
 def first_after(s: State, t: float, at: float) -> int:
-    """Return the place of the first running job that is planned to end after `at`."""
+    """Return the position of the first running job that is planned to end after `at`."""
     if at < t + KILL_WAIT:
         return 0
     low, high = 0, int(s.reg[0].running)
@@ -44,10 +44,10 @@ def first_after(s: State, t: float, at: float) -> int:
 def may_start(
     site: Site, jobs: Jobs, s: State, j: int, t: float, row: int, end: float, rise: int, later: float
 ) -> bool:
-    """Return whether the job could start by `later` on nodes of MASK that are free in the records from `row` to `end`.
+    """Return whether the job may start by `later` on MASK nodes without bookings in the records from `row` to `end`.
 
-    `rise` is the record that contains `later`. Memory, sharing and other GRES are left to `will_run`. No job that can
-    start is rejected: `total`, the processors free by `later`, is never too small.
+    `rise` is the record that contains `later`. The function does not check memory and sharing; `will_run` does. It
+    never rejects a job that can start, because `total`, the number of processors free by `later`, is never too small.
     """
     cpus, least = jobs.row[j].cpus, jobs.row[j].min_nodes
     each, features = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task, jobs.row[j].features
@@ -75,7 +75,7 @@ def may_start(
 
 @inner
 def gres_by(site: Site, jobs: Jobs, s: State, j: int, i: int, t: float, until: float) -> bool:
-    """Return whether node i has each kind of GRES that the job requests by `until`."""
+    """Return whether node i has enough free GRES for the job by `until`."""
     for g in range(site.gres.shape[1]):
         lacks, entry = jobs.gres[j, g] + s.used_gres[i, g] - site.gres[i, g], s.node[i].head
         if jobs.gres[j, g] > 0:
@@ -87,15 +87,16 @@ def gres_by(site: Site, jobs: Jobs, s: State, j: int, i: int, t: float, until: f
     return True
 
 
-MANY = 96  # nodes; above this number, marking the jobs on the nodes costs more than a pass over the running jobs
+MANY = 96  # nodes; above this number, marking the jobs on the nodes costs more than a loop over the running jobs
 
 
 @inner
 def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float) -> float:
-    """Return when the job starts on SEEN if running jobs end as planned: `t` means now; -1 never or after `latest`.
+    """Return when the job starts on SEEN if running jobs end as planned; `t` is now, -1 never or after `latest`.
 
-    Slurm removes ending jobs in groups, each window twice as long as the one before, and tries after each group. Only
-    nodes of removed jobs are examined again, and no group is tried before the total is sufficient.
+    Slurm removes ending jobs in groups, whose time windows double in length, and tries to place the job after each
+    group. Here only the nodes of removed jobs are examined again, and a placement is tried only if the total number of
+    processors is sufficient.
     """
     survey(site, jobs, s, j, part, SEEN, 0)
     if pick(site, jobs, s, j, part):
@@ -136,8 +137,9 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
 
 @inner
 def mark_touching(s: State, t: float, latest: float, running: int) -> None:
-    """Mark running jobs that end by `latest` and have a node of SEEN; all of them if SEEN is large, because a pass over
-    the jobs is then less work.
+    """Mark the running jobs that end by `latest` and have a node of SEEN.
+
+    If SEEN is large, all running jobs are marked, because a loop over the jobs is then less work.
     """
     seen = 0
     for w in range(s.bits.shape[1]):
@@ -172,7 +174,7 @@ def touches(s: State, o: int) -> bool:
 
 @inlined
 def next_marked(s: State, k: int, running: int) -> int:
-    """Return the first marked place from k on."""
+    """Return the first marked position from k on, or NONE."""
     if k >= running:
         return NONE
     w, word = k >> 6, s.marks[k >> 6] & (-1 << (k & 63))

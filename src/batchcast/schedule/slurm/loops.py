@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm's two loops.
 
-The main loop takes jobs in priority order, and a job that does not fit blocks its partition. Backfill goes as far down
-the queue as a job could start now.
+The main loop starts jobs in priority order, and a job that does not fit blocks its partition. The backfill loop plans
+jobs down to the last job in the queue that could start now.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .table import kept_from, open_table
 
 @inner
 def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Return whether the job fits on an empty MASK; for a whole partition the answer is stored."""
+    """Return whether the job fits on the MASK nodes if they are empty; the result for a whole partition is stored."""
     whole = True
     for w in range(s.bits.shape[1]):
         whole = whole and s.bits[MASK, w] == site.inside[part, w]
@@ -35,7 +35,7 @@ def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Return whether a MASK node with the job's features is in exclusive use, or in use and the job is exclusive."""
+    """Return whether a MASK node is in exclusive use, or in use and the job is exclusive (nodes with its features)."""
     for k in range(site.part[part].first, site.part[part + 1].first):
         i = site.members[k]
         held = s.node[i].node_jobs if jobs.row[j].exclusive else s.node[i].exclusive_jobs
@@ -84,14 +84,14 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
                     set_planned(s, a, part, 0)
             continue
         if too_much(site, jobs, rules, s, j, part, s.job[j].sized, float(jobs.row[j].min_nodes)):
-            continue  # the reason is a limit, which blocks no other job
+            continue  # the reason is a limit, which does not block other jobs
         for w in range(words):
             s.bits[SEEN, w] = s.bits[MASK, w]
         if preempt(site, jobs, rules, s, j, part, now) == LIMITED:
             continue
         if not reserves(rules, s, k, now):
             continue
-        if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # the nodes are busy, not missing
+        if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # the nodes exist but are busy
             s.part[part].failed = 1
             for w in range(words):
                 s.bits[OPEN, w] &= ~site.inside[part, w]
@@ -106,7 +106,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
 
 @inner
 def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
-    """Plan queued jobs by priority on nodes that no job before them has booked; start jobs that can start now."""
+    """Plan queued jobs by priority on nodes without bookings of earlier jobs; start jobs that can start now."""
     t = float(int(now))
     s.reg[0].tests = s.reg[0].slots = 0
     s.reg[0].passes += 1
@@ -137,7 +137,7 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
 
 @inner
 def reserves(rules: Rules, s: State, k: int, now: float) -> bool:
-    """Return whether the job at place k may reserve: its priority and its wait are high enough."""
+    """Return whether the job at position k may reserve nodes: its priority and its wait are high enough."""
     waited = now - s.job[s.queue[k].job].eligible
     return bool(-s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve)
 
@@ -154,7 +154,7 @@ def begin_cycle(site: Site, rules: Rules, s: State, t: float) -> None:
 
 @inner
 def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float, t: float) -> int:
-    """Test one place of the queue: 1 started, 2 booked for later, 0 neither."""
+    """Test the queued job at position k; return 1 if it started, 2 if it is booked for later, else 0."""
     j, part = s.queue[k].job, s.queue[k].part
     if s.job[j].status != QUEUED or not independent(jobs, s, j, now):
         return 0

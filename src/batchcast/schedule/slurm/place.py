@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""select/cons_tres: which nodes and processors a job gets."""
+"""Chooses the nodes and processors of a job, like Slurm's select/cons_tres."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .arrays import IDLE, NONE, RICH, SEEN, Jobs, Site, State
 
 @inlined
 def wanted_memory(site: Site, jobs: Jobs, j: int, part: int) -> tuple[float, float]:
-    """Return the job's MiB per node and per processor; -1: none requested, 0 per node: all of its memory."""
+    """Return the job's MiB per node and per processor; -1 means no request, 0 per node the node's whole memory."""
     if jobs.row[j].mem_node >= 0 or jobs.row[j].mem_cpu >= 0:
         return jobs.row[j].mem_node, jobs.row[j].mem_cpu
     return site.part[part].mem_node, site.part[part].mem_cpu
@@ -18,7 +18,7 @@ def wanted_memory(site: Site, jobs: Jobs, j: int, part: int) -> tuple[float, flo
 
 @inlined
 def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
-    """Return the maximum number of nodes of the job, which is not above its number of tasks."""
+    """Return the maximum number of nodes of the job, which is at most its number of tasks."""
     everyone = len(site.node)
     most = min(jobs.row[j].max_nodes if jobs.row[j].max_nodes > 0 else everyone, everyone)
     tasks = max(jobs.row[j].tasks, jobs.row[j].per_node * jobs.row[j].min_nodes)
@@ -29,7 +29,7 @@ def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
 def available(
     site: Site, jobs: Jobs, j: int, i: int, free: int, spare: float, most: int, per: tuple[float, float]
 ) -> int:
-    """Return how many of `free` processors on node i with `spare` MiB the job could use; no GRES or sharing."""
+    """Return how many of `free` processors on node i with `spare` MiB the job could use, ignoring GRES and sharing."""
     per_node, per_cpu = per
     if (per_node == 0 and spare < site.node[i].memory) or per_node > spare:
         return 0
@@ -58,7 +58,7 @@ def available(
 def available_beside(
     site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], later: bool
 ) -> int:
-    """Return the processors that the job could use on node i; with `later`, after the removals of `take_off`."""
+    """Return the number of processors that the job could use on node i; with `later`, after `take_off` removed jobs."""
     node = s.node[i]
     if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if later else node.exclusive_jobs) > 0:
         return 0
@@ -76,7 +76,7 @@ def available_beside(
 
 @inlined
 def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tuple[float, float]) -> int:
-    """Return the processors that the job could use on node i if the node were empty."""
+    """Return the number of processors that the job could use on node i if the node were empty."""
     if jobs.row[j].features & ~site.node[i].features:
         return 0
     for g in range(site.gres.shape[1]):
@@ -87,7 +87,7 @@ def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tupl
 
 @inner
 def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
-    """Find the job's processors on each node of set `words`, now or if `empty`: fills `free`, RICH and sums."""
+    """Compute the processors that the job could use on the nodes of set `words`, now or if the nodes were `empty`."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for w in range(s.bits.shape[1]):
@@ -113,7 +113,7 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
 
 @inner
 def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Return whether SEEN would suffice for the job if it were empty. Equal nodes are examined once."""
+    """Return whether the SEEN nodes would suffice for the job if they were empty; equal nodes are examined once."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for c in range(len(site.sample)):
@@ -130,7 +130,7 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
-    """Choose nodes of set `words` for the job, beside running jobs or on an empty machine: `taken`, `asks`."""
+    """Choose nodes of the set `words` for the job (`taken`, `asks`), beside running jobs or on `empty` nodes."""
     survey(site, jobs, s, j, part, words, empty)
     return pick(site, jobs, s, j, part)
 
@@ -179,7 +179,7 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """Take sets of neighbours of equal weight: the tightest sufficient set, else the largest, until enough."""
+    """Choose sets of neighbours of equal weight: the smallest sufficient set, else the largest sets until enough."""
     sets, last = 0, -2
     for k in range(listed):
         i = s.node[k].listed
@@ -233,7 +233,7 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
 
 @inner
 def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """CR_LLN: among the nodes of lowest weight, take the node with the most free processors, one by one."""
+    """Choose nodes one by one as with CR_LLN: of the lowest weight, the node with the most free processors."""
     cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
     while most > 0 and (nodes > 0 or cpus > 0):
         best = NONE
@@ -260,7 +260,7 @@ def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int
 
 @inner
 def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """Distribute processors over chosen nodes in order; each node that is still needed gets at least one."""
+    """Distribute the job's processors over the chosen nodes in order, and leave at least one for each further node."""
     left, count = jobs.row[j].cpus, int(s.reg[0].taken)
     for k in range(count):
         i = s.node[k].chosen

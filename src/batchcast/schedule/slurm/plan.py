@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backfill's plan of one job: whether it could start now, when it starts after other bookings, what it books."""
+"""Backfill's plan of one job: whether the job could start now, when it starts after other bookings, and its booking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .table import book, booked_by_others, free_until, hold_back, kept_from, las
 def next_candidate(
     site: Site, jobs: Jobs, rules: Rules, s: State, k: int, tests_before: int, now: float, t: float
 ) -> tuple[int, int]:
-    """Return the first place from k on whose job could start now, and the number of tests before it; -1 if none."""
+    """Return the first position from k on whose job could start now (-1: none), and the number of tests before."""
     limited = rules.bf_max_job_user > 0 or rules.bf_max_job_part > 0
     while k < s.reg[0].queue and s.reg[0].tests + tests_before < rules.bf_max_job_test:
         j, part = s.queue[k].job, s.queue[k].part
@@ -33,7 +33,7 @@ def next_candidate(
 
 @inlined
 def apart(s: State) -> bool:
-    """Return whether the latest booking leaves the nodes of the candidate (WITNESS) alone."""
+    """Return whether the latest booking has no node in common with the candidate's nodes (WITNESS)."""
     for w in range(s.bits.shape[1]):
         if s.bits[MINE, w] & s.bits[WITNESS, w]:
             return False
@@ -42,7 +42,7 @@ def apart(s: State) -> bool:
 
 @inner
 def idle_cpus(site: Site, s: State, part: int) -> int:
-    """Return the free processors of a partition. They are counted once per pass, in which they only decrease."""
+    """Return the free processors of a partition, counted once per pass, because they only decrease during a pass."""
     if s.part[part].idle_pass != s.reg[0].passes:
         total = 0
         for w in range(s.bits.shape[1]):
@@ -57,9 +57,9 @@ def idle_cpus(site: Site, s: State, part: int) -> int:
 
 @inner
 def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, t: float) -> bool:
-    """Return whether enough nodes without an early booking are free now, or the job's size is unknown.
+    """Return whether the job could start now: enough nodes without an early booking are free, or its size is unknown.
 
-    WITNESS is set to nodes that suffice.
+    Sets WITNESS to a sufficient set of nodes.
     """
     gives_way = site.part[part].preempts | jobs.row[j].preempts  # a job that may preempt does not need free nodes
     if gives_way or (rules.sizes_matter and (jobs.row[j].then < 0 or s.job[j].sized != jobs.row[j].then)):
@@ -114,10 +114,10 @@ LATE = 1e300
 def plan_job(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float, reserves: bool
 ) -> int:
-    """Try one job now and after each booking in its way: 1 started, 2 booked for later, 0 neither."""
+    """Try to start or book a job now and after each booking in its way; return 1 if started, 2 if booked, else 0."""
     length, later, row, scan, short = plan_of(site, jobs, j, part), t, 0, 0, NONE
     kept, last = len(site.reservation) > 0, table_end(rules, t)
-    # a start after `later` is not used, but Slurm would keep the job size that the test computes
+    # a start after `later` is not used, but Slurm stores the job size that the test computes
     victims = list_victims(site, jobs, rules, s, j, part, t)
     cuts = victims == 0 and (not rules.sizes_matter or s.job[j].sized == jobs.row[j].then)
     ends = next_mask(site, jobs, s, j, part, t, t + length)
@@ -133,7 +133,7 @@ def plan_job(
         if cuts and reserves and later >= 0:  # a start after `later` is not used
             scan, short = short_until(s, scan, short, jobs.row[j].cpus, end)
             if short != NONE and s.slot[short].begin >= s.slot[rise].begin:
-                if not kept:  # this record is in the way of every step up to it
+                if not kept:  # this record has too few processors, so all starts before its end fail
                     row = last_rise(s, rise, short)
                     later = s.slot[row].end
                 continue
@@ -177,7 +177,7 @@ def table_end(rules: Rules, t: float) -> float:
 
 @inlined
 def short_until(s: State, row: int, short: int, cpus: int, end: float) -> tuple[int, int]:
-    """Advance from `row` past records that begin by `end`; return the place and the last record with little room."""
+    """Advance from `row` past records that begin by `end`; return the next record, and the last with little room."""
     while row != NONE and s.slot[row].begin <= end:
         if s.slot[row].room < cpus:
             short = row
@@ -187,7 +187,7 @@ def short_until(s: State, row: int, short: int, cpus: int, end: float) -> tuple[
 
 @inner
 def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float) -> float:
-    """Set MASK to the partition's nodes outside reservations; return when the first reservation ends."""
+    """Set MASK to the partition's nodes that no reservation blocks; return when the first blocking reservation ends."""
     for w in range(s.bits.shape[1]):
         s.bits[MASK, w] = site.inside[part, w]
     return kept_from(site, jobs, s, j, start, end)
@@ -195,7 +195,7 @@ def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float,
 
 @inner
 def start_now(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float) -> int:
-    """Start the job on the chosen nodes, unless a limit forbids it: 1, else 0."""
+    """Start the job on the chosen nodes and return 1; return 0 if a limit forbids the start."""
     if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return 0
     start_job(site, jobs, s, j, part, now, t, 1)
@@ -208,7 +208,7 @@ def make_room(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, now: float, t: float, length: float,
     reserves: bool,
 ) -> int:  # fmt: skip
-    """Book the chosen nodes from now on, and preempt the jobs on them: 2, or 0 if a limit forbids it."""
+    """Book the chosen nodes from now on, preempt the jobs on them and return 2; return 0 if a limit forbids it."""
     if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
         return 0
     preempt(site, jobs, rules, s, j, part, now)
@@ -219,7 +219,7 @@ def make_room(
 def reserve(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, t: float, start: float, until: float
 ) -> int:
-    """Book the chosen nodes from `start` to `until`: 2; 0 if a limit forbids it, -1 if some are booked."""
+    """Book the chosen nodes from `start` to `until`: return 2, or 0 if a limit forbids it, or -1 if one is booked."""
     step = rules.bf_resolution
     begin = int(start) // step * step
     end = max(int(until) // step * step, begin + step)
@@ -228,13 +228,13 @@ def reserve(
     for k in range(int(s.reg[0].taken)):
         i = s.node[k].taken
         s.bits[MINE, i >> 6] |= 1 << (i & 63)
-    if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal to it
+    if row == NONE or s.slot[row].begin >= begin:  # the booking may make the record before it equal
         row = 0
     if booked_by_others(s, row, float(begin), float(end)):
         return -1
     if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[0].taken):
         return 0
-    if s.reg[0].slots + 2 <= len(s.slot):  # otherwise the table is full and does not show this booking
+    if s.reg[0].slots + 2 <= len(s.slot):  # if the table is full, it does not contain this booking
         for k in range(int(s.reg[0].taken)):
             i = s.node[k].taken
             s.node[i].booked = min(s.node[i].booked, float(begin))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which jobs may run: dependencies, array throttles, limits of QOS and associations."""
+"""Decides which jobs may run: dependencies, array throttles, licenses, and limits of QOS and associations."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def _within(site: Site, asked: float, part: int) -> float:
 
 @inlined
 def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Return the planned seconds of the job in this partition: limit, prediction or default, at most MaxTime."""
+    """Return the job's planned run time in this partition: limit, prediction or default, at most MaxTime."""
     return _within(site, jobs.row[j].plan, part)
 
 
 @inlined
 def held_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Return the planned seconds of a running job in this partition."""
+    """Return the planned run time of a running job in this partition."""
     return _within(site, jobs.row[j].held, part)
 
 
 @inner
 def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
-    """Return whether only the queue holds the job: no begin time, hold, dependency or singleton does."""
+    """Return whether the job is eligible: no begin time, hold, dependency or singleton delays it."""
     if jobs.row[j].begin > now or jobs.row[j].release > now:
         return False
     for k in range(jobs.row[j].needs_from, jobs.row[j + 1].needs_from):
@@ -60,7 +60,7 @@ def throttled(jobs: Jobs, s: State, j: int) -> bool:
 
 @inner
 def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
-    """Return whether a license or a limit on counts forbids the job; QOS limits replace association limits."""
+    """Return whether a license or a limit on job counts forbids the start; QOS limits replace association limits."""
     if jobs.row[j].licensed:
         for k in range(len(s.licenses)):
             if jobs.licenses[j, k] > site.licenses[k] - s.licenses[k]:
@@ -86,7 +86,7 @@ def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
 
 @inlined
 def amount(site: Site, jobs: Jobs, j: int, part: int, k: int, cpus: float, nodes: float) -> float:
-    """Return how much of TRES k the job has with `cpus` on `nodes`: processors, nodes, MiB, then each GRES."""
+    """Return the job's amount of TRES k (processors, nodes, MiB, then each GRES) with `cpus` on `nodes`."""
     if k == 0:
         return cpus
     if k == NODES:
@@ -101,7 +101,7 @@ def amount(site: Site, jobs: Jobs, j: int, part: int, k: int, cpus: float, nodes
 
 @inner
 def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, cpus: float, nodes: float) -> bool:
-    """Return whether `cpus` on `nodes` would exceed a TRES limit of one job or of all running jobs."""
+    """Return whether `cpus` on `nodes` would exceed a TRES limit per job or a TRES limit on all running jobs."""
     if not rules.enforce:
         return False
     q, u, c = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account
@@ -136,7 +136,7 @@ def taken_cpus(s: State) -> float:
 
 @inner
 def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, nodes: float, sign: int) -> None:
-    """Add (+1) or remove (-1) a job in the counts that limits are compared with."""
+    """Add (sign +1) or remove (-1) a job in the usage that is compared with limits."""
     q, u, c, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account, jobs.row[j].assoc
     s.qos[q].jobs += sign
     s.qos_user_jobs[q, u] += sign
@@ -162,11 +162,11 @@ def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, node
 
 @inlined
 def planned_of(s: State, a: int, part: int) -> int:
-    """Return the bookings of an array in this pass, or -1 if the pass has refused it."""
+    """Return the number of bookings of a job array in this pass, or -1 if the pass has refused the array."""
     return int(s.array_planned[a, part]) if s.array_pass[a, part] == s.reg[0].passes else 0
 
 
 @inlined
 def set_planned(s: State, a: int, part: int, count: int) -> None:
-    """Set the bookings of an array for this pass."""
+    """Set the number of bookings of a job array in this pass."""
     s.array_pass[a, part], s.array_planned[a, part] = int(s.reg[0].passes), count

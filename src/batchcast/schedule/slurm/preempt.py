@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption: which running jobs give way to a waiting job, and how they leave.
+"""Preemption: chooses the running jobs that give way to a waiting job, and removes them.
 
 These are the rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A preempted job is
 notified, runs on for its grace time, and is then removed. The waiting job starts in a later pass, on nodes that are
@@ -22,7 +22,7 @@ CHECK_PERIOD = 30.0  # seconds
 
 @inner
 def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
-    """List running jobs that j may preempt in this partition, by rank and then size; return their number."""
+    """List the running jobs that j may preempt in this partition, by rank and then size; return their number."""
     count = 0
     if not site.part[part].preempts and not jobs.row[j].preempts:
         return count
@@ -63,9 +63,9 @@ def put(s: State, count: int, o: int, by_place: bool) -> None:
 
 @inner
 def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
-    """Preempt as many listed jobs as j needs to run on SEEN; choose again with the last chosen job first.
+    """Preempt as many listed jobs as j needs on SEEN, after choosing again with the last chosen job first.
 
-    j preempts no more jobs within KillWait + MessageTimeout of its last preemption.
+    Within KillWait + MessageTimeout of its last preemption, j does not preempt further jobs.
     """
     t, passes = float(int(now)), 0
     count = list_victims(site, jobs, rules, s, j, part, t)
@@ -96,7 +96,7 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
 
 @inner
 def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) -> int:
-    """Remove listed jobs from SEEN one by one until j fits; return the place of the last, or -1."""
+    """Remove listed jobs from SEEN one by one until j fits; return the position of the last removed job, or -1."""
     survey(site, jobs, s, j, part, SEEN, 0)
     s.reg[0].stamp += 1
     for k in range(count):
@@ -107,7 +107,7 @@ def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) 
 
 @inner
 def last_first(s: State, last: int, count: int) -> None:
-    """List the job first that made j fit, then the jobs before it by the number of chosen nodes."""
+    """Put the job that made j fit first in the list, then the jobs before it by their number of chosen nodes."""
     mark_taken(s)
     for k in range(count):
         o = s.list[k].victim
@@ -138,8 +138,8 @@ def nodes_taken(s: State, o: int) -> int:
 def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, count: int) -> float:
     """Return when j starts on SEEN if the `count` listed jobs give way.
 
-    `t`: j starts without preemption; `t - 1`: the listed jobs suffice; else the end of the running jobs that must end
-    as planned, in groups; -1: never.
+    The result is `t` if j starts without preemption, `t - 1` if it is sufficient that the listed jobs give way, else
+    the planned end of the further running jobs that must end before (in groups), and -1 if j never starts.
     """
     survey(site, jobs, s, j, part, SEEN, 0)
     if pick(site, jobs, s, j, part):
@@ -175,7 +175,7 @@ def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float,
 
 @inner
 def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> None:
-    """Remove a notified job if its grace time is over, else plan its removal.
+    """Remove a notified job if its grace time is over, else schedule its removal.
 
     slurmctld checks every 30 seconds for jobs that are over their time.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multifactor priorities: Fair Tree with usage that decays by half-life; and the queue in priority order."""
+"""Computes priorities like Slurm's multifactor plugin with Fair Tree, and sorts the queue by priority."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .policy import MEMORY, amount
 
 @inner
 def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) -> float:
-    """Return the priority: basic is first come first served minus nice, multifactor the truncated weighted sum."""
+    """Return the priority: with priority/basic the order of submission minus nice, else the truncated weighted sum."""
     if not rules.multifactor:
         return float(-s.group_sequence[jobs.row[j].group] - jobs.row[j].nice)
     now = s.reg[0].prio_now
@@ -30,7 +30,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     for k in range(len(site.tres_weight)):
         if site.tres_weight[k] > 0 and site.part_tres[part, k] > 0:
             asks = amount(site, jobs, j, part, k, s.job[j].sized, float(jobs.row[j].min_nodes))
-            if k == MEMORY and asks == 0:  # a job without a memory request counts as requesting the nodes' whole memory
+            if k == MEMORY and asks == 0:  # without a memory request, the nodes' whole memory counts
                 asks = site.node[site.members[site.part[part].first]].memory * jobs.row[j].min_nodes
             total += site.tres_weight[k] * (asks / site.part_tres[part, k])
     return float(int(total) - jobs.row[j].nice)
@@ -70,13 +70,14 @@ def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, 
 def fair_tree(site: Site, s: State) -> None:
     """Rank users depth first by level: (share / siblings' shares) / (usage / siblings' usage).
 
-    Accounts of equal level are visited together; users of equal level share a rank. Factor: rank / users.
+    Accounts of equal level are visited together; users of equal level share a rank. The fair-share factor is rank /
+    users.
     """
     count, users = len(site.assoc), 0
     for a in range(count):
         s.assoc[a].level = s.assoc[a].usage
         users += site.assoc[a].is_user
-    for a in range(count):  # the usage of an account is the usage of its users
+    for a in range(count):  # the usage of an account is the sum of its users' usage
         if site.assoc[a].is_user:
             b = site.assoc[a].parent
             while b != NONE:
@@ -137,7 +138,7 @@ def put_children(site: Site, s: State, parent: int, begin: int, top: int) -> int
 def comes_before(
     jobs: Jobs, s: State, tier: int, order: float, job: int, other_tier: int, other_order: float, other: int
 ) -> bool:
-    """Return whether a queued pair comes before another: by QOS preemption, tier, priority, submission, task."""
+    """Return whether a pair (job, partition) comes first: by QOS preemption, tier, priority, submission, task."""
     if jobs.row[job].preempts >> jobs.row[other].qos & 1:
         return True
     if jobs.row[other].preempts >> jobs.row[job].qos & 1:
@@ -156,7 +157,7 @@ def comes_before(
 
 @inner
 def before(jobs: Jobs, s: State, a: int, b: int) -> bool:
-    """Return whether the pair at place a comes before the pair at b."""
+    """Return whether the pair at position a comes before the pair at position b."""
     x, y = s.queue[a], s.queue[b]
     return comes_before(jobs, s, x.tier, x.order, x.job, y.tier, y.order, y.job)
 
@@ -172,7 +173,7 @@ def swap(s: State, a: int, b: int) -> None:
 
 @inner
 def sink(jobs: Jobs, s: State, k: int) -> None:
-    """Move the pair at k to its place among the pairs before it."""
+    """Move the pair at position k forward until the queue is in order."""
     while k > s.reg[0].first and before(jobs, s, k, k - 1):
         swap(s, k, k - 1)
         k -= 1
@@ -180,7 +181,7 @@ def sink(jobs: Jobs, s: State, k: int) -> None:
 
 @inner
 def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
-    """Insert a pair for each partition of the job, in order."""
+    """Insert a pair (job, partition) into the queue for each partition of the job."""
     if s.reg[0].queue + len(site.part) > len(s.queue):
         compact(s, j)
     for part in range(len(site.part) - 1):
@@ -195,7 +196,7 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
 
 @inner
 def compact(s: State, without: int) -> None:
-    """Remove pairs of jobs that do not wait, and of `without`; the queue then begins at index 0."""
+    """Remove the pairs of jobs that do not wait and of the job `without`; the queue then begins at index 0."""
     kept = 0
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j = s.queue[k].job
@@ -208,7 +209,7 @@ def compact(s: State, without: int) -> None:
 
 @inner
 def compact_until(s: State, end: int) -> None:
-    """Remove pairs of jobs that do not wait before place `end`; the pairs before them move up, later pairs stay."""
+    """Remove the pairs of jobs that do not wait before position `end`; later pairs are not moved."""
     kept = end
     for k in range(end - 1, int(s.reg[0].first) - 1, -1):
         if s.job[s.queue[k].job].status == QUEUED:
@@ -220,7 +221,7 @@ def compact_until(s: State, end: int) -> None:
 
 @inner
 def trim(s: State) -> None:
-    """Remove pairs of jobs that do not wait from the queue's beginning."""
+    """Remove the pairs of jobs that do not wait from the beginning of the queue."""
     k, end = int(s.reg[0].first), int(s.reg[0].queue)
     while k < end and s.job[s.queue[k].job].status != QUEUED:
         k += 1
@@ -229,7 +230,7 @@ def trim(s: State) -> None:
 
 @inner
 def move(s: State, a: int, b: int) -> None:
-    """Copy a queued pair."""
+    """Copy the pair at position a to position b."""
     s.queue[b].job, s.queue[b].part = s.queue[a].job, s.queue[a].part
     s.queue[b].tier, s.queue[b].order = s.queue[a].tier, s.queue[a].order
 
@@ -245,10 +246,10 @@ def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
 
 @kernel
 def reprioritize(site: Site, jobs: Jobs, rules: Rules, s: State, updated: Any, now: float) -> None:
-    """Recompute the priorities of updated jobs (n, bool) as of now, and sort the queue.
+    """Recompute the priorities of the jobs in the mask `updated` (n,) as of now, and sort the queue.
 
-    Slurm recomputes a job's priority at each update, whatever changes. The job's age then counts up to now, the age of
-    all other jobs up to the last PriorityCalcPeriod.
+    Slurm recomputes a job's priority at each update of the job, whatever the update changes. The age of an updated job
+    then counts up to now, and the age of all other jobs up to the last PriorityCalcPeriod.
     """
     compact(s, NONE)
     last, s.reg[0].prio_now = s.reg[0].prio_now, now
@@ -262,7 +263,7 @@ def reprioritize(site: Site, jobs: Jobs, rules: Rules, s: State, updated: Any, n
 
 @inner
 def sort(jobs: Jobs, s: State) -> None:
-    """Merge sorted runs, beginning with runs of 16: stable, and fast if few pairs have moved."""
+    """Sort the queue by merging runs, beginning with runs of 16: stable, and fast if few pairs are out of order."""
     n, width = int(s.reg[0].queue), 16
     for k in range(n):
         m = k

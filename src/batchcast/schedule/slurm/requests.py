@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts node requests, settings and an initial state to the kernels' arrays."""
+"""Converts node requests, slurm.conf's settings and an initial state to the kernels' arrays."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ Index = Mapping[str, Any]
 def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None) -> Jobs:
     """Convert requests in order of submission to arrays.
 
-    `fixed` maps places to (start, partition, ((node, processors), ...)). Raises UsageError for a partition, feature,
-    GRES or license that the machine does not have. Takes a few microseconds per request.
+    `fixed` maps positions in `requests` to recorded starts (start, partition, ((node, processors), ...)). Raises
+    UsageError for a partition, feature, GRES or license that the machine does not have. Takes a few microseconds per
+    request.
     """
     row = np.zeros(len(requests) + 1, JOB_RECORD)
     kind, kinds = _kinds(requests)
@@ -89,7 +90,7 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
 
 
 def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeRequest]]:
-    """Return a class (n,) of equal requests, apart from times, and one request of each class."""
+    """Return for each request a class (n,) of requests that differ only in times, and one request of each class."""
     known: dict[Hashable, int] = {}
     kinds: list[NodeRequest] = []
     kind = np.empty(len(requests), np.int64)
@@ -107,7 +108,7 @@ def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeReques
 
 
 def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> None:
-    """Set the values that differ between equal requests: times, nice, place in an array. `wall` (n,) is MaxWall."""
+    """Set the values that differ within a class: times, nice, job array and task. `wall` (n,) is MaxWall."""
     limit = np.array([r.limit for r in requests], np.float64)
     plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
     row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
@@ -124,7 +125,7 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
 
 
 def _row(r: NodeRequest, index: Index) -> dict[str, float]:
-    """Return the values that all requests of this class share."""
+    """Return the values that are equal for all requests of this class."""
     wanted = [index["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
         raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
@@ -156,14 +157,14 @@ def _row(r: NodeRequest, index: Index) -> dict[str, float]:
 
 
 def _wall(index: Index, qos: int, assoc: int) -> float:
-    """Return MaxWall of the QOS, else of the association; infinity if limits are not enforced."""
+    """Return MaxWall, the maximum time limit, of QOS or association; infinity if limits are not enforced."""
     by_qos, by_assoc = index["wall"]
     own = by_qos[qos] if by_qos and index["enforced"] else math.inf
     return float(own if own < math.inf or assoc == NONE or not index["enforced"] else by_assoc[assoc])
 
 
 def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
-    """Return the processors that the job has on any nodes, or -1 if this depends on the nodes."""
+    """Return the number of processors that the job gets, or -1 if it depends on the nodes."""
     exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
     if r.exclusive:
         sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))
@@ -174,7 +175,7 @@ def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
 
 
 def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the places of all dependencies in one array, their kinds, and where each job's begin."""
+    """Return the positions of all dependencies in one array, their kinds, and where each job's dependencies begin."""
     wanted = {key for r in requests for _, key in r.depends}
     by_key: dict[str, list[int]] = {}
     for k, r in enumerate(requests) if wanted else ():
@@ -193,7 +194,7 @@ def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
-    """Return the previous job of the same user and name, for names that a singleton has."""
+    """Return each job's previous job of the same user and name, if the name occurs with a singleton dependency."""
     names = {(r.user, r.name) for r in requests if r.singleton}
     last: dict[tuple[str, str], int] = {}
     earlier = np.full(len(requests), NONE)
@@ -265,7 +266,7 @@ def make_rules(machine: Machine, **given: float) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Known instants of a backfill cycle, a priority update and a controller second; None: unknown."""
+    """Observed times of a backfill cycle, a priority update and a controller's poll; None if unknown."""
 
     cycle: float | None = None
     decay: float | None = None
@@ -292,7 +293,7 @@ def make_state(
     changes = [*down, *turns(site.reservation, float(row["submit"].max(initial=0.0)))]
     pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
     events = _events(row, changes, first)
-    gives_way = site.part["preempts"].any() or row["preempts"].any()  # a preempted job can run twice
+    gives_way = site.part["preempts"].any() or row["preempts"].any()  # a preempted job can run several times
     room = len(events) + (4 if gives_way else 1) * n + 8
     heap = np.zeros(room, HEAP_RECORD)
     heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
@@ -319,7 +320,7 @@ def make_state(
 
 
 def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.ndarray:
-    """Return the registers before the first submission at `first`; unknown phases begin at `first`."""
+    """Return the initial registers; the first submission is at `first`, and events of unknown phase begin then."""
     cycle, decay, second = phases.cycle, phases.decay, phases.second
     reg = np.zeros(1, REGISTERS)
     reg["freed"], reg["last"], reg["full"], reg["now"], reg["prio_now"] = NONE, -FAR, first, first - 1, first
@@ -331,7 +332,7 @@ def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.nd
 
 
 def _unsubmitted(row: np.ndarray) -> np.ndarray:
-    """Return the states of the jobs before any submission."""
+    """Return the initial states of all jobs."""
     job = np.zeros(len(row), JOB_STATE)
     for name, value in (
         ("part", NONE),
@@ -349,7 +350,7 @@ def _unsubmitted(row: np.ndarray) -> np.ndarray:
 
 
 def _empty_nodes(nodes: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the states of empty nodes, and their sets: all nodes are up and idle."""
+    """Return the initial states of the nodes, and the node sets: all nodes are up and idle."""
     node, sets = np.zeros(nodes + 1, NODE_STATE), np.zeros((SETS, width), np.int64)
     node["head"], node["booked"] = NONE, FAR
     sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
@@ -377,7 +378,7 @@ def _phase(at: float, first: float, period: float) -> float:
 
 
 def _inside(settings: Mapping[str, str], key: str, name: str, default: float) -> float:
-    """Return a number inside a setting of several words, such as `reorder_count=2,youngest_first`."""
+    """Return the number of an option in a setting with several options, such as `reorder_count=2,youngest_first`."""
     found = re.search(rf"\b{name}=(\d+)", settings.get(key, ""))
     return float(found[1]) if found else default
 

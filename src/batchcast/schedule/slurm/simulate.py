@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's scheduler on a described machine: when each job starts, on which nodes.
+"""Simulates Slurm's scheduler on a described machine: when each job starts, and on which nodes.
 
 Between the instants of Slurm's loops, an external planner can change priorities and planned run times.
 """
@@ -23,13 +23,17 @@ from .requests import Phases, make_jobs, make_rules, make_state
 from .site import make_site
 
 LOOKS_S = 30.0
-"""The external planner acts at this interval; instants at which nothing can have changed are skipped."""
+"""The external planner acts at this interval (s); instants without a possible change are skipped."""
 
 
 class Seen(NamedTuple):
-    """Waiting jobs at one look, arrays (k,): places among the requests, since when only the queue holds each job (s,
-    NaN: something else does), its priority and the factor in it; numbers of array (-1: none), account and user. `start`
-    has the start time of every request (n,), s; NaN: not started."""
+    """The waiting jobs that an external planner sees at one instant, as arrays (k,).
+
+    `places` are positions among the requests. `arrival` is when the job became eligible (s; NaN: a begin time, hold,
+    dependency or array throttle delays it). `priority` is the job's priority, and `factor` the planner's part of it.
+    `array` (-1: none), `account` and `user` are numbers. `start` has the start of every request (n,), s; NaN: not
+    started.
+    """
 
     now: float
     places: np.ndarray
@@ -43,11 +47,11 @@ class Seen(NamedTuple):
 
 
 Reorder = Callable[[Seen], tuple[np.ndarray, float]]
-"""Returns new factors (k,), and when they next change without a new job (seconds, or infinity)."""
+"""Returns new factors (k,), and the time (s) at which they next change without a new job, or infinity."""
 
 
 class Planned(NamedTuple):
-    """Planned lengths (n,) of waiting jobs, which apply from the first look `late` seconds after submission on."""
+    """Planned run times (n,) of waiting jobs, which apply from `late` seconds after a job's submission on."""
 
     lengths: np.ndarray
     late: float
@@ -56,12 +60,13 @@ class Planned(NamedTuple):
 def looks(
     site: Site, jobs: Jobs, rules: Rules, s: State, reorder: Reorder | None, planned: Planned | None
 ) -> Iterator[Rules]:
-    """Yield the rules for the simulation up to each instant at which the planner sets factors and planned run times.
+    """Yield settings for the simulation up to each instant at which the planner sets factors and planned run times.
 
-    Raises UsageError if jobs are reordered and a QOS may preempt: the queue is then not in order of priority.
+    Raises UsageError if jobs are reordered and a QOS may preempt another, because the queue is then not in order of
+    priority.
     """
     if reorder is not None and jobs.row["preempts"].any():
-        raise UsageError("order: this machine's QOS preempt each other, and that is not modelled together")
+        raise UsageError("order: this machine's QOS can preempt each other, which is not modelled with an order")
     factor = np.zeros(len(jobs.row), np.int64)
     submits = jobs.row["submit"][:-1]  # in order
     first = float(submits[0]) if len(submits) else 0.0
@@ -110,33 +115,33 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
         updated = np.zeros(len(factor), bool)
         updated[places] = new != seen.factor
         factor[places] = new
-        jobs.row["nice"][places] -= new - seen.factor  # only of waiting jobs, not of the whole log
+        jobs.row["nice"][places] -= new - seen.factor  # only the rows of waiting jobs, because the whole log is long
         reprioritize(site, jobs, rules, s, updated, at)
         _wake(rules, s, at)
     return min(changes, FAR)
 
 
 def _wake(rules: Rules, s: State, at: float) -> None:
-    """Let Slurm schedule after an update, and restore instants that were skipped because nothing changed."""
+    """Make Slurm schedule after an update, and restore instants that were skipped because nothing had changed."""
     s.reg["asked"][0] = s.reg["dirty"][0] = 1
     s.reg["polls"][0] = min(s.reg["polls"][0], max(math.ceil((at - s.reg["first_poll"][0]) / rules.poll), 0))
     s.reg["cycle"][0] -= max(math.floor((s.reg["cycle"][0] - at) / rules.bf_interval), 0) * rules.bf_interval
 
 
 CHUNK = 50_000
-WATCHED = 200  # instants between two checks of the watched job
+WATCHED = 200  # number of instants between two checks of the watched job
 Takes = tuple[float, int, tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmSchedule:
-    """The outcome of each request, arrays (n,) in order of submission, in seconds of the log; NaN: never started.
+    """The outcome of each request: arrays (n,) in order of submission, in seconds of the log; NaN if never started.
 
-    `start` is in whole seconds as in Slurm, `began` has fractions. `eligible` is since when only the queue held the
-    job. `partition` is -1 if the job never started. `placement` has rows of (job, node, processors) if requested.
-    `preempted` counts how often a job was preempted: a requeued job runs again from its start, and its values describe
-    the last run; the `run` of a cancelled job ends at the cancellation. `lost` has the processor-seconds of preempted
-    runs.
+    `start` is in whole seconds as in Slurm, `began` has fractions. `eligible` is when the job became eligible: no begin
+    time, hold, dependency or array throttle delayed it any more. `partition` is -1 if the job never started.
+    `placement` has rows of (job, node, processors) if requested. `preempted` counts how often a job was preempted. A
+    requeued job runs again from its beginning, and its values describe the last run; the `run` of a cancelled job ends
+    at the cancellation. `lost` is the number of processor-seconds of preempted runs.
     """
 
     requests: tuple[NodeRequest, ...]
@@ -159,16 +164,16 @@ class SlurmSchedule:
         return wait
 
     def starts(self) -> dict[tuple[str, int], float]:
-        """Return the start by (key, task) of the jobs that started."""
+        """Map (key, task) to the start, for all jobs that started."""
         return {(r.key, r.task): float(t) for r, t in zip(self.requests, self.start) if t == t}
 
 
 class Lengths(NamedTuple):
-    """Predictions with which Slurm plans if they are below the limit; a job still ends at its recorded run time.
+    """Predictions that replace time limits in Slurm's plans if they are shorter; jobs end at their recorded run time.
 
-    With `restored`, running jobs are planned with their limits, as when `batchcast plan` restores a limit at the start.
-    With `late`, a job is planned with its limit until this many seconds after its submission, as when a collector must
-    see the job first.
+    With `restored`, running jobs are planned with their limits, as with `batchcast plan`, which restores the limit at a
+    job's start. With `late`, a job is planned with its limit until `late` seconds after its submission, because a live
+    collector must see the job first.
     """
 
     of: Callable[[NodeRequest], float]
@@ -178,10 +183,10 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Facts of a real controller: nodes that were down (node, from, to), recorded starts, phases.
+    """Facts recorded from a real controller: nodes that were down (node, from, to), starts, phases, usage.
 
-    Jobs in `fixed` start as recorded, whatever the scheduler decides, on any nodes if none is recorded. `usage` has the
-    processor-seconds that (account, user) used before the simulation.
+    Jobs in `fixed` start as recorded, whatever the scheduler decides, on any nodes if their nodes are not recorded.
+    `usage` has the processor-seconds that (account, user) used before the simulation.
     """
 
     down: Sequence[tuple[str, float, float]] = ()
@@ -204,10 +209,11 @@ def simulate_slurm(
 ) -> SlurmSchedule:
     """Simulate Slurm's two loops for these requests on this machine.
 
-    `lengths` replace limits in plans; `recorded` fixes facts of a record; `placements` is the capacity for rows of
-    allocated nodes. With `watched` (key and task), the simulation ends soon after that job's start. `reorder` gives
-    waiting jobs factors every 30 s. `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds;
-    `lazy=1` skips cycles without a change). Raises UsageError for a request that this machine cannot satisfy.
+    `lengths` replace time limits in plans. `recorded` are facts that the simulation takes from a real controller.
+    `placements` is the capacity for rows of allocated nodes. With `watched` (key and task), the simulation ends soon
+    after that job's start. `reorder` is called every 30 s and returns new priority factors of the waiting jobs. `rules`
+    override settings (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles without a change). Raises
+    UsageError for a request that this machine cannot satisfy.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> jobs = [NodeRequest("a", 0, 100, 120, tasks=16), NodeRequest("b", 1, 50, 60, tasks=8)]
@@ -252,7 +258,7 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
     out, job, row = state.out[: int(state.reg["out"][0])], state.job, jobs.row[:-1]
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
     last = np.arange(len(out)) >= job["first_out"][out["job"]]
-    # a job that has ended has the values of its last run; a preempted job that waits again has none
+    # an ended job has the values of its last run; a preempted job that waits again has no values
     out = out[last & started[out["job"]]]
     return SlurmSchedule(
         ordered,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts a Machine to the kernels' arrays."""
+"""Converts the description of a machine (`Machine`) to the kernels' arrays."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .arrays import (
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Indices of nodes, words and associations in the arrays.
+    """Positions of nodes, features, GRES and associations in the arrays.
 
-    `groups` (n,) has the group of each node, `kinds` the GRES, `bits` the bit of each feature and GRES, `members` the
-    nodes of each partition, `tres` the names of TRES, `parent` the parent of each association.
+    `groups` (n,) has the node group of each node, `kinds` the kinds of GRES, `bits` the bit of each feature and GRES,
+    `members` the nodes of each partition, `tres` the names of TRES, and `parent` the parent of each association.
     """
 
     node: Mapping[str, int]
@@ -68,7 +68,7 @@ class _Places:
 
 
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
-    """Return the machine's arrays, and the index in which requests find names."""
+    """Return the machine's arrays, and the tables by which the names in requests are converted."""
     at = _Places.of(machine)
     qos, assoc = machine.qos, machine.associations
     alike = _alike(machine)
@@ -112,7 +112,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
 
 
 def _index(machine: Machine, at: _Places) -> dict[str, Any]:
-    """Return the tables in which requests look up names."""
+    """Return the tables by which the names in requests are converted."""
     qos, partitions = machine.qos, machine.partitions
     return {
         "node": at.node,
@@ -159,7 +159,7 @@ def holds_memory(machine: Machine) -> bool:
 
 
 def _alike(machine: Machine) -> list[list[str]]:
-    """Return classes of nodes that do not differ in anything a job can request."""
+    """Return classes of nodes that are equal in everything that a job can request."""
     alike: dict[Any, list[str]] = {}
     for g in machine.nodes:
         kind = (g.cpus, g.memory_mib, g.features, tuple(sorted(g.gres.items())))
@@ -168,7 +168,7 @@ def _alike(machine: Machine) -> list[list[str]]:
 
 
 def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return the partitions, and one more record for the end of the last partition's nodes."""
+    """Return the records of partitions, and one more record for the end of the last partition's nodes."""
     partitions = machine.partitions
     loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
     by_tier = _preempts_by(machine, "partition_prio")
@@ -191,7 +191,7 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
 
 
 def _qos(machine: Machine) -> np.ndarray:
-    """Return the QOS; without any, one QOS without limits."""
+    """Return the records of QOS; if the machine has none, one QOS without limits."""
     qos = machine.qos or (Qos(""),)
     by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
     best = max(q.priority for q in qos) or 1.0
@@ -209,7 +209,7 @@ def _qos(machine: Machine) -> np.ndarray:
 
 
 def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.ndarray:
-    """Return the associations; without any, one user without limits."""
+    """Return the records of associations; if the machine has none, one user without limits."""
     peers = [sum(b.shares for b, p in zip(assoc, parent) if p == mine) for mine in parent]
     return records(
         ASSOC_RECORD,
@@ -226,7 +226,7 @@ def _preempts_by(machine: Machine, kind: str) -> bool:
 
 
 def _mode(machine: Machine, own: str) -> str:
-    """Return OFF, REQUEUE or CANCEL, by the own mode or the cluster's. Without JobRequeue, REQUEUE means CANCEL."""
+    """Return OFF, REQUEUE or CANCEL by the mode `own`, else the cluster's; with JobRequeue=0, REQUEUE means CANCEL."""
     words = (own or machine.settings.get("PreemptMode", "OFF")).upper().split(",")
     found = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
     return "CANCEL" if found == "REQUEUE" and machine.settings.get("JobRequeue", "1").split()[0] == "0" else found
@@ -237,7 +237,7 @@ def _cancels(machine: Machine, own: str) -> bool:
 
 
 def _lower(machine: Machine, partition: Partition) -> int:
-    """Return, as bits, the lower-tier partitions whose jobs this partition may preempt (partition_prio)."""
+    """Return as bits the partitions of lower tier whose jobs this partition may preempt (preempt/partition_prio)."""
     if not _preempts_by(machine, "partition_prio"):
         return 0
     lower = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
@@ -276,7 +276,7 @@ def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, u
 
 
 def _billing(partition: Partition) -> Mapping[str, float]:
-    """Return TRESBillingWeights by TRES; without any, each processor counts as one."""
+    """Return TRESBillingWeights by TRES; if the partition has none, each processor counts as one."""
     return partition.billing_weights or {"cpu": 1.0}
 
 
@@ -288,7 +288,7 @@ def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray
 
 
 def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
-    """Return the amount of each TRES on a partition's nodes; 0 if there is none or no bound."""
+    """Return the amount of each TRES on a partition's nodes; 0 if there is none or if it is infinite."""
     inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
     for group in machine.nodes:
         nodes = sum(name in inside for name in group.names)
@@ -306,7 +306,7 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
-    """Return the limit of each table on each TRES; without tables, one row without limits."""
+    """Return the limits of each table by TRES; if there are no tables, one row without limits."""
     return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
 
 
@@ -314,7 +314,7 @@ AFTER = 14 * 86400.0
 
 
 def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float]]:
-    """Return begin and end of every occurrence of the reservations, until two weeks after the `last` job."""
+    """Return begin and end of all occurrences of the reservations until two weeks after the submission `last`."""
     found = []
     for r in reservations:
         latest = min(last + AFTER, r["until"])
@@ -332,7 +332,7 @@ def records(kind: Any, **columns: Any) -> np.ndarray:
 
 
 def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
-    """Return words of bits, one bit per named node."""
+    """Return a set of named nodes as words of bits."""
     words = [0] * width
     for name in nodes:
         if name in names:
@@ -341,7 +341,7 @@ def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int
 
 
 def amount(gres: Mapping[str, int], kind: str) -> int:
-    """Return the number of GRES of one kind, over all types."""
+    """Return the number of GRES of one kind, summed over all types."""
     return sum(count for name, count in gres.items() if name.split(":")[0] == kind)
 
 
@@ -351,5 +351,5 @@ def or_none(value: float) -> float:
 
 
 def whole(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
-    """Return rows as an int64 array of this height and width."""
+    """Return rows as an int64 array of shape (height, width)."""
     return np.array(rows, np.int64).reshape(height, width)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backfill's table of nodes without bookings over time: records of begin, end and a set of nodes, linked by time.
 
-`room` is the sum of processors on a record's nodes that are free by its end if running jobs end as planned;
-`slot_ready` has the nodes with such processors. A job that needs more than `room` cannot have started by that end on
-nodes of the record, which avoids most will-run tests.
+`room` is the number of processors on a record's nodes that are free by the record's end if running jobs end as planned;
+`slot_ready` has the nodes with such processors. A job that needs more than `room` processors cannot start by that end
+on the record's nodes, so most will-run tests are unnecessary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOT = 512  # running jobs
 
 @inner
 def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
-    """Begin with one record: all nodes that are up, from now to the end of the window."""
+    """Reset the table to one record: all nodes that are up, from now to the end of the window."""
     step = rules.bf_resolution
     end = float((int(t) + rules.bf_window) // step * step)
     s.reg[0].slots, s.reg[0].spare_slot, s.reg[0].same = 1, NONE, 0
@@ -38,11 +38,11 @@ def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
 
 @inner
 def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float) -> float:
-    """Remove nodes from MASK that reservations keep from the job in [start, end); return the first end, or -1."""
+    """Remove from MASK the nodes that reservations block for the job in [start, end); return the first end, or -1."""
     first = -1.0
     for v in range(len(site.reservation)):
         begin, over = site.reservation[v].begin, site.reservation[v].end
-        if site.reservation[v].every > 0 and over <= start:  # the first occurrence that ends after the start
+        if site.reservation[v].every > 0 and over <= start:  # use the first occurrence that ends after the start
             turns = float(int((start - over) / site.reservation[v].every) + 1) * site.reservation[v].every
             begin, over = begin + turns, over + turns
         lets_in = v == jobs.row[j].reservation or end - start <= site.reservation[v].within
@@ -76,7 +76,7 @@ def rise_after(s: State, row: int, end: float) -> int:
 
 @inlined
 def rises_after(s: State, row: int) -> bool:
-    """Return whether a MASK node that is booked in a record is free in the next record."""
+    """Return whether a MASK node that is booked in record `row` is free in the next record."""
     if s.slot[row].rises:
         following = s.slot[row].next
         for w in range(s.bits.shape[1]):
@@ -87,7 +87,7 @@ def rises_after(s: State, row: int) -> bool:
 
 @inner
 def last_rise(s: State, row: int, until: int) -> int:
-    """Return the last record from `row` to `until` whose successor has an additional MASK node; `row` is one."""
+    """Return the last record from `row` to `until` whose successor has an additional MASK node, or `row`."""
     last = row
     while row != until:
         row = s.slot[row].next
@@ -113,7 +113,7 @@ def free_until(s: State, row: int, end: float) -> int:
 
 @inner
 def booked_by_others(s: State, row: int, begin: float, end: float) -> bool:
-    """Return whether a node of MINE is booked in [begin, end); records before `row` end earlier."""
+    """Return whether a node of MINE is booked in [begin, end); `row` must be at or before the first such record."""
     row = record_after(s, row, begin)
     while row != NONE and s.slot[row].begin < end:
         for w in range(s.bits.shape[1]):
@@ -125,10 +125,10 @@ def booked_by_others(s: State, row: int, begin: float, end: float) -> bool:
 
 @inner
 def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> None:
-    """Book MINE in [begin, end), and join one pair of equal neighbours per call, as Slurm does.
+    """Book the nodes of MINE in [begin, end), and join one pair of equal neighbouring records per call, as Slurm does.
 
-    Records before `row` end earlier. Neighbours can become equal only at the two ends, because these nodes had no
-    booking in between.
+    `row` must be at or before the record that contains `begin`. Neighbours can become equal only at the two ends,
+    because these nodes had no booking in between.
     """
     words, first = s.bits.shape[1], s.slot[0].begin
     cut(site, s, row, t, max(begin, first))
@@ -156,7 +156,7 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
 
 @inlined
 def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
-    """Reduce the room of records from `first` to `end` by what is free on the chosen nodes at their ends."""
+    """Reduce the room of the records from `first` to `end` by the processors that are free on the chosen nodes."""
     for k in range(int(s.reg[0].taken)):
         i, row = s.node[k].taken, first
         free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
@@ -172,7 +172,7 @@ def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
 
 @inner
 def compare(s: State, row: int) -> None:
-    """Store whether a record and its successor have equal nodes, and whether the successor has an additional node."""
+    """Store whether a record and its successor have equal nodes, and whether the successor has additional nodes."""
     following, same, rises = s.slot[row].next, 1, 0
     if following == NONE:
         return
@@ -223,9 +223,10 @@ def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
 
 @inner
 def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) -> None:
-    """Reduce the room of a record whose end moved from `end` to `at` by what jobs release in between.
+    """Reduce the room of a record, whose end moved from `end` to `at`, by the processors released in between.
 
-    If that is much work, the room stays too large, which is safe: it only filters less.
+    If this is too much work, the room is not reduced; a room that is too large is safe, because it only avoids fewer
+    tests.
     """
     s.reg[0].stamp += 1
     stamp, k = int(s.reg[0].stamp), first_after(s, t, at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares past predictions with what happened, beside Slurm's own estimates: errors, coverage, and a verdict.
+"""Compares past predictions, and Slurm's own estimates, with the outcomes: errors, coverage, and a verdict.
 
 All figures are aggregates over several jobs.
 """
@@ -70,13 +70,14 @@ def accuracy(
 ) -> list[dict[str, Any]]:
     """Return one flat object per kind, moment and method, for predictions made in [since, until), epoch seconds.
 
-    Moments: `submit`: predictions at submission, of all jobs with a known outcome. `asked`: by `start --test`, for jobs
-    that were submitted as asked within 15 minutes. `waited_1h` and the like: predictions renewed when jobs had waited
-    that long, beside the predictions at submission, given that wait. `slurm`: when Slurm's own first estimate of a job
-    appeared, for the same jobs with every method. Errors are of the whole wait or run time, in seconds. Coverage is the
-    share of outcomes at or below the predicted quantile. Predictions without history were not shown to users, so they
-    are counted but not scored. A job that waits longer than its 90 % time (`overdue`) counts as not covered, as in
-    every other figure here; it has no error yet. `fell_back_share` is the share that another method answered, and
+    Moments: `submit`: predictions at submission, of all jobs with a known outcome. `asked`: predictions by
+    `start --test`, if a job with this request was submitted within 15 minutes. `waited_1h` and the like: predictions
+    that were renewed after a job had waited that long, and the predictions at submission, conditioned on the same wait.
+    `slurm`: Slurm's own first estimate of a job's start, and the prediction of every method for the same job at the
+    same time. An error is the difference of the whole wait or run time, in seconds. Coverage is the share of outcomes
+    at or below the predicted quantile. Predictions that no finished job supported were not shown to users, so they are
+    counted but not scored. A job that still waits beyond its 90 % time (`overdue`) counts as not covered; it has no
+    error yet. `fell_back_share` is the share of predictions that another method made in place of this method, and
     `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
@@ -99,7 +100,7 @@ def accuracy(
 
 
 Key = tuple[str, str, str]
-"""Moment, kind, method."""
+"""The moment, kind and method of predictions that are scored together."""
 
 
 def _key(row: Mapping[str, Any]) -> Key:
@@ -144,11 +145,11 @@ class _Scored:
             self.counts[f"judged {level:g}"] += jobs
 
     def may_show(self, least: int) -> bool:
-        """Return whether these figures cover enough users: the counts, and the scored predictions if there are any."""
+        """Return whether the counts, and the scored predictions if there are any, cover enough users."""
         return is_of_several(self.counted, least) and is_of_several(self.scored or self.counted, least)
 
     def scores(self, moment: str, kind: str, method: str) -> dict[str, Any]:
-        """Return the group's figures."""
+        """Return the counts, errors and coverage of this group as one flat object."""
         errors, counts = self.errors, self.counts
         n = len(errors) or math.nan
         figures: dict[str, Any] = {
@@ -178,10 +179,11 @@ HORIZONS = ((0.0, SHORT_S), (SHORT_S, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0
 
 
 def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Return the track record of the method that answers users; over several users if jobs are private.
+    """Return the track record of the method that answers users. If jobs are private, every figure covers several users.
 
     `headline`, weeks, partitions and reliability cover jobs with a predicted wait of 10 min or more (`of` is "long").
-    If there are too few, they cover all jobs (`of` is "all"), and the page says so. `short` covers the other jobs.
+    If there are too few of these jobs, the four parts cover all jobs (`of` is "all"), and the page says so. `short`
+    covers the jobs with shorter predicted waits.
     """
     with open_site(settings, viewer, now) as site:
         return calibration_of(site)
@@ -215,7 +217,9 @@ def calibration_of(site: Site) -> dict[str, Any]:
 def _headline(
     rows: Sequence[Mapping[str, Any]], least: int
 ) -> tuple[str, Sequence[Mapping[str, Any]], dict[str, Any] | None]:
-    """Return what the headline covers, its rows, and the figures of short waits if there are enough."""
+    """Return which waits the headline covers ("long", "all"), its predictions, and the figures of short waits
+    if known.
+    """
     parts = groups(rows, _is_long, LEAST, least)
     if True not in parts:
         return "all", rows, None
@@ -237,8 +241,8 @@ def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
 
 
 def _overdue(site: Site, method: str, since: float, partition: str | None = None) -> list[Row]:
-    """Return predictions of jobs that wait beyond their 90 % time, which are misses already; none if jobs are
-    private.
+    """Return predictions of jobs that still wait beyond their 90 % time and so count as misses. The list is empty if
+    jobs are private.
     """
     if site.private:
         return []
@@ -258,7 +262,7 @@ def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
-    """Return whether each job had started by its predicted quantile at a level, for predictions that have it."""
+    """Return whether each job had started by its predicted quantile; predictions without this level are left out."""
     return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
 
 
@@ -294,7 +298,9 @@ def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str,
 
 
 def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method's renewed predictions, or its predictions at submission, for jobs that had waited a while."""
+    """Return the figures of a method for jobs that had waited `age_s`; `at_submission` marks predictions at
+    submission.
+    """
     method = str(figures["predictor"])
     was = method.endswith(BEFORE)
     return {**figures, "age_s": SCORED[figures["moment"]], "at_submission": was, "method": method.removesuffix(BEFORE)}
@@ -314,10 +320,11 @@ NOMINAL = 0.9
 
 
 def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, Any]]:
-    """Return flat objects with a `sentence` each: long predicted waits, short waits, partitions, ranges of waits.
+    """Return flat objects with a `sentence`: on long predicted waits, short waits, each partition, ranges of waits.
 
-    Covers the last 30 days and groups of at least 20 predictions, under the rules of `disclosure`. Empty if there are
-    none. Partitions cover the same jobs as the first object.
+    The objects cover the last 30 days and groups of at least 20 predictions, under the rules of `disclosure`. The list
+    is empty if no group is large enough. If the first object covers only long predicted waits, so do the objects of
+    partitions.
     """
     try:
         known = calibration_of(site)
@@ -345,9 +352,9 @@ def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any
     half = f"the median error is {span(error)}"
     half += f"; {figures['overdue']} still wait past their 90 % time" if figures.get("overdue") else ""
     sentences = {
-        "believe": f"reliable: {kept:.0%} of {count} started by the 90 % time, {half}",
-        "too early": f"not reliable: only {kept:.0%} of {count} started by the 90 % time; {half}",
-        "too late": f"cautious: {kept:.0%} of {count} started by the 90 % time; {half}",
+        "believe": f"reliable: {kept:.0%} of {count} jobs started by their 90 % time, {half}",
+        "too early": f"not reliable: only {kept:.0%} of {count} jobs started by their 90 % time; {half}",
+        "too late": f"cautious: {kept:.0%} of {count} jobs started by their 90 % time; {half}",
         "unknown": f"unknown: too few of {count} predictions had a 90 % time; {half}",
     }
     shown = {"of": name, "method": method, "forecasts": count, "coverage_90": kept, "median_ae_s": error}
@@ -367,7 +374,7 @@ def verdict(count: int, kept: float) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    """Return a range of waits as people say it.
+    """Return a range of waits in words.
 
     >>> _span(0.0, 600.0), _span(600.0, 3600.0), _span(86400.0, math.inf)
     ('less than 10 min', '10 min to 1 h', '1 d or more')

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggests time limits and memory requests from a prediction, under the site's rules; memory also from ended jobs.
+"""Suggests time limits and memory requests from predictions or from ended jobs, under the site's rules.
 
-Suggestions at a submission, which are stored and scored, and suggestions on request use the same functions.
+The same functions make the suggestions at each submission, which are stored and scored, and the suggestions that users
+request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...units import format_memory
 from ..settings import Settings
 
 RISK = 0.05
-"""The share of jobs that a suggestion may cut off, in stored suggestions and if no other share is requested."""
+"""The share of jobs that a suggestion may cut off, unless a user requests another share."""
 SAMPLING_MARGIN = 1.1
 """Memory use is sampled, so short peaks are missed: a suggestion is this factor above the measured bound."""
 
@@ -47,13 +48,13 @@ def rests_on_jobs(forecast: Prediction) -> bool:
 
 
 def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
-    """Return what the collector knows of a partition; empty for an unknown partition."""
+    """Return the stored facts about a partition; empty for an unknown partition."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return partitions.get(name or "") or {}
 
 
 def default_partition(memory: Mapping[str, Any]) -> str:
-    """Return the partition of a job that names none; empty if the collector knows none."""
+    """Return the default partition of the site; empty if it is unknown."""
     partitions = (memory.get("site") or {}).get("partitions") or {}
     return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
@@ -80,8 +81,9 @@ def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mappi
 def advised_memory(forecast: Prediction, risk: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
     """Return the suggested memory per node in KiB; None if the prediction is based only on the request.
 
-    It is the predicted bound at the risk, plus a tenth because use is sampled, rounded up to the site's step and floor,
-    and at most the memory of the partition's largest node. Without quantiles it is the predicted point.
+    It is the predicted upper bound at this risk, plus a tenth because accounting samples memory use and misses short
+    peaks. It is rounded up to the site's step and floor, and does not exceed the memory of the partition's largest
+    node. A prediction without quantiles gives its point prediction, without the tenth.
 
     >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 100e3), "", Grounds.CLASS)
     >>> [advised_memory(like, 0.05, Rules(), node) for node in ({}, {"node_mem_kib": 105e3})]
@@ -103,7 +105,9 @@ LEAST_JOBS = 5
 
 
 class MeasuredMemory(NamedTuple):
-    """Memory needs of ended jobs in KiB per node; `ran_out`: needed more; `copied`: accounting repeats requests."""
+    """The memory that ended jobs needed, in KiB per node. `ran_out`: the job needed more than this; `copied`:
+    accounting only repeats the requests.
+    """
 
     kib: tuple[float, ...]
     ran_out: tuple[bool, ...]
@@ -111,9 +115,10 @@ class MeasuredMemory(NamedTuple):
 
 
 def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
-    """Return the needs of jobs with a measurement. A job that ran out of memory needed more than it had.
+    """Return the memory needs of measured jobs. A job that ran out of memory needed more than its request.
 
-    If the measurement equals the request in nine of ten jobs, accounting measures nothing, so none is used. O(n).
+    If the measurement equals the request in nine of ten jobs, accounting copies the request instead of measuring, so no
+    measurement is used. O(n).
 
     >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
     >>> tuple(measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}]))
@@ -135,13 +140,15 @@ def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
 
 
 def request_for(kib: Sequence[float], ran_out: Sequence[bool], risk: float, rules: Rules, most: float) -> Advice:
-    """Return the request at this risk for jobs with these needs in KiB per node, plus a tenth because of sampling."""
+    """Return the memory request (KiB per node) that at most a share `risk` of jobs with these needs exceed, plus a
+    tenth because memory use is sampled.
+    """
     held = [each * SAMPLING_MARGIN for each in kib]
     return recommend_limit(held, ran_out, risk, floor=rules.memory_floor, step=rules.memory_step, most=most)
 
 
 class Needs(NamedTuple):
-    """Words that describe what similar jobs needed."""
+    """The words of the sentence about similar jobs, for run times or for memory."""
 
     known: str
     kept: str
@@ -150,21 +157,25 @@ class Needs(NamedTuple):
     most: str
 
 
-TIME = Needs("finished", "ran {} or less", "were cut off at their limit", "how long", "the longest")
-MEMORY = Needs("measured", "held {} a node or less", "ran out of memory", "how much", "the most")
+TIME = Needs("finished", "ran {} or less", "were ended at their time limit", "how long", "the longest")
+MEMORY = Needs("measured", "used {} per node or less", "ran out of memory", "how much", "the most")
 
 
 def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Callable[[float], str]) -> str:
-    """Return a sentence that explains the suggestion by similar jobs."""
+    """Return a sentence that explains a suggestion by what similar jobs needed."""
     jobs = f"{advice.jobs} {needs.known} jobs of {alike}"
     if advice.reached:
         return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
     if advice.cut:
         return (
-            f"{advice.cut} of your last {jobs} {needs.cut}, so nobody knows {needs.how} they need: a quarter above "
+            f"{advice.cut} of your last {jobs} {needs.cut}, so it is unknown {needs.how} they need. The "
+            "suggestion is a quarter above "
             f"{needs.most}"
         )
-    return f"{jobs} are too few to promise {risk:.0%}: a quarter above {needs.most}, {say(advice.longest_s)}"
+    return (
+        f"{jobs} are too few for a {risk:.0%} bound. The suggestion is a quarter above {needs.most}, "
+        f"{say(advice.longest_s)}"
+    )
 
 
 def advise_memory(
@@ -177,11 +188,13 @@ def advise_memory(
     forecast: Prediction | None = None,
     method: str = "",
 ) -> dict[str, Any]:
-    """Return the suggested memory per node for an answer; if none is known, `memory` is None and `memory_why` says why.
+    """Return the suggested memory per node as fields of an answer. If there is no suggestion, `memory` is None and
+    `memory_why` gives the reason.
 
-    If the `forecast` of `method` has bounds, they decide, as in suggestions stored at submissions. Otherwise the
-    similar ended `rows` decide: the order statistic of `recommend_limit` at the risk, plus a tenth, then the site's
-    floor and step, at most the memory of the partition's largest node. `memory` is what the collector stores.
+    If the `forecast` of `method` has quantiles, the suggestion comes from them, as in the suggestions stored at
+    submissions. Otherwise it comes from the similar ended jobs (`rows`): the order statistic of `recommend_limit` at
+    the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the partition's largest
+    node. The parameter `memory` has the values that the collector stored about the cluster.
     """
     site, limits = memory.get("site", {}), of_partition(memory, partition)
     node, jobs = limits.get("node_mem_kib") or math.inf, measured_memory(rows)
@@ -216,36 +229,39 @@ def _of_forecast(
     amount = advised_memory(forecast, risk, rules_of(settings), partition)
     assert amount is not None  # the caller has checked this
     bound, kept = bound_at(forecast, 1.0 - risk), reaches_risk(forecast, risk)
-    why = f"{method}: {1 - risk:.0%} of jobs like this hold {format_memory(bound)} a node or less ({forecast.basis})"
+    why = f"{method}: {1 - risk:.0%} of similar jobs use {format_memory(bound)} per node or less ({forecast.basis})"
     if not kept:
-        why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {format_memory(bound)} a node"
-    shaped = "; no node there has more" if amount == partition.get("node_mem_kib") else ""
-    beside = "" if similar is None else f". Beside it similar jobs alone say {as_request(similar)}"
+        why = (
+            f"{method} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, "
+            f"{format_memory(bound)} per node"
+        )
+    shaped = "; no node of the partition has more" if amount == partition.get("node_mem_kib") else ""
+    beside = "" if similar is None else f". Similar jobs alone suggest {as_request(similar)}"
     return {
         "memory": as_request(amount),
         "memory_kib": amount,
         "memory_by": method,
         "memory_quantile_kib": bound,
         "memory_risk_kept": kept and not shaped,
-        "memory_why": f"{why}; a tenth more, since use is sampled{shaped}{beside}.",
+        "memory_why": f"{why}; a tenth is added, because memory use is sampled{shaped}{beside}.",
     }
 
 
 def _of_similar(
     settings: Settings, jobs: MeasuredMemory, node: float, alike: str, risk: float
 ) -> dict[str, Any] | None:
-    """Return the suggestion of similar jobs alone; None if too few of them were measured."""
+    """Return the suggestion from similar jobs alone; None if memory was measured for too few of them."""
     if len(jobs.kib) < LEAST_JOBS:
         return None
     advice = request_for(jobs.kib, jobs.ran_out, risk, rules_of(settings), node)
     why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
-    shaped = "; no node there has more" if advice.limit_s == node else ""
+    shaped = "; no node of the partition has more" if advice.limit_s == node else ""
     return {
         "memory": as_request(advice.limit_s),
         "memory_kib": advice.limit_s,
         "memory_quantile_kib": advice.quantile_s / SAMPLING_MARGIN,
         "memory_risk_kept": advice.reached,
-        "memory_why": f"{why}; a tenth more, since use is sampled{shaped}.",
+        "memory_why": f"{why}; a tenth is added, because memory use is sampled{shaped}.",
     }
 
 
@@ -267,7 +283,7 @@ def _why_not(site: Mapping[str, Any], jobs: MeasuredMemory, ended: int) -> str:
     from ...formats.sighting import gathers_memory
 
     if jobs.copied:
-        return "the memory in accounting equals the request of nearly every job: it is no measurement."
+        return "accounting only repeats the memory request of nearly every job, so memory is not measured."
     if "gathers" in site and not gathers_memory(site["gathers"]):
         return "accounting measures no memory here (JobAcctGatherType): batchcast doctor says what to set."
-    return f"memory was measured of {len(jobs.kib)} of these {ended} jobs; {LEAST_JOBS} are needed."
+    return f"memory was measured for {len(jobs.kib)} of these {ended} jobs; {LEAST_JOBS} are needed."

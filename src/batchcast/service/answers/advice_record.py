@@ -18,17 +18,19 @@ from .disclosure import DAY_S, complete_days_by, is_of_several, rounded
 from .track_record import covered, median
 
 UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
-"""Suggestions that rest only on the request itself were shown to nobody, so they are not scored."""
+"""Suggestions with these grounds are based only on the request itself. Users did not see them, so they are not scored.
+"""
 LEVELS = (0.8, 0.9, 0.95)
 WEEK_S = 7 * DAY_S
 TIMEOUT = "timeout"
 
 
 class Quantity(NamedTuple):
-    """What is judged: the table of its rows, which rows are predictions and which suggestions, and functions of a row.
+    """A quantity to judge (memory or time limit): the query of its rows, and how to read a row.
 
-    `own` returns what the job's user requested, `was_cut` whether the job exceeded that, `needed` what it needed or
-    got.
+    `forecast` and `advice` are the kinds of the rows with predictions and with suggestions. `own` returns the user's
+    own request, `was_cut` whether the job exceeded that request, `needed` what the job needed, or what it got if that
+    was not enough. `error` is the name of the median error in the answer.
     """
 
     statement: str
@@ -45,7 +47,7 @@ def _limit_of(row: Row) -> float:
 
 
 def _ran(row: Row) -> float:
-    """Return the run time; a batch system takes some seconds to end a job that exceeds its limit."""
+    """Return the run time, at most the limit: a batch system needs some seconds to end a job that exceeds its limit."""
     limit, ran = _limit_of(row), float(row["outcome_s"])
     return limit if ran > limit else ran
 
@@ -67,13 +69,14 @@ def advice_record(
     least_users: int,
     now: float,
 ) -> list[dict[str, Any]]:
-    """Return one flat object per method, for predictions made in [since, until), epoch seconds, and its `weeks`.
+    """Return one flat object per method for predictions made in [since, until), epoch seconds.
 
     `exceeded_rate`: share of jobs that would have exceeded the suggestion. `asked_over_used`: sum of suggestions over
     sum of needs. The keys `users_...` give the same for the users' own requests. A job that exceeded its own request
-    needed more than it got: it also exceeds a suggestion that is no larger, and for a larger suggestion the outcome is
-    unknown (`undecided_rate`). `coverage_...`: how often the predicted bounds held; `weeks`: the same by week. With
-    `least_users` above 1, figures cover complete days with enough users and are rounded (see `disclosure`).
+    needed more than it got. Such a job also exceeds a suggestion that is not larger than its request; for a larger
+    suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the predicted
+    quantile. `weeks`: the same figures by week. With `least_users` above 1, figures cover complete days with enough
+    users and are rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[str, float]] = set()
@@ -94,7 +97,7 @@ def advice_record(
 
 
 def _over_time(weeks: dict[float, _Scores], least: int) -> list[dict[str, Any]]:
-    """Return the figures of each week that has any."""
+    """Return the figures of each week with suggestions."""
     return [
         {"week_s": week * WEEK_S, **rounded({"requests": judged.counts["asked"], **judged.rates()}, least)}
         for week, judged in sorted(weeks.items())
@@ -160,7 +163,7 @@ class _Scores:
         return rates
 
     def scores(self, method: str) -> dict[str, Any]:
-        """Return the method's figures."""
+        """Return the counts, errors and rates of one method as one flat object."""
         counts = self.counts
         figures: dict[str, Any] = {
             "predictor": method,

@@ -15,7 +15,7 @@ INPUTS = "inputs"
 
 
 class Answer(NamedTuple):
-    """An answer before it is printed or sent: the parts of its document, without the schema."""
+    """The parts of an answer's document (log, settings, warnings, results), before it is printed or sent."""
 
     log: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Sentence(str):
 CLOCKS_APART_S = 2.0
 """If two clocks differ by more than this, a warning says so."""
 NO_CYCLE = "the collector has not finished a cycle yet"
-LATE = "the collector last looked %(ago)s ago: is batchcast collect running?"
+LATE = "the collector last read the queue %(ago)s ago: is batchcast collect running?"
 AWAY = "%(daemon)s has not answered for %(ago)s (%(error)s)"
 AHEAD = "the collector's clock is %(seconds)s s ahead of the batch system's: run NTP on both"
 BEHIND = "the collector's clock is %(seconds)s s behind the batch system's: run NTP on both"
@@ -60,9 +60,9 @@ OLD_S = 600.0
 
 
 def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
-    """Return warnings about the collector: it does not run, a daemon does not answer, or its clock is behind.
+    """Return warnings if the collector does not run, a daemon does not answer, or a clock is wrong.
 
-    Late means later than four of the collector's intervals, and at least two minutes.
+    The collector is late if its last cycle is older than four of its intervals, and older than two minutes.
     """
     notes: list[str] = []
     patience = max(120.0, 4 * float(memory.get("interval_s") or 30.0))
@@ -105,7 +105,7 @@ def _ago(seconds: float) -> str:
 
 
 def parse_when(text: str, now: float | None = None) -> float:
-    """Apply `units.parse_when` in local time; `now` in epoch seconds, by default the present.
+    """Read an instant as `units.parse_when` does, in local time. `now` is in epoch seconds; the default is the present.
 
     >>> parse_when("uts100"), parse_when("now+2hours", 50.0)
     (100.0, 7250.0)

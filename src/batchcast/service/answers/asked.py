@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores questions and answers of `start --test` for the collector, which finds the job that is then submitted.
+"""Stores questions and answers of `start --test`. The collector compares each answer with the job that is submitted
+afterwards.
 
-A process that may write beside the store adds them: the service, or the collector's own user. Each question is a line
-of JSON in a file that only its owner can read. The collector removes the lines it reads, so the file stays short.
+Questions are added by processes that may write beside the store: the service, and commands of the collector's own user.
+Each question is a line of JSON in a file that only its owner can read. The collector removes the lines it reads, so the
+file stays short.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ...predict.protocol import Prediction
 from ...store.rows import as_values
 
 MOST_BYTES = 1_000_000
-"""No line is added to a longer file, because then no collector reads it."""
+"""No line is added to a file of this size, because a file grows so long only if no collector reads it."""
 SUBMITTED_WITHIN_S = 900.0
 """A job of the same user, partition, size and limit counts as the job asked about if it is submitted within
 this time.
@@ -30,7 +32,9 @@ this time.
 
 
 def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now: float) -> None:
-    """Add one question and its answer, if this process may write there; a failure loses only the line."""
+    """Add one question and its answer, if this process may write beside the store. If writing fails, the line
+    is lost.
+    """
     if not os.access(place.parent, os.W_OK) or not all(map(math.isfinite, (said.point, *said.quantiles))):
         return
     like = {"user": job.user_id, "partition": job.partition_id, "procs": job.procs, "limit": job.req_time}
@@ -44,7 +48,7 @@ def keep_asked(place: Path, job: JobRequest, said: Prediction, method: str, now:
 def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
     """Yield every question that was added since the last call, and remove the questions from the file.
 
-    Lines that are cut short, and files that another user may have written, are ignored.
+    Incomplete lines, and files that another user may have written, are ignored.
     """
     taken = place.with_name(place.name + ".taken")
     try:
@@ -62,6 +66,6 @@ def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Whether this is a regular file with one name, which no other user than root can have written."""
+    """Return whether this is a regular file without further hard links that only this user or root can have written."""
     is_ours = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
     return is_ours and stat.S_ISREG(status.st_mode) and status.st_nlink == 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which length of chunk finishes a long computation first, if it can be continued from checkpoints.
+"""Finds the time limit per chunk that finishes a long computation first, if the computation continues from checkpoints.
 
-Each chunk is submitted when the one before it ends, so it waits in the queue again: short chunks wait less each, but
-more often.
+A chunk is one job of the computation. Each chunk is submitted when the previous chunk ends, so it waits in the queue
+again. A short chunk waits less than a long chunk, but there are more short chunks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASSUMED = (
 
 
 def parse_chunks(text: str) -> tuple[float, float]:
-    """Read `TOTAL,COST` as seconds: the run time in all, and the time to write and read a checkpoint.
+    """Read `TOTAL,COST` as seconds: the total run time, and the time to write and read one checkpoint.
 
     >>> parse_chunks("5d,10m"), parse_chunks("36h,0")
     ((432000.0, 600.0), (129600.0, 0.0))
@@ -47,7 +47,8 @@ def parse_chunks(text: str) -> tuple[float, float]:
 
 
 def count_chunks(total: float, cost: float, length: float) -> int:
-    """Return how many chunks of a length a computation needs; each but the last spends `cost` on a checkpoint.
+    """Return how many chunks of this length a computation needs. Each chunk except the last spends `cost` seconds on a
+    checkpoint.
 
     >>> count_chunks(10.0, 1.0, 10.0), count_chunks(10.0, 1.0, 4.0), count_chunks(10.0, 4.0, 4.0)
     (1, 3, 0)
@@ -60,9 +61,10 @@ def count_chunks(total: float, cost: float, length: float) -> int:
 def answer_chunks(
     settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, total: float, cost: float
 ) -> Answer:
-    """Return one result per length of chunk that the partition accepts, the earliest likely end first.
+    """Return one result per chunk length that the partition accepts, the earliest likely end first.
 
-    `chance_first` is the share of twenty equally likely courses of the queue in which this length is done first.
+    `chance_first` is the share, of twenty equally likely queue waits, in which this length finishes the computation
+    first.
     """
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site, ("wait",))
@@ -95,10 +97,9 @@ def answer_chunks(
 
 
 def _ends(spread: Sequence[float], every: Sequence[Sequence[float]], now: float) -> dict[str, float]:
-    """Return when a computation is done, likely and with 90 %, and how often this length is done before the other
-    lengths.
+    """Return the likely end, its 90 % bound, and the share of cases in which this chunk length finishes first.
 
-    A tie counts for each of the lengths that are done first together, in equal parts.
+    If several lengths finish first together, each of them counts in equal parts.
     """
     ordered, n = sorted(spread), len(spread)
     first = 0.0

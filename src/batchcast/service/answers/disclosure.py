@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Privacy rules: what one viewer may see of the store, and figures over users that disclose no single job.
+"""Privacy rules: which data of the store one viewer may see, and figures over several users that do not disclose a job.
 
-If the site hides jobs, users see their own jobs, and figures only over at least `least_users` users. Callers without an
-identity see only such figures. Root and the user who runs the service see everything.
+If the site hides jobs, users see their own jobs, and figures over at least `least_users` users. Callers without an
+identity see only these figures. Root and the user who runs the service see everything.
 
-Two answers a second apart, or over slightly different spans, must not reveal one job by subtraction. So, if jobs are
-hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended: two figures of one
-selection are equal, or differ by whole days of several users each. A difference between selections (a partition and an
-account) is hidden by rounding to two significant digits, if one job is less than a twentieth of the total.
+The difference of two answers, asked a second apart or over slightly different time spans, must not reveal one job. So,
+if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended. Then two
+figures of the same selection are equal, or differ by whole days with several users each. The difference of two
+selections, such as a partition and an account, could also reveal a job. Rounding to two significant digits hides it if
+one job is less than a twentieth of the total.
 
-A sum that is mostly one user's reveals that user, however many users it covers. So each day and each figure must also
-satisfy the p % rule of statistical offices (`may_show`).
+If one user contributes most of a sum, the sum reveals that user's amount, however many users it covers. So each day and
+each figure must also satisfy the p % rule of statistical offices (`may_show`).
 
 References
 ----------
@@ -58,10 +59,11 @@ P_SHARE = 0.1
 
 
 def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
-    """Return whether a sum of these amounts by user may be shown: at least `least` users, and the p % rule.
+    """Return whether a sum of these amounts by user may be shown: it needs at least `least` users and must satisfy the
+    p % rule.
 
-    The second largest user can subtract the own amount from the sum, which gives an upper bound on the largest user's
-    amount. The p % rule demands that this bound is at least p % too high.
+    The user with the second largest amount can subtract it from the sum, and so knows an upper bound on the largest
+    user's amount. The p % rule requires that this bound is at least p % too high.
 
     >>> is_of_several({"a": 90.0, "b": 5.0, "c": 9.0}, 3), is_of_several({"a": 90.0, "b": 50.0, "c": 8.0}, 3)
     (False, False)
@@ -75,7 +77,7 @@ def is_of_several(amounts: Mapping[Any, float], least: int) -> bool:
 
 
 def may_show(rows: Iterable[Row], least: int) -> bool:
-    """Return whether figures over these jobs or predictions may be shown, by their number and their processors."""
+    """Return whether figures over these jobs or predictions may be shown, judged by jobs and processors per user."""
     if least <= 1:
         return True
     jobs: Counter[Any] = Counter()
@@ -87,12 +89,14 @@ def may_show(rows: Iterable[Row], least: int) -> bool:
 
 
 def _is_shown(jobs: Mapping[Any, float], held: Mapping[Any, float], least: int) -> bool:
-    """Return whether sums of jobs, and of processors or processor-seconds if known, may be shown, by user."""
+    """Return whether sums of these numbers of jobs, and of these processors if known, may be shown; both are
+    by user.
+    """
     return is_of_several(jobs, least) and (not any(held.values()) or is_of_several(held, least))
 
 
 def _amount(row: Row) -> float:
-    """Return a job's part of a sum: processor-seconds, or processors before its end; 0 for a prediction."""
+    """Return a job's part of a sum: processor-seconds if it has ended, else processors; 0 for a prediction."""
     if "end_time" not in row:
         return 0.0
     start, end, procs = row.get("start_time"), row["end_time"], row.get("alloc_procs") or row.get("req_procs") or 0.0
@@ -100,7 +104,7 @@ def _amount(row: Row) -> float:
 
 
 def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
-    """Return the complete days, in days since the epoch. The rows are read once and not stored.
+    """Return the complete days of enough users, in days since the epoch. The rows are read once and not stored.
 
     >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
     >>> complete_days(iter(rows), "t", 3, 200000.0)
@@ -112,7 +116,7 @@ def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set
 def complete_days_by(
     rows: Iterable[Row], group: Callable[[Row], Any], time: str, least: int, now: float
 ) -> set[tuple[Any, float]]:
-    """Return the complete days of each group of rows as (group, day)."""
+    """Return the complete days of enough users, by group of rows, as (group, day)."""
     jobs: dict[tuple[Any, float], Counter[Any]] = {}
     held: dict[tuple[Any, float], defaultdict[Any, float]] = {}
     for row in rows:
@@ -126,7 +130,7 @@ def complete_days_by(
 
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
-    """Return rows by a key, for keys with enough jobs and enough users."""
+    """Group rows by a key; groups with too few jobs or too few users are left out."""
     of: dict[Any, list[Row]] = {}
     for row in rows:
         of.setdefault(key(row), []).append(row)
@@ -134,7 +138,7 @@ def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int
 
 
 def whole_days(since: float, until: float) -> tuple[float, float]:
-    """Move the beginning of a span back to a whole day, and its end back to a whole day.
+    """Move the beginning and the end of a time span back to the beginning of their days (UTC).
 
     >>> whole_days(90000.0, 300000.0), whole_days(90000.0, float("inf"))
     ((86400.0, 259200.0), (86400.0, inf))
@@ -144,7 +148,7 @@ def whole_days(since: float, until: float) -> tuple[float, float]:
 
 
 def rounded(figures: Mapping[str, Any], least: int = 2) -> dict[str, Any]:
-    """Round every number to two significant digits, if figures must cover at least two users.
+    """Round every number to two significant digits if `least`, the number of users that figures must cover, is above 1.
 
     >>> rounded({"jobs": 1234, "mean": 0.0567, "name": "main", "none": float("nan")})
     {'jobs': 1200, 'mean': 0.057, 'name': 'main', 'none': nan}
@@ -166,17 +170,18 @@ def _two_digits(value: Any) -> Any:
 
 
 class Viewer(NamedTuple):
-    """Who asks: the user's name (None if unknown), and whether this user may see every job."""
+    """The user who asks a question: name (None if unknown), and whether this user may see every job."""
 
     name: str | None
     sees_all: bool = False
 
 
 class OfOthers:
-    """A value that is based on single jobs of any user, and the text to show in its place if jobs are hidden.
+    """A value that depends on other users' jobs (`whole`), and the text that replaces it if jobs are hidden
+    (`instead`).
 
-    `disclosed` chooses one of the two. A document with an unresolved value cannot be written, so a forgotten call is an
-    error and not a disclosure.
+    `disclosed` chooses one of the two. A document that still contains an `OfOthers` cannot be written. So a forgotten
+    call of `disclosed` raises an error and reveals no job.
     """
 
     __slots__ = ("instead", "whole")
@@ -189,7 +194,7 @@ class OfOthers:
 
 
 def disclosed(value: Any, hidden: bool) -> Any:
-    """Return the part of an answer that a viewer may see; no other function decides what is hidden.
+    """Replace each `OfOthers` in an answer by its text or its value. No other function decides what is hidden.
 
     >>> disclosed([{"basis": OfOthers("behind 40 jobs", "the queue"), "start_s": 5.0}], hidden=True)
     [{'basis': 'the queue', 'start_s': 5.0}]
@@ -214,7 +219,8 @@ _RESTS_ON = {
 
 
 def basis_of(wait: Prediction, more: str = "") -> OfOthers:
-    """Return the basis of a predicted wait. The full text counts jobs ahead, from which jobs could be inferred.
+    """Return the text on what a predicted wait is based. The full text counts the jobs ahead, which could reveal other
+    users' jobs.
 
     >>> from batchcast.predict.protocol import Grounds
     >>> disclosed(basis_of(Prediction(5.0, basis="behind 40 jobs", grounds=Grounds.MODEL)), hidden=True)
@@ -225,7 +231,7 @@ def basis_of(wait: Prediction, more: str = "") -> OfOthers:
 
 
 class Whose(NamedTuple):
-    """Whose finished jobs: a user's, an account's, a partition's, or any combination of these."""
+    """A selection of finished jobs: by user, account, partition, or any combination of these."""
 
     user: str | None = None
     account: str | None = None
@@ -235,8 +241,8 @@ class Whose(NamedTuple):
 class Site(NamedTuple):
     """An open store as one viewer sees it at one instant.
 
-    It has the cluster, what the collector stored about it (`memory`), whether jobs are hidden from this viewer
-    (`private`), and `now` in epoch seconds. Its history covers the last `days` days.
+    `memory` has the values that the collector stored about the cluster. `private` says whether other users' jobs are
+    hidden from this viewer. `now` is in epoch seconds, and the job history covers the last `days` days.
     """
 
     reader: Reader
@@ -250,21 +256,21 @@ class Site(NamedTuple):
 
     @property
     def least(self) -> int:
-        """Smallest number of users that a figure must cover."""
+        """Number of users that a figure must cover at least."""
         return int(self.settings["least_users"]) if self.private else 1
 
     @property
     def partitions(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is known of each partition, by name."""
+        """The stored facts about each partition, by name."""
         known: Mapping[str, Mapping[str, Any]] = self.memory.get("site", {}).get("partitions", {})
         return known
 
     def disclosed(self, value: Any) -> Any:
-        """Return the part of a value that this viewer may see."""
+        """Replace each `OfOthers` in a value by what this viewer may see."""
         return disclosed(value, self.private)
 
     def last_days(self, days: float) -> float:
-        """Return the beginning of the last `days` days in epoch seconds; if jobs are hidden, of a whole day."""
+        """Return the beginning of the last `days` days, epoch seconds; if jobs are hidden, the beginning of a day."""
         since = self.now - days * DAY_S
         return whole_days(since, math.inf)[0] if self.private else since
 
@@ -280,7 +286,7 @@ def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
 
 
 def check_may_see(site: Site, user: str | None) -> None:
-    """Raise Refused if jobs are hidden and the viewer does not own them."""
+    """Raise Refused if jobs are hidden and the viewer is not their owner `user`."""
     if site.private and (user is None or site.viewer.name != user):
         who = site.viewer.name or "somebody unknown"
         raise Refused(f"jobs are private here: {who} may not see other users' jobs",
@@ -288,16 +294,17 @@ def check_may_see(site: Site, user: str | None) -> None:
 
 
 def start_settings(settings: Settings, now: float) -> dict[str, Any]:
-    """Return the settings on which an answer about starts is based."""
+    """Return the settings that an answer about start times shows."""
     return {
         "store": settings.shown("store"), "scheduler": settings["scheduler"], "now_s": now, "track_record_days": 30,
     }  # fmt: skip
 
 
 def used(site: Site, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
-    """Return the finished jobs of a span; if figures must cover several users, only jobs of complete days.
+    """Return the finished jobs of a time span. If figures must cover several users, only jobs of complete days are
+    returned.
 
-    `statement` selects all of them (`used`), or jobs with measured memory (`used_memory`).
+    `statement` selects all jobs (`used`), or the jobs with measured memory (`used_memory`).
     """
     chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
     if least <= 1:
@@ -313,7 +320,7 @@ def refuse_open_store(settings: Settings) -> None:
             hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
             opened = hidden and is_open(settings["store"])
     except BatchcastError:
-        return  # without a store, each answer reports that itself
+        return  # each answer reports a missing store itself
     if opened:
         shown = settings.shown("store")
         raise Refused(
@@ -331,13 +338,13 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
         return asked
     if len(clusters) != 1:
         if not clusters:
-            raise NoAnswer(f"{reader.shown} holds no cluster yet", hint="let batchcast collect run one cycle")
-        raise UsageError(f"{reader.shown} holds several clusters: choose with -M ({', '.join(clusters)})")
+            raise NoAnswer(f"{reader.shown} has no cluster yet", hint="let batchcast collect run one cycle")
+        raise UsageError(f"{reader.shown} has several clusters: choose with -M ({', '.join(clusters)})")
     return clusters[0]
 
 
 class Exported(NamedTuple):
-    """The log, its cluster, and the user whose jobs it has (None: all users)."""
+    """An exported log, its cluster, and the user whose jobs the log has (None: all users)."""
 
     trace: Trace
     cluster: str
@@ -347,8 +354,8 @@ class Exported(NamedTuple):
 def exported(
     settings: Settings, viewer: Viewer, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
 ) -> Exported:
-    """Return the jobs submitted in [since, until), epoch seconds: all to the collecting user; if jobs are hidden, else
-    only the viewer's own, and none to an unknown viewer.
+    """Return the jobs submitted in [since, until), epoch seconds. If jobs are hidden, viewers get only their own jobs,
+    except the user who runs the collector; an unknown viewer is refused.
     """
     from ...store.database import Store
     from ...store.history import to_trace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Summarizes what jobs requested and used: arrays as one line, by month, and what to change.
+"""Summarizes what jobs requested and used: one line per array, totals by month, and advice on requests.
 
-`job_use` provides the jobs, `usage` the advice.
+The jobs come from `job_use`, the rules of the advice from `usage`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ _GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 WASTES = ("wasted_processor_hours", "wasted_gib_h", "wasted_gpu_h")
 LEAST_GPU_H, LEAST_PERIOD_S, LEAST_RUN_S = 24.0, 86400.0, 600.0
-"""Advice on GPUs requires this many unused GPU-hours, by jobs that ended over at least a day. Shorter runs than ten
-minutes do not count, because accounting samples them too seldom."""
+"""Advice on GPUs requires this many unused GPU-hours, by jobs that ended over at least a day. Runs shorter than ten
+minutes do not count, because accounting samples them too rarely.
+"""
 IDLE_GPUS, HALF = 0.05, 0.5
 MOST_TOLD = 10
-"""Number of kinds of jobs that are printed and compared with other jobs."""
+"""Number of suggestions that are printed, and whose jobs are compared with similar jobs."""
 
 
 def folded(jobs: Sequence[JobUse]) -> list[JobUse]:
-    """Combine the tasks of an array into one row, in place of its first task; other jobs are unchanged.
+    """Combine the tasks of an array into one row, at the position of its first task. Other jobs are unchanged.
 
-    Runs of a requeued job have the same number but are not tasks, so each keeps its row. Jobs of two clusters may also
-    have the same number.
+    The runs of a requeued job have the same id but are not tasks, so each run keeps its row. Jobs of two clusters may
+    also have the same id.
 
     >>> blank = dict.fromkeys(JobUse.__dataclass_fields__, 1.0) | {"state": "COMPLETED", "cluster": "", "tasks": 1}
     >>> rows = folded([JobUse(**(blank | {"job_id": name})) for name in ("7_1", "7_2", "8")])
@@ -82,7 +83,8 @@ def _middle(values: Iterable[float]) -> float:
 def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str, Any]]:
     """Return a row for each month and each `by` (user, account, partition): months in order, then by core-hours.
 
-    `zone_month` returns the month of an instant as `2026-10`. Shares are sums over jobs for which both parts are known.
+    `zone_month` returns the month of an instant as `2026-10`. A share is a sum of used amounts over a sum of requested
+    amounts, over the jobs for which both amounts are known.
     """
     keyed = sorted(((zone_month(job.end_time), getattr(job, by) or "-", job) for job in jobs), key=lambda k: k[:2])
     rows = []
@@ -93,7 +95,7 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
 
 
 def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
-    """Return what jobs used together: core-hours, shares over jobs with both parts known, and how many were killed."""
+    """Return totals over jobs: core-hours, energy, used shares of the requests, and the number of killed jobs."""
     energy, measured = _energy(jobs)
     return {
         "jobs": len(jobs),
@@ -122,12 +124,13 @@ def _share(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float) -> list[dict[str, Any]]:
-    """Return what to change, by user and job name: `usage`'s rules for time and size, and a rule for memory.
+    """Return suggestions by user and job name: on time limits and sizes (`usage`), on memory, and on GPUs.
 
-    For each flag the largest waste comes first, and the flags alternate, because core-hours and GiB-hours cannot be
-    compared and many people read only the first lines. `--mem` is suggested if at least five jobs requested at least
-    twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling misses peaks). The first
-    `MOST_TOLD` lines also say how long jobs with such smaller requests waited (`metrics.beside`), if the jobs show it.
+    The suggestions for each flag are ordered by waste, the largest first, and the flags alternate: core-hours and
+    GiB-hours cannot be compared, and many people read only the first lines. `--mem` is suggested if at least five jobs
+    requested at least twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling misses
+    peaks). The first `MOST_TOLD` suggestions also say how long jobs with smaller requests waited (`metrics.beside`), if
+    there are enough of these jobs.
     """
     suggestions: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -137,7 +140,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
             continue
         rows = [
             {
-                "req_time": j.limit_s, "start_time": 0.0, "end_time": j.elapsed_s,  # a table may have no instants
+                "req_time": j.limit_s, "start_time": 0.0, "end_time": j.elapsed_s,  # a log may lack times
                 "alloc_procs": j.processors, "req_procs": j.asked_processors if j.asked_processors > 0 else None,
                 "status": j.state.lower(),
             }
@@ -151,7 +154,7 @@ def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float
 
 
 def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Order advice so that each flag's largest waste comes first, then each flag's second largest, and so on."""
+    """Order suggestions by turns: the largest waste of each flag, then the second largest of each flag, and so on."""
     by_waste = sorted(found, key=lambda one: tuple(-one.get(name, 0.0) for name in WASTES))
     seen: Counter[str] = Counter()
     turns = []
@@ -162,7 +165,7 @@ def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
-    """Add to each advice the comparison of `beside`, as a sentence and figures."""
+    """Add to each suggestion how long similar jobs with the smaller request waited (`metrics.beside`)."""
     each = [(job.user, job.job_name, _waited(job)) for job in jobs if job.eligible_wait_s >= 0]
     every = [one for _, _, one in each]
     for advised in found:
@@ -177,17 +180,17 @@ def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
 
 
 def in_words(difference: Beside, axis: Axis, advised: float) -> str:
-    """Return the sentence that compares waits beside an advice.
+    """Return a sentence that compares the waits of similar jobs that requested more and less.
 
     >>> in_words(Beside("main", 1500.0, 600.0, 3000.0, 40, 9), Axis.LIMIT, 3600.0)
-    'on the same days 40 jobs like these on main that asked for 30 min to 1 h
+    'on the same days 40 similar jobs on main that requested 30 min to 1 h
     waited 25 min less (10 min to 50 min, 9 days)'
     """
     say = (span, lambda n: f"{n:g} processors", as_request)[axis]
     low, high = sorted((abs(difference.low_s), abs(difference.high_s)))
     how = "less" if difference.less_s > 0 else "longer"
     return (
-        f"on the same days {difference.jobs} jobs like these on {difference.queue or '-'} that asked for "
+        f"on the same days {difference.jobs} similar jobs on {difference.queue or '-'} that requested "
         f"{say(advised / 2)} to {say(advised)} waited {span(abs(difference.less_s))} {how} "
         f"({span(low)} to {span(high)}, {difference.days} days)"
     )
@@ -211,8 +214,12 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / _GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
         return None
-    words = f"asks {as_request(asked)} and holds {as_request(_middle(held))} a node: --mem={as_request(best)}"
-    of = "95 %" if request.reached else f"each of these {len(held)}, the largest of which held {as_request(max(held))}"
+    words = f"requests {as_request(asked)} and uses {as_request(_middle(held))} per node: --mem={as_request(best)}"
+    of = (
+        "95 %"
+        if request.reached
+        else f"each of these {len(held)} jobs, the largest of which used {as_request(max(held))}"
+    )
     enough = f"{words} would have been enough for {of}"
     return {
         "flag": "--mem",
@@ -225,8 +232,7 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
 
 
 def _on_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
-    """Return advice on GPUs that were allocated but unused, on more GPUs than were busy, or on memory of larger
-    GPUs."""
+    """Return a suggestion if jobs left GPUs idle, requested more GPUs than were busy, or used little GPU memory."""
     measured = [j for j in jobs if j.gpus > 0 and j.gpu_share == j.gpu_share and j.elapsed_s >= LEAST_RUN_S]
     if len(measured) < LEAST_JOBS:
         return None
@@ -238,35 +244,36 @@ def _on_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
 
 
 def _idle_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
-    """Return advice on GPUs of which none, or at most half, were busy."""
+    """Return a suggestion if none, or at most half, of the jobs' GPUs were busy."""
     busy = sorted(j.gpus * j.gpu_share for j in jobs)
     held, used = _middle(j.gpus for j in jobs), _middle(busy)
     need = max(math.ceil(busy[math.ceil(0.95 * len(busy)) - 1] - IDLE_GPUS), 1)
     shown = f"{held:g} GPU{'s' if held > 1 else ''}"
     if busy[-1] < IDLE_GPUS:
         unused = _gpu_hours(jobs, math.inf)
-        words = f"holds {shown} and used none of them ({unused:,.0f} GPU-hours): --gpus=0, or check that the program "
+        words = f"gets {shown} and used none of them ({unused:,.0f} GPU-hours): --gpus=0, or check that the program "
         return _gpu_advice(0, unused, f"{words}finds its GPU")
     if held > 1 and need <= HALF * held:
-        words = f"holds {shown} and keeps {used:.1f} busy: --gpus={need} would have been enough for 95 %"
+        words = f"gets {shown} and keeps {used:.1f} busy: --gpus={need} would have been enough for 95 %"
         return _gpu_advice(need, _gpu_hours(jobs, math.inf) - _gpu_hours(jobs, need), words)
     return None
 
 
 def _gpu_hours(jobs: Sequence[JobUse], most: float) -> float:
-    """Return the unused GPU-hours if each job had requested at most this many of its GPUs."""
+    """Return the unused GPU-hours of these jobs if each of them had requested at most `most` GPUs."""
     return math.fsum(max(min(j.gpus, most) - j.gpus * j.gpu_share, 0.0) * j.elapsed_s for j in jobs) / 3600
 
 
 def _gpu_advice(advised: float, wasted: float, words: str) -> dict[str, Any]:
-    """Return advice on GPUs in the form of the other advice."""
+    """Return a suggestion on GPUs with the same fields as the other suggestions."""
     what = {"flag": "--gpus", "cut_off": 0, "advised": advised, "wasted_processor_hours": 0.0, "wasted_gpu_h": wasted}
     return {**what, "advice": words}
 
 
 def _on_gpu_memory(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
-    """Return advice on GPUs of which at most half the memory was used; only if the name of their type says how much
-    memory they have, because accounting does not record it."""
+    """Return a suggestion if jobs used at most half of their GPUs' memory. Accounting does not record how much memory a
+    GPU has, so this needs a GPU type whose name states it.
+    """
     known = [j for j in jobs if j.gpu_memory_kib >= 0 and math.isfinite(gpu_memory_of(j.gpu_type))]
     sizes = {gpu_memory_of(j.gpu_type) for j in known}
     if len(known) < LEAST_JOBS or len(sizes) > 1:
@@ -282,7 +289,7 @@ def _on_gpu_memory(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
 
 
 def gpu_memory_of(kind: str) -> float:
-    """Return the memory that the name of a type of GPU states, KiB; NaN if it states none.
+    """Return the memory (KiB) that the name of a GPU type states; NaN if the name does not state it.
 
     >>> gpu_memory_of("a100_80gb") / 1024**2, gpu_memory_of("1g.10gb") / 1024**2, gpu_memory_of("v100")
     (80.0, 10.0, nan)

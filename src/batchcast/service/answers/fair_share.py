@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a waiting job's priority passes that of the jobs before it, where fair share ranks jobs.
+"""Projects when a waiting job's priority exceeds the priorities of the jobs before it, on sites with fair share.
 
-The collector projects the priorities of all waiting jobs from now on, each time it reads the usage that Slurm counts
-(`sshare`). Three things change a priority: its age, the decay of usage, and the usage that running jobs add until they
-end as predicted. No job starts or arrives in this projection, so it answers what fair share does to the jobs that wait
-now. The differences are added to the priorities that Slurm reports; all other factors are part of these.
+The collector projects the priorities of all waiting jobs each time it reads the usage that Slurm counts (`sshare`).
+Three things change a projected priority: the job's age, the decay of usage, and the usage that running jobs add until
+their predicted ends. No job starts or arrives in this projection, so it shows only how fair share reorders the jobs
+that wait now. The projected changes are added to the priorities that Slurm reports, which already contain all other
+factors.
 
 References
 ----------
@@ -31,7 +32,7 @@ GROWTH = 1.1
 EVEN_STEPS = 48
 QUARTER_S = 900.0
 OLD_S = 3600.0
-"""A projection that is older than this is not shown: fair share may have been turned off since."""
+"""A projection that is older than this is not shown, because fair share may have been turned off since then."""
 NOT_KNOWN = "not known"
 FIRST = "no waiting job of the partition has a higher priority"
 PASSES = "its priority passes that of the %(jobs)s waiting jobs before it at about %(time)s"
@@ -42,7 +43,9 @@ SENTENCES = (FIRST, PASSES, PASSES_ONE, PASSES_SOME, NEVER)
 
 
 class Weights(NamedTuple):
-    """The part of a site's priority that time changes: weights, and times in seconds (`half_life` 0: no decay)."""
+    """Slurm's weights and times (seconds) for the parts of a priority that change with time; `half_life` 0: no
+    decay.
+    """
 
     age: float
     fair_share: float
@@ -52,9 +55,10 @@ class Weights(NamedTuple):
 
 
 def weights_of(machine: Machine | None) -> Weights | None:
-    """Return the weights if Fair Tree ranks jobs on this machine; None if it does not, or if this is not known.
+    """Return the weights if this machine ranks jobs by Fair Tree; None if it does not, or if its settings are unknown.
 
-    A reset of usage on fixed dates (PriorityUsageResetPeriod) is not projected.
+    The result is also None if usage is reset on fixed dates (PriorityUsageResetPeriod), because resets are not
+    projected.
     """
     if machine is None or not machine.associations:
         return None
@@ -81,8 +85,9 @@ def _number(text: str) -> float:
 def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -> dict[Who, float]:
     """Return the fair-share factor of each user: the rank in Fair Tree over the number of users.
 
-    Siblings are visited by level, the largest first: (share / siblings' shares) / (usage / siblings' usage). Accounts
-    of equal level are visited as one; users of equal level have one rank.
+    Fair Tree visits the children of an account in order of their level, the largest first. The level is (share /
+    siblings' shares) / (usage / siblings' usage). Accounts of equal level are visited as one account; users of equal
+    level get the same rank.
 
     >>> tree = [Association("a"), *(Association("a", user) for user in "xyz")]
     >>> fair_tree(tree, {("a", "x"): 9.0, ("a", "y"): 3.0})
@@ -98,7 +103,7 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
     totals: dict[str, tuple[float, float]] = {}
 
     def add_up(account: str) -> float:
-        """Fill `used` and `totals` below an account, and return its usage."""
+        """Fill `used` and `totals` for an account and all accounts below it, and return its usage."""
         below = children.get(account, [])
         amounts = [
             usage.get((association.account, association.user), 0.0) if association.user else add_up(association.account)
@@ -126,7 +131,9 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
         )
 
     def visit(accounts: Sequence[str]) -> None:
-        """Rank the users below these accounts, depth first; the accounts count as one."""
+        """Rank the users below these accounts, depth first. Several accounts of equal level are treated as one
+        account.
+        """
         by_level: dict[float, list[Association]] = {}
         for account in accounts:
             for association in children.get(account, []):
@@ -143,7 +150,7 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
 
 
 class Running(NamedTuple):
-    """What a running job adds to usage: its user, billed processors, and its predicted end (epoch seconds)."""
+    """The usage that a running job adds: its account and user, billed processors, and predicted end (epoch seconds)."""
 
     who: Who
     billed: float
@@ -151,7 +158,9 @@ class Running(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A waiting job that competes: Slurm's priority now, how long it is eligible, and its place among equals."""
+    """A waiting job: Slurm's present priority, seconds since it became eligible, and position among equal
+    priorities.
+    """
 
     job_id: str
     who: Who
@@ -162,7 +171,9 @@ class Waiting(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """How many jobs have a higher priority now, and when this job's priority passes theirs (NaN: not in time)."""
+    """The number of jobs with a higher priority now, and when this job's priority exceeds theirs (NaN: not
+    foreseen).
+    """
 
     before: int
     at: float
@@ -171,12 +182,12 @@ class Pass(NamedTuple):
 def usage_at(t: float, used: Mapping[Who, float], running: Sequence[Running], now: float, half_life: float) -> dict[
     Who, float
 ]:  # fmt: skip
-    """Return the decayed usage at `t`: what is used now, and what running jobs add until then.
+    """Return the usage at `t`: the present usage after its decay, and the usage that running jobs add until then.
 
     >>> usage_at(20.0, {}, [Running(("a", "x"), 4.0, 10.0)], 0.0, 0.0)
     {('a', 'x'): 40.0}
     """
-    rate = 0.693 / half_life if half_life > 0 else 0.0  # Slurm's own constant for log 2
+    rate = 0.693 / half_life if half_life > 0 else 0.0  # Slurm uses this constant for log 2
     found = {who: amount * math.exp(-rate * (t - now)) for who, amount in used.items()}
     for job in running:
         end = min(max(job.end, now), t)
@@ -186,7 +197,9 @@ def usage_at(t: float, used: Mapping[Who, float], running: Sequence[Running], no
 
 
 def instants(now: float, period: float) -> Iterator[float]:
-    """Yield the times of the projection: each recalculation of priorities at first, then ever rarer ones."""
+    """Yield the times of the projection: at first whenever Slurm recalculates priorities, later at growing
+    intervals.
+    """
     step, t = period, now
     for k in range(1000):
         t += step
@@ -201,7 +214,7 @@ def project(
     waiting: Sequence[Waiting], running: Sequence[Running], used: Mapping[Who, float],
     associations: Sequence[Association], weights: Weights, now: float,
 ) -> dict[str, Pass]:  # fmt: skip
-    """Return for each waiting job when its priority passes that of all jobs before it in its partition.
+    """Return for each waiting job when its priority exceeds the priorities of all jobs before it in its partition.
 
     >>> tree = [Association("a"), Association("a", "x"), Association("a", "y")]
     >>> jobs = [Waiting("1", ("a", "x"), "main", 1000.0, 0.0, 1), Waiting("2", ("a", "y"), "main", 500.0, 0.0, 2)]
@@ -240,10 +253,10 @@ def project(
 def passes_of(
     jobs: Sequence[Mapping[str, Any]], machine: Machine | None, used: Mapping[Who, float], now: float
 ) -> dict[str, list[float | None]] | None:
-    """Return [number of jobs before, when it passes them] by job id, for the store; None without fair share.
+    """Return [number of jobs before it, time when it passes them] by job id, for the store; None without fair share.
 
-    `jobs` are all open jobs, as the store's question `open_with` returns them. A job whose priority is not known, or
-    that is held by anything but the machine, does not compete.
+    `jobs` are all open jobs, as the store's query `open_with` returns them. Waiting jobs are left out if their priority
+    is unknown, or if something other than the machine or a reservation holds them back.
     """
     weights = weights_of(machine)
     if weights is None or machine is None:
@@ -269,7 +282,9 @@ def _who(job: Mapping[str, Any]) -> Who:
 
 
 def billed(job: Mapping[str, Any], partition: Partition | None) -> float:
-    """Return what a job adds to usage per second: its processors, or by the partition's TRESBillingWeights."""
+    """Return the usage that a job adds per second: its processors, or its TRES by the partition's
+    TRESBillingWeights.
+    """
     amounts = {
         "cpu": float(job["alloc_procs"] or job["req_procs"] or 1.0),
         "node": float(job["req_nodes"] or 1.0),
@@ -281,7 +296,7 @@ def billed(job: Mapping[str, Any], partition: Partition | None) -> float:
 
 
 def _end(job: Mapping[str, Any], now: float) -> float:
-    """Return when a running job ends as predicted, or at its limit if it has outlived the prediction."""
+    """Return the predicted end of a running job, or its time limit if it has run longer than predicted."""
     limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
     longest = math.inf if limit is None else float(job["start_time"]) + float(limit)
     likely = math.inf if job["run_point_s"] is None else float(job["start_time"]) + float(job["run_point_s"])
@@ -289,9 +304,10 @@ def _end(job: Mapping[str, Any], now: float) -> float:
 
 
 def pass_fields(memory: Mapping[str, Any], job_id: str, now: float) -> dict[str, Any]:
-    """Return fields of an answer: `priority_passes` in words, and at what time (epoch seconds; NaN if not known).
+    """Return two fields of an answer: when a job's priority passes the others, in words and in epoch seconds (or NaN).
 
-    If jobs are hidden, the answer does not count other users' jobs, and the time is the next quarter of an hour.
+    If jobs are hidden, the answer does not state the number of other users' jobs, and the time is rounded up to a
+    quarter of an hour.
 
     >>> from batchcast.service.answers.disclosure import disclosed
     >>> known = {"passes": {"at": 0.0, "jobs": {"7": [3, 5000.0]}}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers if the store cannot be read: by one query to the batch system, or through the service's socket."""
+"""Answers questions if this user cannot read the store: by one query to the batch system, or through the service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from .start import start_answer
 
 
 def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None, why: str, now: float) -> Answer:
-    """Return the batch system's own estimates for waiting jobs by id, or of a user; `why` there is no store."""
+    """Return the batch system's own start estimates for waiting jobs, by id or user. `why` says why there is
+    no store.
+    """
     scheduler = open_scheduler(settings)[0]
     try:
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
@@ -42,7 +44,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
         raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"
-    # One row per waiting job, because callers take a job without a row as not waiting.
+    # One row per waiting job, because callers assume that a job without a row does not wait.
     results = [
         {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
     ]
@@ -60,18 +62,18 @@ _ONCE = ": this answer is from one query to the scheduler"
 def walltime(
     settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
 ) -> Answer:
-    """Suggest a time limit and memory from one query to accounting, without a store."""
+    """Suggest a time limit and a memory request from one query to accounting, without a store."""
     with _one_question(settings, user, now - DAYS * 86400, viewer, now, why, memory=True) as site:
         reply = questions.walltime_of(site, what, glob, user, risk)
     return reply._replace(warnings=[f"{why}{_ONCE}, for the last {DAYS} days"])
 
 
 def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, why: str) -> Answer:
-    """Answer `report` for one user from one query to accounting; groups need a store."""
+    """Answer `report` for one user from one query to accounting. A report on an account or partition needs a store."""
     if who.user is None:
         of = " ".join(f"{flag} {name}" for flag, name in (("-A", who.account), ("-p", who.partition)) if name)
-        hint = f"batchcast report --months user {of}, or --each: these ask accounting alone"
-        raise NoStore(f"{why}, and without one only a user's own jobs are summed up", hint=hint)
+        hint = f"batchcast report --months user {of}, or --each: these query only accounting"
+        raise NoStore(f"{why}, and without a store only the jobs of one user can be reported", hint=hint)
     with _one_question(settings, who.user, since, viewer, now, why) as site:
         reply = questions.report_of(site, who, since, until)
     return reply._replace(warnings=[why + _ONCE])
@@ -83,8 +85,8 @@ def _one_question(
 ) -> Iterator[Site]:
     """Yield a temporary store of what accounting reports about one user's jobs since `since`.
 
-    With `memory`, it includes what the jobs used: a slower query, and one more about how memory is measured. Accounting
-    itself decides which jobs this user may see, so no further privacy rule is applied.
+    With `memory`, it includes the memory that the jobs used. This needs a slower query, and another query about how
+    memory is measured. Accounting itself decides which jobs this user may see, so no further privacy rule applies.
     """
     from ...store.reader import Reader
     from ...store.sighted import write_once
@@ -104,17 +106,17 @@ def _one_question(
 
 PATIENCE_S = 60.0
 LEARNED = ("test", "where", "walltime", "report")
-"""Verbs whose answers need the clock that the collector saves beside the store."""
+"""Questions whose answers need the clock that the collector saves beside the store."""
 _KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswer, 4: Unreachable}
 
 
 def answer_or_ask_service(
     settings: Settings, verb: str, parameters: Mapping[str, object], here: Callable[[], Answer]
 ) -> Answer:
-    """Answer from the store; if this user cannot read it, through the service's socket.
+    """Answer from the store, or through the service's socket if this user cannot read the store.
 
-    If only the service can read the collector's saved clock, the service is asked too, so that the web page and this
-    user's terminal give the same answer. If the service does not answer, this process replays the history.
+    The service also answers if only the service can read the collector's saved clock. Then the web page and this user's
+    terminal give the same answer. If the service cannot be reached, this process replays the history.
     """
     if "/" not in settings["listen"]:
         return here()
@@ -127,14 +129,14 @@ def answer_or_ask_service(
 
 
 def _is_learned_by_another(settings: Settings) -> bool:
-    """Return whether a clock is saved beside the store that this user cannot read."""
+    """Return whether the collector has saved a clock beside the store, and this user cannot read it."""
     path = sqlite_path(settings["store"])
     kept = [] if path is None else list(path.parent.glob(f"{path.name}.*.clock"))
     return bool(kept) and not any(os.access(one, os.R_OK) and one.stat().st_uid in (0, os.geteuid()) for one in kept)
 
 
 def is_closed(settings: Settings) -> bool:
-    """Return whether there is a store that this user cannot read."""
+    """Return whether the store exists but this user cannot read it."""
     path = sqlite_path(settings["store"])
     if path is None:
         return False
@@ -148,8 +150,8 @@ def is_closed(settings: Settings) -> bool:
 
 
 def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
-    """Return the document of `/v1/VERB` from a unix socket; its errors are raised again; Unreachable without a
-    socket.
+    """Return the service's answer to `/v1/VERB`, over its unix socket, or raise its error. Unreachable without an
+    answer.
     """
     from http.client import HTTPConnection, HTTPException
 
@@ -172,7 +174,7 @@ def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Ans
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:
-    """A document of the HTTP API as an answer; its error is raised as what it is."""
+    """Convert a document of the HTTP API to an answer; raise its error as the class that its exit code names."""
     if "results" not in document:
         kind = _KINDS.get(document.get("exit_code", 1), BatchcastError)
         raise kind(document.get("error", "no answer"), hint=document.get("try", ""))
@@ -182,7 +184,7 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
 
 
 def _numbers(result: Mapping[str, object]) -> dict[str, object]:
-    """Convert JSON's null for an unknown number to the form that verbs print."""
+    """Convert JSON's null in numeric fields to NaN, which commands print as an unknown number."""
     return {
         name: float("nan") if value is None and name.endswith(("_s", "_rate", "_50", "_90", "_share")) else value
         for name, value in result.items()

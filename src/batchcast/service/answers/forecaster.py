@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predictions for jobs that are not submitted, from the collector's saved clock or one replayed from history.
 
-Also reads the request of a script, and predicts the start for each choice of a portal's form. Portals wait only
-milliseconds, so a process that is asked again keeps the clock between questions (`renew`).
+The module also reads the request of a script, and predicts the start for each choice in a web portal's form. A portal
+waits only milliseconds, so a long-running process keeps the loaded clock between questions (`renew`).
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from .latest import capped, latest_start
 
 NO_PRIORITIES = (
     "no machine is known here: priorities, fair-share, QOS, reservations, --constraint and --exclusive are not "
-    "simulated, and this may be far off"
+    "simulated, so this prediction may be far off"
 )
 MOST_REPLAYED = 5000
-"""Number of latest jobs that are replayed if no saved clock can be read; some milliseconds each."""
+"""If no saved clock can be read, this many of the latest jobs are replayed, which takes some milliseconds per job."""
 
 
 class Forecaster(NamedTuple):
-    """The answering methods of one clock at one instant.
+    """The predictors that answer users, with the state of a clock at one instant.
 
-    All answers share the future that is simulated once for this state. No wait exceeds what limits imply by what the
-    store keeps of the queue (`memory`), with a margin (`latest`).
+    Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
+    limits imply are stored in `memory`; no predicted wait exceeds them by more than a margin (`latest`).
     """
 
     clock: LiveClock
@@ -70,7 +70,7 @@ class Forecaster(NamedTuple):
     def peak(self, job: JobRequest, risk: float | None = None) -> Prediction | None:
         """Predict the job's peak memory per node, KiB; None if accounting measures no memory.
 
-        With a risk, return the upper bound of its need, if enough jobs of the same name have ended.
+        If a risk is given and enough jobs of the same name have ended, return the upper bound of the need at this risk.
         """
         forecast = self._of("memory", job)
         if forecast is None or risk is None:
@@ -86,12 +86,12 @@ class Forecaster(NamedTuple):
         return answer
 
     def method(self, kind: str) -> str:
-        """Return the name of the method that answers for a kind."""
+        """Return the name of the method that predicts a kind: wait, runtime, memory or limit."""
         return str(json.loads(self.keys[kind])[1])
 
     @property
     def machine(self) -> Machine | None:
-        """The captured machine that queue waits are simulated on; None if no machine is known."""
+        """The captured machine on which queue waits are simulated; None if there is none."""
         known: Machine | None = getattr(self.clock.predictors.get(self.keys.get("wait", "")), "machine", None)
         return known
 
@@ -106,12 +106,15 @@ KINDS = ("wait", "runtime", "memory", "limit")
 
 
 def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
-    """Return what the collector's clock predicts now, for these kinds; NoAnswer if no job has started yet."""
+    """Return predictors of these kinds with the collector's clock advanced to now. NoAnswer if no job has
+    started yet.
+    """
     if not site.reader.ask("has_started", cluster=site.cluster):
         raise NoAnswer(
-            f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
+            f"no job has started in {site.cluster} since the collector began",
+            hint="ask again after some jobs have started",
         )
-    if site.memory.get("told_until") is None:  # the queue is unknown too, so every job would seem to start at once
+    if site.memory.get("told_until") is None:  # without a known queue, every job would seem to start at once
         raise NoAnswer(
             f"history of {site.cluster} is still being read", hint="ask again in a few minutes; batchcast doctor"
         )
@@ -136,7 +139,7 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
 
 
 def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
-    """Return the saved clock advanced to now, without fitting a model."""
+    """Return the saved clock, advanced to now without fitting a model; None if it cannot be used."""
     from ...store.place import clock_path
     from .model_store import Unusable, load, resume
 
@@ -161,7 +164,7 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClo
 
 
 def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """Return untrained predictors, as the settings describe them."""
+    """Return untrained predictors according to the settings."""
     from ...store.place import machine_path
     from ..settings import machine_at
     from .model_store import make_predictor
@@ -178,7 +181,7 @@ def _known(site: Site, since: float) -> Iterator[LiveJob]:
 
 
 def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
-    """Return the reason, in Slurm's words, why a script's job would not be eligible at first, and its begin time.
+    """Return Slurm's reason why a script's job would not be eligible at submission ("" if it is), and its begin time.
 
     >>> [begin_condition(asked, 0.0) for asked in ({"hold": ""}, {"begin": "now+1hour"}, {"dependency": "afterok:7"})]
     [('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None)]
@@ -191,10 +194,12 @@ def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float 
 
 
 def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Return what a script and further options request, and its options that predictions ignore.
+    """Return the sbatch options of a script and the options in `asked`, and the names of options that predictions
+    ignore.
 
-    The job's name is the script's name, unless it has another. A directory stands for its only script, submitted there.
-    The features of the input files in the job's working directory are added as the option `inputs`, in JSON.
+    Without `--job-name` the job's name is the script's file name. If `script` is a directory, its only batch script is
+    read, as if submitted in that directory. The features of the input files in the job's working directory are added as
+    the option `inputs`, in JSON.
     """
     here = os.getcwd()
     if Path(script).is_dir():
@@ -212,7 +217,7 @@ MOST_SCRIPT = 1 << 20
 
 
 def script_in(directory: Path) -> str:
-    """Return the only batch script of a directory; UsageError if there is none, or if there are several."""
+    """Return the only batch script of a directory; UsageError if there is no script or more than one."""
     found = []
     for path in sorted(directory.iterdir()):
         if path.is_file() and path.stat().st_size < MOST_SCRIPT and os.access(path, os.R_OK):
@@ -226,7 +231,9 @@ def script_in(directory: Path) -> str:
 
 
 def _inputs_in(directory: str) -> dict[str, str]:
-    """Return the option `inputs`: features of the input files in a directory; none if no reader finds its files."""
+    """Return the option `inputs` with features of the input files in a directory; empty if no reader
+    recognizes a file.
+    """
     from ...trace.input_files import NO_INPUTS, STATUS, Folder, features_at_submission
 
     try:
@@ -237,7 +244,7 @@ def _inputs_in(directory: str) -> dict[str, str]:
 
 
 def features_in(options: Mapping[str, str]) -> dict[str, float | str]:
-    """Return the features in the option `inputs`; UsageError for what is no mapping of features."""
+    """Return the features in the option `inputs`; UsageError if its value is not a JSON object of features."""
     from ...trace.input_files import checked_features
 
     try:
@@ -249,20 +256,20 @@ def features_in(options: Mapping[str, str]) -> dict[str, float | str]:
 
 
 def read_script(path: str) -> str:
-    """Return a script's text; - is stdin."""
+    """Return the text of a script; the path `-` stands for standard input."""
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch"
+            f"{path}: cannot be read: {error.strerror}", hint="name the script that you would submit with sbatch"
         ) from None
 
 
 def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
-    """Return the script's request with the site's defaults; account, QOS and group as in most of the user's jobs.
+    """Return the script's request, with the site's defaults and the user's most frequent account, QOS and group.
 
-    Slurm knows a user's default account and QOS, but the store only has past jobs: the most frequent value among the
-    last hundred is used, because the last job may have named another.
+    The store does not know a user's default account and QOS. The most frequent values among the user's last hundred
+    jobs replace them, because a single job may have requested another account or QOS.
     """
     name = options.get("partition") or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:
@@ -298,9 +305,9 @@ MOST_PROCS = 1e8
 
 
 def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
-    """Return why such a job would never start, from what the collector knows of the partition; empty if it can.
+    """Return why this job would never start, judged by the stored facts about the partition; empty if it can start.
 
-    Nodes that are down count, because they may come back.
+    Nodes that are down count as usable, because they may return to service.
     """
     limits, nodes = of_partition(site.memory, job.partition_id), max(job.req_nodes, 1.0)
     most = min(limits.get("procs") or math.inf, site.memory.get("total_procs") or math.inf)
@@ -321,9 +328,9 @@ def too_large(site: Site, options: Mapping[str, str], job: JobRequest) -> str:
 
 
 def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machine: Machine | None) -> str:
-    """Return why such a job would never start: too large, or a feature that no node has; empty if it can start.
+    """Return why this job would never start: too large, or no node has a requested feature or GPU; empty if it can.
 
-    UsageError for a QOS that the machine does not have, because sbatch rejects such a job.
+    An unknown QOS raises UsageError, because sbatch rejects the job.
     """
     if machine is None:
         return too_large(site, options, job)
@@ -335,7 +342,9 @@ def never_starts(site: Site, options: Mapping[str, str], job: JobRequest, machin
 
 
 def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
-    """Return why no node offers these features; like in sbatch, each alternative (`a|b`) must exist on some node."""
+    """Return why no node has the features of `--constraint`; empty if some node has them. As in sbatch, each
+    alternative of `a|b` must exist on some node.
+    """
     wanted = [word.partition("*")[0].strip() for word in re.split(r"[&|,\[\](){}]", constraint)]
     every = {feature for group in machine.nodes for feature in group.features}
     part = machine.partition(str(job.partition_id or ""))
@@ -357,7 +366,7 @@ def _lacks_gpu(machine: Machine, options: Mapping[str, str], job: JobRequest) ->
         return ""
     part = machine.partition(str(job.partition_id or ""))
     names = set(part.nodes) if part is not None else set(machine.node_names())
-    found = [  # type, GPUs per node, nodes
+    found = [  # GPU type, GPUs per node, number of nodes
         (kind.partition(":")[2], each, len(names.intersection(group.names)))
         for group in machine.nodes
         for kind, each in group.gres.items()
@@ -381,16 +390,17 @@ NEVER = "change the request; sinfo -o '%P %l %s %c %m %f' shows what each partit
 
 MOST_CHOICES = 20
 OLD_S = 1800.0
-"""A clock that is further behind than this many seconds is not used; it is loaded again first."""
+"""A loaded clock that is older than this many seconds is loaded again before it answers."""
 SHARE = 20.0
-"""Loading may take at most this fraction (1/20) of the time, however long one load takes on a large site."""
+"""Loading takes at most 1/20 of the process's time, even on a large site where each load is slow."""
 
 
 @dataclass
 class _Held:
-    """The last loaded clock: its store, its instant, when it was loaded (monotonic), and how long loading took.
+    """The loaded clock (`ask`), the store, cluster and instant that it belongs to (`of`), the monotonic time of the
+    load (`at`), and the seconds that the load took (`took`).
 
-    The first load is not measured, because most of its time is spent on compiling, which is not repeated.
+    `took` is 0 for the first load: most of its time is spent on compiling, which is not repeated.
     """
 
     of: tuple[str, str, float | None]
@@ -403,7 +413,7 @@ _held: _Held | None = None
 
 
 def renew(settings: Settings) -> None:
-    """Load the collector's clock if it has advanced, and ask it once, so that all code it needs is loaded."""
+    """Load the collector's clock if it has advanced, and predict once, so that all code is loaded before a question."""
     with open_site(settings, Viewer(None), time.time()) as site:
         _clock(site, 0.0).wait(request_of({}, site, ""))
 
@@ -411,8 +421,9 @@ def renew(settings: Settings) -> None:
 def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer: Viewer, now: float) -> Answer:
     """Predict when a job of this user would start with each of the choices, if submitted now; one row each, in order.
 
-    A choice is sbatch's long options as a query (`ntasks=4&time=240`). A choice that cannot be answered has a row with
-    the reason and without times. UsageError for more than `MOST_CHOICES`; Refused for other users' on a private site.
+    A choice has sbatch's long options in the form of a URL query (`ntasks=4&time=240`). If a choice cannot be answered,
+    its row has the reason (`why`) and no times. UsageError for more than `MOST_CHOICES`; Refused for other users' on a
+    private site.
 
     >>> answer_choices(None, [], "ada", Viewer("ada"), 0.0)
     Traceback (most recent call last):
@@ -423,7 +434,7 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
         raise UsageError(f"{many} (accepted: choice=ntasks%3D4%26time%3D240, up to {MOST_CHOICES} of them)")
     with open_site(settings, viewer, now) as site:
         if site.private and user != viewer.name:
-            raise Refused("jobs are private here", hint="choices for a job of your own")
+            raise Refused("jobs are private here", hint="ask for choices for your own job")
         ask = _clock(site, OLD_S)
         rows = site.disclosed([_row(place, text, ask, site, user) for place, text in enumerate(choices)])
         return Answer({"cluster": site.cluster}, start_settings(settings, now), staleness(site.memory, now), rows)
@@ -449,7 +460,7 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
 
 
 def _options(text: str) -> Mapping[str, str]:
-    """Return a choice's options; UsageError for an option that predictions ignore, so that it is not overlooked."""
+    """Return the options of a choice; UsageError for an option that predictions ignore, so that the user notices."""
     options = dict(parse_qsl(text))
     if strange := sorted(set(options) - set(HEARD)):
         raise UsageError(f"no option {strange[0][:40]!r} (accepted: {', '.join(HEARD)})")
@@ -457,8 +468,9 @@ def _options(text: str) -> Mapping[str, str]:
 
 
 def _clock(site: Site, old_s: float) -> Forecaster:
-    """Return the clock at this instant. The loaded clock is reused if nothing has changed since, if it was loaded at
-    most `old_s` seconds ago, or if loading takes too long to repeat it yet."""
+    """Return the clock at this instant. The loaded clock is reused if the collector's clock has not advanced, if it was
+    loaded at most `old_s` seconds ago, or if loading is so slow that it is too early to repeat it.
+    """
     global _held
     begun = time.monotonic()
     of = (str(site.settings["store"]), site.cluster, site.memory.get("told_until"))

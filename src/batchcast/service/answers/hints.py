@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hint at a submission: what was suggested for the user's last similar job, in milliseconds, from memory.
+"""Answers `job_submit.lua` within milliseconds: the limit and memory suggested for the user's last similar job.
 
-`job_submit.lua` delays the submission until the hint is there, so the hint reads no file and computes no prediction. It
-repeats the stored suggestion of the last similar job; the new job's own prediction follows.
+Slurm's plugin `job_submit.lua` delays a submission until this hint arrives, so the hint comes from memory: it reads no
+file and computes no prediction. It repeats the stored suggestion for the last similar job. The collector predicts the
+new job itself later.
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ from .track_record import RecordKey, TrackRecord, answering_method
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
 KINDS = ("limit", "request", "wait")
 MOST = 20_000
-"""Number of latest suggestions, and of latest waits, that are read at first; afterwards only new ones are read."""
+"""The first read takes this many of the latest suggestions and predicted waits; later reads take only new rows."""
 MOST_NAMES = 30
-"""A new job name is judged by this many of the user's other names: those whose jobs ended last."""
+"""For a new job name, memory is estimated from this many of the user's other job names, those whose jobs ended last."""
 LATE_S = 900.0
-"""Accounting knows a job's peak memory some minutes after its end, so jobs of this last time are read again."""
+"""Accounting reports a job's peak memory minutes after its end, so jobs that ended this recently are read again."""
 
 
 class Like(NamedTuple):
-    """The request of a job, by which the last similar job is found; `written_kib` per node is the user's own value."""
+    """The request by which the last similar job is found. `written_kib` is the memory per node that the user
+    requested.
+    """
 
     user: str
     partition: str
@@ -47,10 +50,11 @@ class Like(NamedTuple):
 
 @dataclass(slots=True)
 class OtherNames:
-    """For each user and job name, the largest memory use relative to the request: the estimate for a new name.
+    """The largest peak and request of memory per user and job name, which give the estimate for a new job name.
 
-    The request is what clients reported since the service began, or the largest recorded request. If that was already a
-    suggestion, the share is too large and the next suggestion too, so suggestions cannot shrink from job to job.
+    A request is the value that clients reported since the service began, or the recorded request, whichever is larger.
+    If the recorded request was itself a suggestion, the share of the request that jobs used is overestimated, and so is
+    the next suggestion. Therefore suggestions cannot shrink from job to job.
     """
 
     held: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -59,7 +63,7 @@ class OtherNames:
     until: float = -1e300
 
     def learn(self, reader: Reader, cluster: str) -> None:
-        """Add the peaks that became known since the last call."""
+        """Add the memory peaks that accounting has reported since the last call."""
         from ...predict.namesakes import TWICE
 
         for row in reversed(reader.ask("peaks_since", cluster=cluster, after=self.until - LATE_S, most=MOST)):
@@ -71,12 +75,14 @@ class OtherNames:
             _largest(self.asked, row["user_id"], row["job_name"], asked)
 
     def wrote(self, like: Like) -> None:
-        """Record what a user requested for a name. Only that user may report it, because suggestions depend on it."""
+        """Record the memory that a user requested for a job name. Only this user may report it: suggestions use it."""
         if like.name and like.user in self.held:
             _largest(self.written, like.user, like.name, like.written_kib)
 
     def request(self, like: Like, rules: Rules, partition: Mapping[str, Any]) -> float | None:
-        """Return KiB per node for a name with too few ended jobs; None if the user's other names do not help."""
+        """Return a request (KiB per node) for a job name with too few ended jobs, from the user's other job names, or
+        None.
+        """
         from ...predict.namesakes import share_for_new
 
         if not (like.name and like.written_kib > 0):
@@ -93,7 +99,7 @@ class OtherNames:
 
 
 def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: float) -> None:
-    """Store the largest amount of each of a user's last `MOST_NAMES` names."""
+    """Store the largest amount for each of the user's last `MOST_NAMES` job names."""
     if amount > 0:
         of_user = table.setdefault(user, {})
         of_user[name] = max(of_user.pop(name, 0.0), amount)
@@ -103,7 +109,9 @@ def _largest(table: dict[str, dict[str, float]], user: str, name: str, amount: f
 
 @dataclass(slots=True)
 class Hints:
-    """The last suggestions and the last predicted waits by request; the user's own jobs come before all jobs."""
+    """The last suggestion and predicted wait for each kind of request. A user's own jobs come before other
+    users' jobs.
+    """
 
     rules: Rules
     last_id: int = 0
@@ -111,7 +119,7 @@ class Hints:
     others: OtherNames = field(default_factory=OtherNames)
 
     def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
-        """Add what was predicted and suggested since the last call."""
+        """Add the predictions and suggestions that were stored since the last call."""
         first = {f"{kind}_method": (memory.get(f"{kind}_methods") or [""])[0] for kind in ("limit", "memory")}
         asked = {**first, "wait_method": answering_method(dict(memory)), "most": MOST}
         self.others.learn(reader, cluster)
@@ -126,9 +134,10 @@ class Hints:
     def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
         """Return the limit and memory suggested for the last similar job, and when such a job would start.
 
-        Limit and memory come only from the user's own jobs, with the same partition and processors, and the same name
-        if there is one. Memory, and a limit from jobs of the same name, need the same name. Memory for a new name needs
-        the user's own value, and comes from the user's other names. Raises NoAnswer if nothing is known.
+        Limit and memory come only from the user's own jobs with the same partition and number of processors. A job of
+        the same name takes precedence; memory, and a limit that was learned from jobs of one name, require the same
+        name. Memory for a new job name is estimated from the user's other job names, if the user requested an amount.
+        Raises NoAnswer if there is no limit, no memory and no start time.
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
         limit, its = _first(
@@ -155,7 +164,7 @@ class Hints:
 
 
 def _name_of(row: Row | None, user: str) -> Any:
-    """Return the id of the job from which an answer comes; None if another user's job must stay hidden."""
+    """Return the id of the job that an answer repeats. If jobs are hidden, another user's id is replaced by None."""
     if row is None or row["user_id"] == user:
         return row and row["job_id"]
     return OfOthers(row["job_id"])
@@ -187,7 +196,7 @@ def _wait(row: Row) -> tuple[float, float] | None:
 def _first(
     table: Mapping[tuple[Any, ...], Row], keys: Iterator[tuple[Any, ...]], value: Callable[[Row], Any]
 ) -> tuple[Any, Row | None]:
-    """Return the first value among these keys, and its row."""
+    """Return the value of the first of these keys that has a value, and its row; (None, None) if no key has a value."""
     for key in keys:
         if key in table and (known := value(table[key])) is not None:
             return known, table[key]
@@ -196,7 +205,7 @@ def _first(
 
 @dataclass(slots=True)
 class QueueSnapshot:
-    """One cluster's waiting jobs with their predictions, and the track record of each partition."""
+    """The waiting jobs of one cluster with their predictions, and the track record of each partition, in memory."""
 
     cluster: str
     memory: dict[str, Any]
@@ -216,7 +225,7 @@ class QueueSnapshot:
             self.by_user.setdefault(row["user_id"] or "", []).append(row)
 
     def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
-        """Return the same as `Reader.waiting`."""
+        """Return waiting jobs by id or user, in the order of `Reader.waiting`."""
         if not ids:
             return self.rows if user is None else self.by_user.get(user, [])
         rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
@@ -225,5 +234,7 @@ class QueueSnapshot:
 
 
 def needs_store(row: Row) -> bool:
-    """Return whether the reason of this wait needs the store: a limit held by other jobs, or a reservation."""
+    """Return whether this wait can be explained only from the store: a limit that other jobs use up, or a
+    reservation.
+    """
     return rule(row["reason"] or "") in _AFTER_OTHERS

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each job requested and used, one row per job: from one query to sacct, or from log files.
+"""Reads what each job requested and used, one row per job, from one query to sacct or from log files.
 
-Processor time and GPUs are read as seff and reportseff read them, memory by the busiest node (`formats.memory`). Log
-files are read by `trace.read`, like in every other verb. The query to sacct is processed without numpy, because every
-import is slow on a login node.
+Processor time and GPU use are computed as seff and reportseff compute them; memory is that of the node with the largest
+use (`formats.memory`). Log files are read by `trace.read`, as in all commands. The query to sacct is processed without
+numpy, because every import is slow on a login node.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ FIELDS = tuple(
         )
     )
 )  # fmt: skip
-"""What is asked of sacct(1), with the rows of steps."""
+"""The fields in the query to sacct(1), for jobs and their steps."""
 GROUPS = {"account": "--accounts", "partition": "--partition"}
 """sacct's options for the jobs of a group. No version takes `--partitions`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobUse:
-    """One job or one combined array. Seconds, KiB, and shares of the request (1: all of it); NaN if unknown.
+    """The request and use of one job or one whole array: seconds, KiB, and shares of the request (0 to 1); NaN if
+    unknown.
 
-    `tasks` is the number of array tasks in the row. Then amounts are sums and shares are shares of sums; memory is that
-    of the largest task, and `elapsed_s`, `limit_s` and `waited_s` are medians. `gpu_memory_kib` is the memory of the
-    job's GPUs that its busiest step used, in all. `energy_kwh` is what Slurm measured on the job's nodes.
+    `tasks` is the number of array tasks in the row. In a row of several tasks, `processor_s` and `energy_kwh` are sums,
+    memory is the largest of a task, and `elapsed_s`, `limit_s` and `waited_s` are medians. `gpu_memory_kib` is the
+    total GPU memory that the job's busiest step used. `energy_kwh` is the energy that Slurm measured on the job's
+    nodes.
     """
 
     job_id: str
@@ -89,7 +91,7 @@ class JobUse:
         return self.memory_kib / self.memory_asked_kib if self.memory_asked_kib > 0 else math.nan
 
     def row(self) -> dict[str, Any]:
-        """Return the job as one flat object, with its shares."""
+        """Return this row as one flat object that also has the shares."""
         shares = {name: getattr(self, name) for name in ("time_share", "processor_share", "memory_share")}
         return {**asdict(self), **shares}
 
@@ -97,7 +99,7 @@ class JobUse:
 def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: float) -> tuple[list[JobUse], int]:
     """Return the jobs in sacct (--user=NAME, --jobs=1,2) between `since` and `until`, and the number of broken rows.
 
-    One query. Jobs that never ran are left out.
+    This is one query. Jobs that never ran are left out.
     """
     spans = [f"--starttime=uts{since:.0f}"] if math.isfinite(since) else []
     spans += [f"--endtime=uts{until:.0f}"] if math.isfinite(until) else []
@@ -122,14 +124,14 @@ def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse
 
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
-    """Return one job's row; None if it never ran; ValueError if the first row is not a job or its run time is
+    """Return the row of one job; None if it never ran. ValueError if this is no record of a job, or its run time is
     negative.
     """
     submit, eligible, start, end = (epoch(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
     elapsed = float(job["ElapsedRaw"] or "nan")
     if not job["JobID"][:1].isdigit() or elapsed < 0:
         raise ValueError(job["JobID"])
-    # Slurm gives a job that is cancelled in the queue a start time: the time of cancellation.
+    # If a job is cancelled in the queue, Slurm records the time of the cancellation as its start time.
     held_nothing = not elapsed > 0 and job["NodeList"] in ("", "None assigned")
     if job["State"].startswith("PENDING") or math.isnan(elapsed) or never_ran(start, held_nothing):
         return None
@@ -152,34 +154,37 @@ def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: flo
 
 
 def _wait(seconds: float) -> float:
-    """Return a wait; NaN if negative, because a record that starts before its submission is wrong."""
+    """Return a queue wait; NaN if it is negative, because a job cannot start before its submission."""
     return seconds if seconds >= 0 else math.nan
 
 
 def _limit(minutes: str) -> float:
-    """Seconds of TimelimitRaw; NaN without a limit."""
+    """Convert the field TimelimitRaw (minutes) to seconds; NaN if the job has no limit."""
     return 60.0 * float(minutes) if minutes.isdigit() else math.nan
 
 
 def _gpu_share(gpus: float, steps: Sequence[Mapping[str, str]]) -> float:
-    """Return the busiest step's GPU use: `gres/gpuutil`, percent summed over GPUs; NaN if unknown."""
+    """Return the busiest step's share of the job's GPUs, from `gres/gpuutil` (percent, summed over GPUs); NaN if
+    unknown.
+    """
     gpu_use = [parse_tres(step["TRESUsageInTot"]).get("gres/gpuutil", "") for step in steps]
     percent = [float(value) for value in gpu_use if re.fullmatch(r"\d+(\.\d*)?", value)]
     return min(max(percent) / 100 / gpus, 1.0) if percent and gpus > 0 else math.nan
 
 
 def _energy(steps: Sequence[Mapping[str, str]]) -> float:
-    """Return kWh of the step that measured most; NaN if none did.
+    """Return the energy (kWh) of the step with the largest measurement; NaN if no step has one.
 
-    Slurm reads counters of whole nodes, so a job's batch step and the steps inside it count the same energy: a sum
-    would count it twice. Without a plug-in (AcctGatherEnergyType in slurm.conf) every step has 0.
+    Slurm reads the energy counters of whole nodes. So a job's batch step and the steps inside it measure the same
+    energy, and a sum would count it twice. Without an energy plug-in (AcctGatherEnergyType in slurm.conf) every step
+    reports 0.
     """
     joules = [float(step["ConsumedEnergyRaw"]) for step in steps if step["ConsumedEnergyRaw"].isdigit()]
     return max(joules) / 3.6e6 if any(joules) else math.nan
 
 
 def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:
-    """Return the GPU memory of the step that used most, KiB: `gres/gpumem`, summed over GPUs; NaN if unknown."""
+    """Return the largest GPU memory (KiB) that a step used, from `gres/gpumem` (summed over GPUs); NaN if unknown."""
     used = (parse_memory(parse_tres(step["TRESUsageInTot"]).get("gres/gpumem", "")) for step in steps)
     return max((kib for kib in used if kib == kib), default=math.nan)
 
@@ -187,11 +192,11 @@ def _gpu_memory(steps: Sequence[Mapping[str, str]]) -> float:
 def of_logs(
     paths: Sequence[str], timezone: str, cluster: str | None = None, column_map: str | None = None
 ) -> tuple[list[JobUse], list[str]]:
-    """Read the jobs that ran from one log or several, of any format.
+    """Read the jobs that ran from one log file or several, of any supported format.
 
-    Times without a zone are local to `timezone`, or to the zone of a column map. With `cluster`, only that cluster's
-    jobs are read. Returns the jobs and the reader's notes: repairs, and what was left out. Raises InputError as
-    `trace.read.read_trace` does.
+    Times without a time zone are in `timezone`, or in the time zone of the column map. With `cluster`, only that
+    cluster's jobs are read. Returns the jobs, and notes on values that the reader repaired and records that it left
+    out. Raises InputError as `trace.read.read_trace` does.
     """
     import numpy as np
 
@@ -207,7 +212,7 @@ def of_logs(
 
 
 def _left_out(dropped: Mapping[str, int]) -> list[str]:
-    """Describe what a reader left out, except broken lines, which its notes describe with an example each."""
+    """Return notes on the records that a reader left out, except broken lines, which the reader's own notes cover."""
     steps = "job step (only jobs count)"
     rules = {rule: count for rule, count in dropped.items() if count and rule != steps}
     return [f"{count} records left out ({rule})" for rule, count in rules.items() if not rule.startswith("broken line")]

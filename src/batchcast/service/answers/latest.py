@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latest start that Slurm's limits imply for each waiting job, and for a job that is submitted now.
+"""Bounds predicted start times by the latest start that time limits imply, for waiting jobs and for new jobs.
 
-The collector computes it for all jobs at once (`collector.latest_starts`) and stores it. Every answer is cut to it,
-with a stated margin: answers about waiting jobs by `latest_start`, renewed ones and those about new jobs by `capped`.
+The collector computes the latest start of every waiting job (`collector.latest_starts`) and stores it. No answer gives
+a start later than this, plus a stated margin. `latest_start` returns the bound; `capped` applies it to renewed
+predictions and to predictions for new jobs.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from ...predict.protocol import Prediction
 Job = Mapping[str, Any]
 
 MARGIN_SHARE, MARGIN_S = 0.5, 3600.0
-"""An answer exceeds the wait that limits imply by at most this share of it and this time."""
+"""A predicted wait exceeds the wait that limits imply by at most this share of that wait, plus this many seconds."""
 OLD_S = 3600.0
-"""Bounds of a queue that the collector read longer ago are not used."""
+"""Bounds that the collector computed longer ago than this are not used."""
 CUT = "; at most 1.5 times the wait that Slurm's limits imply, plus 1 h"
 
 
 def starts_in_order(
     holders: Iterable[tuple[float, float]], jobs: Iterable[tuple[float, float]], now: float
 ) -> Iterator[float]:
-    """Yield when each job starts, if jobs start in this order, each as soon as its amount is free.
+    """Yield when each job starts if jobs start in this order, each as soon as its amount (of processors, say) is free.
 
-    `holders` are (end, amount), `jobs` (length, amount); times are seconds. O(log n) per job.
+    `holders` are (end, amount) of running jobs, `jobs` are (length, amount) of waiting jobs; times are in seconds.
+    O(log n) per job.
 
     >>> list(starts_in_order([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 0.0))
     [100.0, 150.0]
@@ -48,7 +50,7 @@ def starts_in_order(
 
 
 def queue_place(job: Job) -> tuple[float, float, int]:
-    """Return the key of a waiting job in the queue: priority, then submission."""
+    """Return the sort key of a waiting job in the queue order: by priority, then by submission."""
     priority = job.get("priority")
     return -float(priority) if priority is not None else 0.0, job["submit_time"], job["row"]
 
@@ -62,9 +64,10 @@ def time_limit(job: Job) -> float:
 def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
     """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
 
-    It is Slurm's own estimate, which uses limits, or the start after all running jobs and all jobs in front have run to
-    their limits (`collector.latest_starts`): the earlier of these that is known. A job that is not submitted is last.
-    `MARGIN_SHARE` and `MARGIN_S` are added for jobs that arrive later and start earlier.
+    Two bounds may be known: Slurm's own estimate, which uses time limits, and the start after all running jobs and all
+    jobs in front have run to their limits (`collector.latest_starts`). The earlier one counts. A job that is not
+    submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive later but
+    start earlier.
 
     >>> row = {"row": 7, "expected_start": 1000.0, "partition_id": "main", "req_procs": 1.0}
     >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
@@ -83,7 +86,7 @@ def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
 
 
 def with_margin(by: float, now: float) -> float:
-    """Return an instant with the margin of the wait until it.
+    """Return the instant `by`, delayed by the margin for the wait until then.
 
     >>> with_margin(1000.0, 0.0)
     5100.0
@@ -93,7 +96,7 @@ def with_margin(by: float, now: float) -> float:
 
 
 def capped(said: Prediction, wait_s: float) -> Prediction:
-    """Return a predicted wait of at most `wait_s` seconds; its basis says so if it is changed.
+    """Limit a predicted wait to `wait_s` seconds. If this changes the prediction, its basis says so.
 
     >>> said = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
     >>> capped(said, 300.0).quantiles, capped(said, 300.0).basis == "recent waits" + CUT, capped(said, 900.0) is said
@@ -107,5 +110,5 @@ def capped(said: Prediction, wait_s: float) -> Prediction:
 
 
 def with_cut(basis: str) -> str:
-    """Return the basis of an answer that was cut, which says so once."""
+    """Return the basis of an answer with a note that the answer was limited; the note is added only once."""
     return basis if basis.endswith(CUT) else f"{basis}{CUT}"

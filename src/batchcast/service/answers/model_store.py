@@ -46,15 +46,15 @@ KEY_BYTES = 32
 
 
 class Unusable(Exception):
-    """Why a saved clock cannot be used."""
+    """A saved clock cannot be used; the text gives the reason."""
 
 
 @dataclass(frozen=True)
 class SavedClock:
-    """A clock at time `told_until`.
+    """A live clock that has processed all events until `told_until`.
 
-    `heard` lists the events already processed (row: bits) of jobs that had not left, `late` counts late events, and
-    `since` is the start of the processed history.
+    `heard` maps the row of each job that had not left the system to its events already processed (as bits). `late` is
+    the number of late events, and `since` the beginning of the processed history.
     """
 
     clock: LiveClock
@@ -65,7 +65,7 @@ class SavedClock:
 
 
 def save(path: Path, saved: SavedClock) -> str:
-    """Write the clock, readable only by its owner; return which predictors could not be saved. OSErrors pass."""
+    """Write the clock to a file that only its owner can read; return which predictors could not be saved."""
     clock = saved.clock
     encoded: dict[str, msgpack.Ext] = {}
     left_out = []
@@ -73,7 +73,7 @@ def save(path: Path, saved: SavedClock) -> str:
         try:
             encoded[name] = in_place(
                 msgpack.encode(Writer().plain(predictor))
-            )  # written separately, because an answer needs only some of them
+            )  # each predictor is encoded separately, because an answer needs only some of them
         except NotPlain as error:
             left_out.append(f"{name} must learn again after each start, because it cannot be saved: {error}")
     body = msgpack.encode(
@@ -97,7 +97,7 @@ def save(path: Path, saved: SavedClock) -> str:
 
 
 def load(path: Path, fresh: Mapping[str, Any]) -> SavedClock:
-    """Load a saved clock into `fresh`: predictors by name, created from the settings and not used otherwise.
+    """Load a saved clock into the predictors `fresh` (by name), which must be newly created from the settings.
 
     Raises Unusable with the reason; the partly filled predictors must then be discarded.
     """
@@ -146,25 +146,25 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
 
 
 def _machine_of(predictor: Any) -> bool:
-    """Return whether it simulates on a described machine (the settings decide which one)."""
+    """Return whether a predictor simulates on a machine. The settings decide on which machine."""
     return getattr(predictor, "machine", None) is not None
 
 
 def can_answer(clock: LiveClock) -> bool:
-    """Return whether the packages that its models need can be loaded."""
+    """Return whether the packages that the clock's models need can be loaded."""
     fitted = [predictor for predictor in clock.predictors.values() if getattr(predictor, "model", None) is not None]
     try:
         for name in {
             name for predictor in fitted for name in getattr(type(predictor), "needs", ())
-        }:  # of the code, not of the file
+        }:  # the names come from the code, never from the file
             importlib.import_module(name)
-    except Exception:  # the package is missing, or a system library that it needs
+    except Exception:  # the package, or a system library that it needs, is missing
         return False
     return True
 
 
 def _head(predictors: list[str]) -> bytes:
-    """Return the first header line: what wrote the file, and for which predictors."""
+    """Return the first header line: file format, version and fingerprint of the code, and names of the predictors."""
     written = {"format": FORMAT, "batchcast": __version__, "code": fingerprint(LEARNED), "predictors": predictors}
     return json.dumps(written).encode() + b"\n"
 
@@ -174,9 +174,10 @@ def _digest(key: bytes, head: bytes, body: bytes) -> bytes:
 
 
 def _secret_key() -> bytes:
-    """Return this user's key, created if missing in the cache of compiled kernels, where nobody else can write.
+    """Return this user's secret key, created if missing, in the cache of compiled kernels: no other user can write
+    there.
 
-    If no key can be stored, a temporary key is used; a file saved with it is valid only for this process.
+    If no key can be stored, a temporary key is used. Then only this process accepts the files that it saves.
     """
     folder = kernel_folder()
     if not folder:
@@ -199,7 +200,7 @@ _KEY_OF_THE_MOMENT = secrets.token_bytes(KEY_BYTES)
 
 
 def _is_safe(stat: os.stat_result) -> bool:
-    """Return whether only this user or root can have written it."""
+    """Return whether only this user or root can have written the file."""
     return stat.st_uid in (0, os.geteuid()) and not stat.st_mode & 0o022
 
 
@@ -208,9 +209,9 @@ def replay(
 ) -> LiveClock:
     """Replay all past events of these jobs into a new clock, then bring it up to date until `until`.
 
-    Models are fitted in the background. The jobs come in order of submission and are not stored, so a long history
-    needs no more memory than the predictors. The collector uses this after a start, and so do answers about jobs that
-    are not submitted.
+    Models are fitted in the background. The jobs must be in order of submission. They are not kept in memory, so a long
+    history needs no more memory than the predictors do. The collector replays after a start if no saved clock is
+    usable; answers about jobs that are not submitted do the same.
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
@@ -233,7 +234,7 @@ def replay(
 def resume(saved: SavedClock, jobs: Iterable[LiveJob], until: float = -math.inf) -> LiveClock:
     """Bring a saved clock up to date with the events of these jobs since it was saved, until `until`.
 
-    The jobs are those that had not left when the clock was saved.
+    `jobs` are the jobs that had not left the system when the clock was saved.
     """
     clock = saved.clock
     clock.beside = in_background
@@ -249,14 +250,14 @@ _last_fit = {"trouble": ""}
 
 
 def fit_trouble() -> str:
-    """Return what went wrong in the last fit of a model; empty if nothing did."""
+    """Return the error of the last fit of a model; empty if it succeeded."""
     return _last_fit["trouble"]
 
 
 def in_background(work: Callable[[], Any]) -> Future[Any]:
-    """Run a fit in a thread that the process does not wait for at its end.
+    """Fit a model in a daemon thread, so that the process can exit during the fit.
 
-    A failed fit gives no model: the former model keeps answering, or else the simulation.
+    If the fit fails, the previous model continues to answer; without one, the simulation answers.
     """
     future: Future[Any] = Future()
 
@@ -271,7 +272,7 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
                 f"no new model could be loaded, so the previous model answers: {type(error).__name__}: {error}",
             )
             if isinstance(error, OSError) and "cannot open shared object file" in str(error):
-                trouble = ""  # a system library is missing: `doctor` reports that too, and one message is enough
+                trouble = ""  # `doctor` already reports a missing system library, so no second message is needed
         _last_fit["trouble"] = trouble
         future.set_result(models)
 
@@ -282,7 +283,7 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
 def make_predictors(
     runtime: str, wait: str, memory: str = "", limits: str = "", machine: Machine | None = None
 ) -> dict[tuple[str, str], Any]:
-    """Return untrained predictors by (kind, spec); wait predictors that use a machine get `machine`."""
+    """Return untrained predictors by (kind, spec). Wait predictors that simulate on a machine get `machine`."""
     specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
     keys = [
         (kind, spec)
@@ -293,14 +294,14 @@ def make_predictors(
 
 
 def make_predictor(kind: str, spec: str, machine: Machine | None = None) -> Any:
-    """Return an untrained predictor of a kind: runtime, wait, memory, limit."""
+    """Return an untrained predictor of a kind: `runtime`, `wait`, `memory` or `limit`."""
     if kind == "limit":
         return LimitAdvice(spec, RISK)
     return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
 
 
 def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """Return each (account, user)'s usage in processor-seconds, as the store remembers it for a cluster.
+    """Return the usage of each (account, user) in processor-seconds, from the stored values of a cluster.
 
     >>> used({"shares": {"physics|ada": 60.0}})
     {('physics', 'ada'): 60.0}
@@ -310,7 +311,7 @@ def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
 
 
 def use_machine(predictors: Iterable[Any], machine: Machine | None) -> None:
-    """Let predictors that simulate on a machine use this one from now on; they keep what they learned."""
+    """Replace the machine of all predictors that simulate on one. What they have learned is kept."""
     for one in predictors:
         if hasattr(one, "use_machine"):
             one.use_machine(machine)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts the state of predictors to plain values (numbers, text, bytes, lists) and back.
 
-A file of such values contains no code: an object is stored as an index into `CLASSES`, a list in this file. Functions
-are not stored: a predictor is first created from the site's settings, and the file only provides data. A predictor
-that contains anything else (a scikit-learn model, an object of another package) raises `NotPlain` and is left out.
+A file of plain values contains no code: of an object's class only its index in `CLASSES`, a list in this module, is
+stored. Functions are not stored either: a predictor is first created from the site's settings, and the file provides
+only its data. A predictor that contains other objects, such as a scikit-learn model or an object of another package,
+raises `NotPlain` and is not saved.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ _CLASSES = {
 CLASSES = tuple(f"{module}:{name}" for module, names in _CLASSES.items() for name in names.split())
 """All classes that saved predictors consist of; a file cannot name another class."""
 CODE = (FunctionType, MethodType, BuiltinFunctionType, partial, attrgetter, type, Machine)
-"""Types that are never stored, because a predictor created from the settings has them already."""
+"""Attributes of these types are never stored, because a predictor that is created from the settings already has them.
+"""
 SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 REFERENCE, LIST, TUPLE, DICT, SET, FROZEN, DEQUE, BYTES, INTEGER, NUMBER, ARRAY, OBJECT, OWN = range(13)
 FACTORIES: tuple[Any, ...] = (None, int, float, list, dict, set)  # of a defaultdict
@@ -98,7 +100,7 @@ def in_place(data: bytes) -> msgpack.Ext:
 
 
 def decoded(body: bytes | memoryview) -> Any:
-    """The plain values in bytes of msgpack."""
+    """Return the plain values that msgpack encoded in these bytes."""
     return _DECODER.decode(body)
 
 
@@ -118,7 +120,9 @@ def _class(number: int) -> Any:
 
 
 class Writer:
-    """Converts objects to plain values; an object that occurs twice is stored once, so that sharing is restored."""
+    """Converts objects to plain values. An object with several references is stored once, so reading restores the
+    sharing.
+    """
 
     def __init__(self) -> None:
         self._met: list[Any] = []  # keeps objects alive, so that no other object gets the same id
@@ -141,7 +145,7 @@ class Writer:
         return self._object(value)
 
     def _all(self, values: Iterable[Any]) -> list[Any]:
-        """Return plain forms, after a flag that says whether all of them are unchanged."""
+        """Return a flag and the plain forms of values. The flag is True if all values are already plain."""
         given = list(values)
         if all(type(one) in SCALARS and (type(one) is not int or -(2**63) <= one < 2**63) for one in given):
             return [True, given]
@@ -178,13 +182,15 @@ class Writer:
 
 
 def _attributes(state: Any) -> list[tuple[str, Any]]:
-    """Return name and value of all attributes of an object, in its dictionary and its slots."""
+    """Return names and values of all attributes of an object, from its `__dict__` and its slots."""
     parts = state if isinstance(state, tuple) else (state,)
     return [item for part in parts if part for item in part.items()]
 
 
 def _plain_dtype(dtype: np.dtype[Any]) -> Any:
-    """Return a dtype as the text of its fields, with the offsets that compiled kernels expect."""
+    """Return a plain form of a dtype. Structured types keep their field offsets, because compiled kernels
+    expect them.
+    """
     if dtype.fields is None:
         return dtype.str
     fields = list(dtype.fields.values())
@@ -221,10 +227,12 @@ class Reader:
 
     def __init__(self) -> None:
         self._made: list[Any] = []
-        self._filled: set[int] = set()  # ids of objects created from the settings: each is filled once
+        self._filled: set[int] = set()  # ids of objects created from the settings, whose attributes are set only once
 
     def read(self, plain: Any, fresh: Any = None) -> Any:
-        """Return the value; `fresh`, an object of the same class created from the settings, is filled in place."""
+        """Return the object that a plain value stands for. If `fresh` is an object of the same class, created from the
+        settings, its attributes are set in place.
+        """
         if type(plain) is not list:
             return plain
         kind = plain[0]
@@ -319,21 +327,21 @@ class Reader:
         return made
 
     def _own(self, plain: list[Any], _place: int, fresh: Any) -> Any:
-        """A predictor of another package, which takes its state by itself."""
+        """Restore a predictor of another package by its own method `restore`."""
         state = self.read(plain[1])
         fresh.restore(state)
         return fresh
 
 
 READERS: tuple[Callable[[Reader, list[Any], int, Any], Any], ...] = (
-    *(Reader._list,) * 2,  # REFERENCE is answered before
+    *(Reader._list,) * 2,  # placeholders: `read` handles REFERENCE itself
     Reader._tuple,
     Reader._dict,
     Reader._set,
     lambda reader, plain, place, fresh: frozenset(reader._all(plain[1], plain[2])),
     Reader._deque,
     lambda reader, plain, place, fresh: bytearray(plain[1]),
-    *(Reader._list,) * 2,  # INTEGER and NUMBER are answered before
+    *(Reader._list,) * 2,  # placeholders: `read` handles INTEGER and NUMBER itself
     Reader._array,
     Reader._object,
     Reader._own,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers users' questions from a store, for the command line and the HTTP API, under the same privacy rules.
 
-If the site hides jobs, users get answers about their own jobs, and figures only over at least `least_users` users.
-Callers without an identity get only such figures. Root and the user who runs the service get everything.
+If the site hides jobs, users get answers about their own jobs, and figures over at least `least_users` users. Callers
+without an identity get only these figures. Root and the user who runs the service get all answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def start_from_store(
     now: float,
     cached_records: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Answer:
-    """Predict when waiting jobs start: by id, of a user, or both. NoStore if there is no collector.
+    """Predict when waiting jobs start, selected by id, by user, or by both. NoStore if there is no collector.
 
     Track records in `cached_records` are reused, because computing one reads a month of predictions.
     """
@@ -78,7 +78,7 @@ def start_from_store(
 def start_from_snapshot(
     settings: Settings, queue: QueueSnapshot, ids: Sequence[str], user: str | None, viewer: Viewer, now: float
 ) -> Answer | None:
-    """Answer from a queue in memory; None if the store is needed (to explain a refusal, or for details)."""
+    """Answer from the queue in memory; None if the answer needs the store, to explain a refusal or a wait."""
     hidden = is_private(settings, queue.memory) and not viewer.sees_all
     if hidden and (user is not None or viewer.name is None) and viewer.name != user:
         return None
@@ -94,7 +94,7 @@ def start_from_snapshot(
 
 
 def note_missing_records(said: Answer, parts: Set[RecordKey], known: Mapping[RecordKey, TrackRecord]) -> Answer:
-    """Add a warning if a track record that the answer quotes has not been computed yet."""
+    """Add a warning if the answer needs a track record that has not been computed yet."""
     return said._replace(warnings=[*said.warnings, NOT_YET]) if parts - known.keys() else said
 
 
@@ -124,7 +124,7 @@ def _said(
     stale = staleness(memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
         raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet",
-                       hint="the collector makes one within an interval; "
+                       hint="the collector makes a prediction within one interval; "
                        + "; ".join(stale or ["it is up to date"]))  # fmt: skip
     unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
     if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
@@ -136,7 +136,7 @@ def _said(
 
 
 def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
-    """Explain what happened to jobs that do not wait, as far as this viewer may know it."""
+    """Return an error that says what happened to jobs that do not wait, as far as this viewer may see it."""
     if not ids:
         return NoAnswer(f"no job of {user} is waiting in {site.cluster}, as far as the collector knows",
                         hint="a job just submitted appears within a minute")  # fmt: skip
@@ -154,7 +154,7 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
                         hint="batchcast report shows what it used")  # fmt: skip
     return NoAnswer(
         f"job {', '.join(ids)} is not waiting in {site.cluster}, as far as the collector knows",
-        hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute",
+        hint="squeue shows whether it runs or has ended; a job just submitted appears within a minute",
     )
 
 
@@ -168,9 +168,9 @@ def walltime(
     now: float,
     options: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Suggest a time limit and memory for the next similar job; the results contain the reasons.
+    """Suggest a time limit and memory for the next similar job, with reasons.
 
-    The job is `what` (a job or a script), a job with a name like `glob`, or one with these `options`.
+    The job is given by `what` (a job id or a script), by a pattern of names (`glob`), or by sbatch's `options`.
     """
     with open_site(settings, viewer, now) as site:
         return walltime_of(site, what, glob, user, risk, options)
@@ -194,7 +194,9 @@ def walltime_of(
 def hint(
     settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Viewer, now: float
 ) -> Answer:
-    """Answer what a job being submitted should know at once; `submit_from` may ask for any user."""
+    """Answer at a submission, from memory: limit, memory and likely start of a similar job. The user in the setting
+    `submit_from` may ask for all users.
+    """
     hidden = is_private(settings, memory) and not viewer.sees_all
     if hidden and viewer.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
@@ -214,7 +216,7 @@ def hint(
 def accuracy(
     settings: Settings, since: float, until: float, partition: str | None, viewer: Viewer, now: float
 ) -> Answer:
-    """Compare predictions made in [since, until), epoch seconds, with the outcomes, and judge their reliability."""
+    """Compare predictions made in [since, until), epoch seconds, with their outcomes, and judge their reliability."""
     from .accuracy import calibration_verdicts
     from .advice_record import LIMIT, MEMORY, advice_record
 
@@ -246,7 +248,7 @@ def accuracy(
 
 
 def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
-    """Return the arms of a planning trial; numpy is imported only if there is one."""
+    """Return the two arms of the planning trial. Without a trial the list is empty, and NumPy is not imported."""
     if not 0 < site.settings["plan_percent"] < 100:
         return []
     from .who_pays import arms
@@ -255,7 +257,9 @@ def _arms(site: Site, since: float, until: float) -> list[dict[str, Any]]:
 
 
 def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
-    """Return who gains and who loses by the planned order; numpy is imported only if there is one."""
+    """Return whose waits the planned order changes. Without a planned order the list is empty, and NumPy is not
+    imported.
+    """
     if site.settings["plan"] not in ("order", "both"):
         return []
     from .who_pays import who_pays as simulated
@@ -264,7 +268,7 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
 
 
 def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float) -> Answer:
-    """Return what finished jobs requested and used; the setting `advice` contains the advice."""
+    """Return what finished jobs requested and used. The answer's setting `advice` has the suggestions."""
     with open_site(settings, viewer, now) as site:
         return report_of(site, who, since, until)
 

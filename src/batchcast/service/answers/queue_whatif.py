@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What-ifs on the queue of a live machine, simulated from now: a planned outage, or more time for a running job.
+"""Simulates what-ifs on the present queue of a live machine: a planned outage, or more time for a running job.
 
-Each simulation runs Slurm's two loops on the captured machine. Jobs that run and wait now end after run times that are
-drawn from their predictions. Jobs that come later are not known, so the queue empties: a start days ahead looks
-better than it will be.
+Each simulation runs Slurm's two scheduling loops on the captured machine. The run times of the jobs that run or wait
+now are drawn from their predictions. Jobs that will be submitted later are unknown, so the simulated queue empties, and
+an outage that starts days ahead looks better than it will be.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from .disclosure import Site, Viewer, open_site
 from .forecaster import Forecaster, forecaster
 
 DRAWS = 10
-"""Simulations per question, each with other run times; the interval is from the second smallest to the second largest
-of their results, so it is an 80 % interval."""
+"""Number of simulations per question, each with newly drawn run times. The interval reaches from the second smallest to
+the second largest result, so it is an 80 % interval.
+"""
 DELAYED_S = 60.0
 """A job counts as delayed if it starts later by more than a minute."""
 
 SEED = 0
 NO_ARRIVALS = (
-    "only jobs that run or wait now are simulated: jobs that come later are not known, so a start days ahead looks "
+    "only jobs that run or wait now are simulated: later submissions are unknown, so a start days ahead looks "
     "better than it will be (whatif LOG simulates whole weeks)"
 )
 NO_SPREAD = (
@@ -45,7 +46,7 @@ Start = dict[int, float]
 
 
 class _Queue(NamedTuple):
-    """The present queue on the captured machine, with run times (s) of each job by draw, all by row of the job."""
+    """The present queue on the captured machine, and the drawn run times (s) of each job, by the job's row."""
 
     machine: Machine
     state: SystemState
@@ -53,11 +54,13 @@ class _Queue(NamedTuple):
     lengths: Mapping[int, np.ndarray]
 
     def notes(self) -> list[str]:
-        """Return what the intervals cannot show."""
+        """Return a warning if all drawn run times are equal, so that the intervals show no uncertainty."""
         return [] if any(np.ptp(drawn) > 0 for drawn in self.lengths.values()) else [NO_SPREAD]
 
     def starts(self, machine: Machine, draw: int, lengths: Mapping[int, float] | None = None) -> Start:
-        """Return when each waiting job starts in one draw; `lengths` replaces the run times of some jobs."""
+        """Return when each waiting job starts in one simulation. `lengths` replaces the drawn run times of
+        some jobs.
+        """
         changed = lengths or {}
 
         def length(job: JobRequest, _: SystemState) -> float:
@@ -66,16 +69,17 @@ class _Queue(NamedTuple):
         return starts_on(machine, self.state, length, self.asked)
 
     def delays(self, before: Start, after: Start) -> dict[int, float]:
-        """Return by how many seconds each waiting job starts later; jobs that never start in one of the two are left
-        out."""
+        """Return by how many seconds each waiting job starts later, except jobs that never start in one of the
+        simulations.
+        """
         return {row: after[row] - start for row, start in before.items() if row in after}
 
     def hours(self, delays: Mapping[int, float]) -> float:
-        """Return processor-hours of delay."""
+        """Return the sum of delays times processors, in processor-hours."""
         return sum(self.state.queued[row].procs * late for row, late in delays.items()) / HOUR_S
 
     def ends(self, draw: int) -> dict[int, float]:
-        """Return when each running job ends in one draw."""
+        """Return when each running job ends in one simulation."""
         running = self.state.running.items()
         return {row: max(held.start_time + self.lengths[row][draw], self.state.now) for row, held in running}
 
@@ -83,7 +87,7 @@ class _Queue(NamedTuple):
 def _opened(site: Site, described: Machine | None) -> _Queue:
     """Return the present queue; Refused if jobs are hidden from this viewer, NoAnswer without a machine."""
     if site.private:
-        raise Refused("jobs are private here, and this question is about everybody's jobs", hint="ask as root")
+        raise Refused("jobs are private here, and this question is about the jobs of all users", hint="ask as root")
     ask = forecaster(site, ("wait", "runtime"))
     machine = described or ask.machine
     if machine is None:
@@ -100,8 +104,7 @@ def _opened(site: Site, described: Machine | None) -> _Queue:
 
 
 def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generator) -> np.ndarray:
-    """Return run times of a job (draws,), s: drawn from its prediction given that it has run for `ran` seconds, at most
-    its limit."""
+    """Draw run times of a job (s), shape (draws,), from its prediction for a job that has run for `ran` seconds."""
     most = job.req_time if job.req_time > 0 else math.inf
     levels = (rng.permutation(DRAWS) + rng.random(DRAWS)) / DRAWS
     forecast = ask.run(job)
@@ -116,12 +119,12 @@ def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generato
 
 
 def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, machine: Machine | None = None) -> Answer:
-    """Compute what a planned outage would delay: for the requested start, and for each other start of the week that
-    follows.
+    """Compute what a planned outage would delay, for the requested start and for other starts in the week after it.
 
-    There is one result per start, the requested start first, then the start that costs least. A start costs the
-    processor-hours by which waiting jobs start later, and those that running jobs would lose if the outage ended them.
-    The setting `held` of the answer lists the users with the most work delayed at the requested start.
+    There is one result per start of the outage: the requested start first, then the others by cost. The cost is the
+    processor-hours by which waiting jobs start later, plus the processor-hours that running jobs would lose if the
+    outage ended them. The setting `held` of the answer lists the users with the most work delayed at the requested
+    start.
     """
     if planned.start < now:
         raise UsageError("--reserve: the start has passed (accepted: a later time, such as start=now+2days)")
@@ -143,7 +146,7 @@ def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, mac
 
 
 def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Mapping[int, float]]) -> dict[str, Any]:
-    """Return what an outage at one start delays and costs."""
+    """Return the delays and the cost of an outage with one start time."""
     late = [[row for row, s in one.items() if s > DELAYED_S] for one in delays]
     lost = [_lost(queue, planned, start, queue.ends(draw)) for draw in range(DRAWS)]
     hours = [queue.hours(one) for one in delays]
@@ -163,7 +166,7 @@ def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Map
 
 
 def _running_past(queue: _Queue, planned: Outage, start: float) -> list[int]:
-    """Return running jobs whose limit reaches into the outage on its nodes; jobs without a limit count."""
+    """Return the running jobs on the outage's nodes that may run, by their time limits, when the outage begins."""
     names = planned.names(queue.machine)
     whole = len(names) == len(queue.machine.node_names())
     rows = []
@@ -176,21 +179,23 @@ def _running_past(queue: _Queue, planned: Outage, start: float) -> list[int]:
 
 
 def _is_on(nodes: str, names: set[str]) -> bool:
-    """Return whether a job's nodes are among these; True if its nodes are unknown."""
+    """Return whether a job runs on one of these nodes; True if the job's nodes are unknown."""
     from ...formats.slurm.resources import expand
 
     return not nodes or not names.isdisjoint(expand(nodes))
 
 
 def _lost(queue: _Queue, planned: Outage, start: float, ends: Mapping[int, float]) -> tuple[int, float]:
-    """Return how many running jobs still run at the start, and the processor-hours that they would lose."""
+    """Return how many running jobs still run when the outage begins, and the processor-hours that they would lose."""
     rows = [row for row in _running_past(queue, planned, start) if ends[row] > start]
     running = queue.state.running
     return len(rows), sum(running[row].job.procs * (start - running[row].start_time) for row in rows) / HOUR_S
 
 
 def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]]) -> list[dict[str, Any]]:
-    """Return the users whose jobs an outage at the requested start delays, those with the most work first."""
+    """Return the users whose jobs an outage at the requested start affects, in order of the processors of
+    these jobs.
+    """
     often = {row for row in queue.state.queued if np.mean([one.get(row, 0.0) > DELAYED_S for one in delays]) >= 0.5}
     past = _running_past(queue, planned, planned.start)
     users: dict[str, dict[str, Any]] = {}
@@ -206,11 +211,10 @@ def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]])
 def extend(
     settings: Settings, job_id: str, hours: float, viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
-    """Compute how many other jobs would start later if a running job got more hours, and by how much; the answer has no
-    names.
+    """Compute how many jobs would start later, and by how much, if a running job got more time. No user is named.
 
-    The job is assumed to use all of its limit, before and after the extension, so the result is what the extension
-    can cost at most.
+    The job is assumed to run to its time limit, with and without the extension, so the result is the largest delay that
+    the extension can cause.
     """
     if not 0 < hours <= 720:
         raise UsageError(f"--extend: hours={hours:g} (accepted: above 0 and up to 720)")
@@ -241,14 +245,14 @@ def extend(
         }
         notes = [
             *staleness(site.memory, now),
-            NO_ARRIVALS.partition(":")[0] + "; the job is taken to use all of its limit",
+            NO_ARRIVALS.partition(":")[0] + "; the job is assumed to use all of its limit",
             *queue.notes(),
         ]
         return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])
 
 
 def _running(queue: _Queue, job_id: str) -> tuple[int, Running]:
-    """Return a running job by its id; NoAnswer if it does not run."""
+    """Return the row and state of a running job by its id; NoAnswer if the job does not run."""
     for row, held in queue.state.running.items():
         if str(held.job.job_id) == job_id:
             return row, held
@@ -256,7 +260,7 @@ def _running(queue: _Queue, job_id: str) -> tuple[int, Running]:
 
 
 def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:
-    """Return the queue with another time limit of one job."""
+    """Return the queue with a new time limit for one job."""
     others = [
         (key, each._replace(req_time=limit) if each.row == row else each, start, nodes)
         for key, each, start, nodes in queue.asked.others
@@ -265,7 +269,7 @@ def _with_limit(queue: _Queue, row: int, limit: float) -> _Queue:
 
 
 def _interval(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Return the median over draws and its 80 % interval as fields."""
+    """Return the median of the results of all simulations and their 80 % interval, as fields."""
     ordered = sorted(map(float, values))
     return {name: float(np.median(ordered)), f"{name}_low": ordered[1], f"{name}_high": ordered[-2]}
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions for a script that is not submitted: as it is, and on every partition, QOS and at a few sizes.
+"""Predicts the start of a script that is not submitted: as it is, and on other partitions, with other QOS and sizes.
 
-The second is `start --test --where`. The answer states its assumptions: on half the nodes a job runs twice as long and
-requests twice the limit; on twice the nodes it runs half as long under the original limit. A store does not know who
-may use a partition; of QOS it knows those that the user's jobs had.
+`start --test --where` compares these ways to submit a script. The answer states its assumptions: on half the nodes a
+job runs twice as long and requests twice the limit; on twice the nodes it runs half as long under the original limit.
+The store does not know who may use a partition, so every partition is tried. It knows only the QOS that the user's jobs
+have had.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from .walltime import advise_script
 def answer_options(
     settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
-    """Predict when a job with these options would start if this viewer submitted it now; on `machine` also
-    simulate it.
+    """Predict when a job with these options would start if this viewer submitted it now. If `machine` is given, also
+    simulate the start on that machine.
     """
     with open_site(settings, viewer, now) as site:
         job = request_of(options, site, viewer.name or "")
@@ -79,8 +80,9 @@ def answer_options(
 
 
 def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
-    """Simulate when Slurm's two loops would start the job if all jobs ran to their limits and no further jobs arrived;
-    NaN: never."""
+    """Simulate when Slurm's two scheduling loops would start the job if all jobs ran to their time limits and no
+    further job arrived. The start is NaN if the job never starts.
+    """
     from ...predict.wait.scheduler_replay import start_on
 
     state = clock.clock.state
@@ -92,7 +94,10 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
             "simulated_why": f"the job cannot start: {found}",
         }
     start, lost = found
-    why = "Slurm's two loops; all jobs run to their limits, and no further job comes; past usage is unknown"
+    why = (
+        "simulated with Slurm's two scheduling loops: all jobs run to their limits, and no further job arrives; "
+        "past usage is unknown"
+    )
     whole = f"{why}; {lost} jobs are not on this machine" if lost else why
     return {
         "simulated_start_s": start,
@@ -102,7 +107,9 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
 
 
 def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job: JobRequest) -> dict[str, Any]:
-    """Return the limit and memory that `walltime` would suggest, and a node's likely memory use; None if unknown."""
+    """Return the limit and memory that `walltime` would suggest, and the likely memory use per node; None if
+    unknown.
+    """
     advised = advise_script(site, options, clock) or {}
     peak = clock.peak(job)
     known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
@@ -124,20 +131,22 @@ RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
 SPREAD_SHARES = tuple((k + 0.5) / 20 for k in range(20))
 """Levels of the twenty equally likely waits and run times of `spread`."""
 JUST_SUBMITTED_S = 1e-3
-"""A job that waits has a tail beyond the highest issued level (`predict.conditional`); without it, no 90 % time of an
-end could be given."""
+"""A wait of this many seconds, because only a job that has waited has a tail beyond the highest predicted quantile
+(`predict.conditional`). Without the tail, an end could not have a 90 % bound.
+"""
 OWN_RUNS_SINCE_S = 90 * 86400.0
 MOST_NAMES = 100
 
 
 AS_REQUESTED = "as requested"
-"""Name of the submission option that changes neither size nor limit; `batchcast.clusters` compares clusters by it."""
+"""The name of the way to submit that changes neither size nor limit. `batchcast.clusters` uses it to compare clusters.
+"""
 ASSUMED, OF_NEW_JOBS = "assumed: ", "this is for a new job: "
-"""The beginnings of the two notes that every such answer has."""
+"""Every answer about the ways to submit has one note that begins with each of these texts."""
 
 
 class Placement(NamedTuple):
-    """One way to submit: in words, as sbatch's options, and the assumed factor of its run time."""
+    """One way to submit a script: a description (`what`), sbatch options, and the assumed factor of the run time."""
 
     what: str
     options: dict[str, str]
@@ -155,21 +164,21 @@ def answer_where(
     spread: bool = False,
     sent: Sequence[tuple[float, Mapping[str, str]]] = (),
 ) -> Answer:
-    """All ways to submit these options, the best first.
+    """Return all ways to submit a script with these options, the best first.
 
-    Without `by`, the best way is the way with the earliest 90 % start time plus likely run time. With `by` (epoch
-    seconds), the best way has the highest chance to be done by then; among chances within 2 points of the highest, the
-    way with the fewest core-hours is the best. Ways at another size than the script's come last, unless `any_size`
-    is set: whether a program runs twice as fast on twice the nodes is an assumption, not a forecast.
+    Without `by`, the best way has the earliest sum of 90 % start time and likely run time. With the deadline `by`
+    (epoch seconds), the best way has the highest chance to end by then; of the ways whose chance is within 2 points of
+    the highest, the way with the fewest core-hours is best. Ways with another size than the script's come last, unless
+    `any_size` is set: that a program runs twice as fast on twice the nodes is an assumption, not a prediction.
 
     With `spread`, each way also has twenty equally likely waits and run times, and the answer has the viewer's own run
-    times by job name: with them, several clusters can be compared (`batchcast.clusters`).
+    times by job name. `batchcast.clusters` compares several clusters with these numbers.
     """
     check_deadline(by, now)
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         ahead = _count_as_waiting(site, ask, sent)
-        if ahead:  # the latest starts do not count these jobs
+        if ahead:  # the stored latest starts do not include these jobs
             ask = ask._replace(memory={})
         ways = placements(site, options, ask, by, any_size, spread)
         records = {part: track_record.record_of(site, part) for part in {str(way["partition"]) for way in ways}}
@@ -190,11 +199,12 @@ def answer_where(
                 "the queue"
             )
         notes.append(
-            f"{ASSUMED}another type of GPU is as fast; half the nodes or GPUs run twice as long, twice as many half as "
-            "long, and the memory in all stays; you may use every partition shown, and the QOS "
+            f"{ASSUMED}another type of GPU is equally fast; on half the nodes or GPUs a job runs twice as "
+            "long, on twice as many half as long, with the same total memory; you may use every partition "
+            "shown, and the QOS "
             "that your jobs had there in 90 days"
         )
-        notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its place and its age")
+        notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its position in the queue and its age")
         shown = {**start_settings(settings, now), "by_s": by, "any_size": any_size}
         log: dict[str, Any] = {"cluster": site.cluster}
         if spread:
@@ -211,8 +221,9 @@ def check_deadline(by: float | None, now: float) -> None:
 
 
 def own_runs(site: Site) -> dict[str, list[float]]:
-    """Return the viewer's completed jobs of 90 days by name: their number, and mean and variance of the log of their
-    run times."""
+    """Return, by job name, the number of the viewer's completed jobs in 90 days, and mean and variance of the
+    logarithms of their run times.
+    """
     if site.viewer.name is None:
         return {}
     since = site.now - OWN_RUNS_SINCE_S
@@ -224,9 +235,10 @@ def own_runs(site: Site) -> dict[str, list[float]]:
 
 
 def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
-    """Submit to the loaded clock the jobs that were sent after the collector last read the queue; return their number.
+    """Add jobs that were submitted after the collector last read the queue to the loaded clock; return their number.
 
-    Otherwise jobs that one user sends within seconds would all count on the same free processors.
+    Without this, several jobs that a user submits within seconds would all be predicted to start on the same free
+    processors.
     """
     seen_at = float(site.memory.get("snapshot_at") or -math.inf)
     unseen = [(at, options) for at, options in sent if at > seen_at]
@@ -245,7 +257,7 @@ def placements(
     any_size: bool = False,
     spread: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return one flat object per way to submit, from a clock that is already loaded, the best first."""
+    """Return one flat object per way to submit, the best first, from a clock that is already loaded."""
     begin = begin_condition(options, site.now)[1] or site.now
     run = clock.run(request_of(options, site, site.viewer.name or ""))
     results = []
@@ -263,8 +275,10 @@ def placements(
 
 
 def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[Placement]:
-    """Return the ways to submit: as requested, as suggested, at half and twice the size. Each on every partition that
-    accepts its limit and memory, with the QOS as it is and with every other QOS that the user's jobs had there."""
+    """Return the ways to submit: as requested, with the suggested limit and memory, and with half and twice the size.
+    Each is tried on every partition that accepts it, with the script's QOS and with every other QOS that the user's
+    jobs had there.
+    """
     user = site.viewer.name or ""
     request = request_of(options, site, user)
     sizes = [Placement(AS_REQUESTED, dict(options))]
@@ -296,7 +310,7 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
 
 
 def _resized(options: Mapping[str, str], nodes: float, share: float) -> dict[str, str]:
-    """Return nodes, tasks and GPUs of the same job at a share of its size; empty if it has no such size.
+    """Return the options for nodes, tasks and GPUs at a share of a job's size; empty if the job cannot have this size.
 
     >>> _resized({"nodes": "2", "ntasks": "8", "gpus": "4"}, 2.0, 0.5)
     {'nodes': '1', 'ntasks': '4', 'gpus': '2'}
@@ -313,9 +327,9 @@ def _resized(options: Mapping[str, str], nodes: float, share: float) -> dict[str
 
 
 def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
-    """Return the types of GPU by partition, in lower case: those of the machine, else those that jobs requested.
+    """Return the GPU types of each partition, in lower case: from the captured machine, or else from past requests.
 
-    "" stands for GPUs whose type is not named. A partition without GPUs is missing.
+    The empty text stands for GPUs without a named type. Partitions without GPUs are left out.
     """
     found: dict[str, set[str]] = {}
     if clock.machine is not None:
@@ -331,20 +345,20 @@ def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
 
 
 def _other_gpus(options: Mapping[str, str], there: Mapping[str, set[str]] | None) -> list[str]:
-    """Return the types of GPU beside the requested one; none if the script names no type, which takes any."""
+    """Return the other GPU types; an empty list if the script requests no type, because it may get any type."""
     asked = gpu_type_of(options)
     return sorted(set().union(*there.values()) - {asked, ""}) if asked and there else []
 
 
 def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Mapping[str, str]) -> bool:
-    """Return whether a partition has GPUs of the type that the options name, or no partition is known to have them."""
+    """Return whether a partition has GPUs of the requested type; True if no partition is known to have them."""
     wanted = gpu_type_of(options)
     able = {name for name, types in there.items() if wanted in types or types == {""}}
     return not able or partition in able
 
 
 def gpu_notes(site: Site, clock: Forecaster, job: JobRequest) -> list[str]:
-    """Return what is not known of the GPUs that a job requests, if no machine is known and no job had such GPUs."""
+    """Return a warning if no machine is known and no past job requested these GPUs, so that predictions ignore them."""
     if not job.req_gpus > 0 or clock.machine is not None:
         return []
     there, wanted = gpu_types(site, clock), str(job.extra.get("gpu_type") or "")
@@ -353,11 +367,11 @@ def gpu_notes(site: Site, clock: Forecaster, job: JobRequest) -> list[str]:
     kind = f"GPUs of the type {wanted}" if wanted else "GPUs"
     others = [name for name, types in there.items() if wanted in types]
     more = f"; jobs on {', '.join(others)} did" if others else ""
-    return [f"no job on {job.partition_id} requested {kind} in 90 days, so this prediction does not know them{more}"]
+    return [f"no job on {job.partition_id} requested {kind} in 90 days, so this prediction ignores them{more}"]
 
 
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
-    """Return, by partition, the QOS that the user's jobs had there in the last 90 days."""
+    """Return the QOS that the user's jobs had in each partition in the last 90 days."""
     rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=site.now - QOS_SINCE_S) if user else ()
     used: dict[str, list[str]] = {}
     for row in rows:
@@ -367,7 +381,7 @@ def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
 
 
 def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, str]:
-    """Return the limit and memory that `walltime` would suggest for the script, as options; empty if it has none."""
+    """Return the limit and memory that `walltime` would suggest for the script, as sbatch options, or no options."""
     advised = advise_script(site, options, clock)
     if advised is None:
         return {}
@@ -376,7 +390,7 @@ def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[
 
 
 def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
-    """Return `--mem` for another number of nodes, with the same total memory; empty if none was requested.
+    """Return `--mem` for another number of nodes with the same total memory; empty if the script requests no memory.
 
     >>> _memory_of_size({"mem": "4G"}, 2.0, {"nodes": "1"}), _memory_of_size({"mem": "4G"}, 1.0, {"ntasks": "2"})
     ({'mem': '8G'}, {'mem': '4G'})
@@ -423,8 +437,8 @@ def _result(
 def run_times(
     run: Prediction | None, limit: float, longer: float = 1.0, shares: Sequence[float] = RUN_SHARES
 ) -> list[float]:
-    """Return equally likely run times of a prediction, stretched, none beyond the limit; only the limit without a
-    prediction.
+    """Return equally likely run times of a prediction, multiplied by `longer`, and at most the limit. Without a
+    prediction, return only the limit.
 
     >>> run_times(None, 60.0), run_times(Prediction(10.0), 60.0, 2.0)
     ([60.0], [20.0])
@@ -439,7 +453,8 @@ def run_times(
 
 
 def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
-    """Return the probability that wait plus run time is at most `span`, if both are independent; NaN if unknown.
+    """Return the probability that wait plus run time is at most `span` seconds, if both are independent; NaN if
+    unknown.
 
     >>> chance_done(Prediction(100.0, (0.5, 1.0), (100.0, 200.0)), [50.0, 150.0], 200.0)
     0.5
@@ -450,7 +465,7 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
 
 
 def _flags(options: Mapping[str, str]) -> str:
-    """Return partition, QOS, size, limit, memory and GPUs as sbatch options."""
+    """Return the options for partition, QOS, size, limit, memory and GPUs as a text for sbatch's command line."""
     names = ("partition", "qos", "nodes", "ntasks", "time", "mem", "constraint", "exclusive", *GPU_OPTIONS)
     given = ((name, options[name]) for name in names if name in options)
     return " ".join(f"--{name}={shlex.quote(value)}" if value else f"--{name}" for name, value in given)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a waiting job starts: by its prediction or, if something else holds it, when that ends.
+"""Answers when a waiting job starts: as predicted or, if a reservation or a limit holds it, when that hold ends.
 
 A job may be held by a reservation or by a limit on the jobs, processors, nodes or licences of a user, an account, a QOS
-or an array. Running jobs use up the limit; they must end before the next jobs start, which is in order of submission.
-Since the limit is reached, its size is what the running jobs have now. Their ends are predicted by their run times and
-bounded by their time limits. The module also explains in a sentence why a predicted start moved.
+or an array. Running jobs use up a limit, so some of them must end before the waiting jobs under this limit start, in
+order of submission. The size of the limit is taken from what the running jobs use now, because the limit is reached.
+The likely ends of running jobs follow from their predicted run times, the latest ends from their time limits. The
+module also explains in a sentence why a predicted start moved.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ ONE = {
     "early": "a job of %(procs)s processors ended %(time)s early: %(by)s sooner",
     "left": "a job ahead of it left the queue: %(by)s sooner",
     "late": "a job of %(procs)s processors runs %(time)s longer than predicted: %(by)s later",
-    "came": "a job of higher priority came: %(by)s later",
+    "came": "a job of higher priority was submitted: %(by)s later",
 }
 SOME = {
     "early": "%(jobs)s jobs ended early, the largest with %(procs)s processors by %(time)s: %(by)s sooner",
     "left": "%(jobs)s jobs ahead of it left the queue: %(by)s sooner",
     "late": "%(jobs)s jobs run longer than predicted, the largest with %(procs)s processors by %(time)s: %(by)s later",
-    "came": "%(jobs)s jobs of higher priority came: %(by)s later",
+    "came": "%(jobs)s jobs of higher priority were submitted: %(by)s later",
 }
 HIDDEN = {
     "early": "jobs ended early: %(by)s sooner",
     "left": "jobs ahead of it left the queue: %(by)s sooner",
     "late": "jobs run longer than predicted: %(by)s later",
-    "came": "jobs of higher priority came: %(by)s later",
+    "came": "jobs of higher priority were submitted: %(by)s later",
 }
 UNEXPLAINED = {
     SOONER: "%(by)s sooner; no event in the queue explains it",
@@ -72,7 +73,7 @@ SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENT
 
 
 def moved(why: str | None) -> dict[str, Any]:
-    """Return fields of an answer: `why_it_moved` in words, by how many seconds, and since when (epoch seconds).
+    """Return three fields about a moved start: the reason in words, the change (s), and since when (epoch seconds).
 
     >>> from batchcast.service.answers.disclosure import disclosed
     >>> early = '{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}'
@@ -82,7 +83,7 @@ def moved(why: str | None) -> dict[str, Any]:
     >>> disclosed(moved(late), hidden=False)["why_it_moved"]
     'a job of one processor runs 1 min 30 s longer than predicted: 5 min later'
     >>> disclosed(moved('{"by_s": 1500, "since": 5, "cause": "came", "jobs": 5}'), hidden=True)["why_it_moved"]
-    'jobs of higher priority came: 25 min later'
+    'jobs of higher priority were submitted: 25 min later'
     """
     if not why:
         return {"why_it_moved": "", "moved_by_s": math.nan, "moved_since_s": math.nan}
@@ -107,15 +108,16 @@ def moved(why: str | None) -> dict[str, Any]:
 
 
 SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
-"""An answer has the chance that the job starts within each of these times."""
+"""An answer gives the probability that the job starts within each of these times (s)."""
 
 
-RESERVED_UNTIL = "the end of what is reserved"
+RESERVED_UNTIL = "the end of the reservation"
 
 
 class Release(NamedTuple):
-    """When a job is no longer held (epoch seconds, likely and at the latest), the event that ends the hold in words,
-    and the reason."""
+    """The end of a hold on a job: likely and latest time (epoch seconds), the event that ends it, and the basis, in
+    words.
+    """
 
     likely: float
     latest: float
@@ -124,7 +126,9 @@ class Release(NamedTuple):
 
 
 def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release | None:
-    """Return when this waiting job is no longer held, as far as known; None if nothing holds it."""
+    """Return when a reservation or a limit stops holding this waiting job, as far as known; None if neither
+    holds it.
+    """
     kind = rule(row["reason"] or "")
     if kind is Rule.RESERVATION:
         return _behind_reservation(reader, cluster, memory, row, now)
@@ -141,7 +145,7 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the start of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
-    # from 24.11 on, Slurm gives this reason also for drained nodes
+    # Slurm 24.11 and later give this reason also for drained nodes
     if not ends and word(row["reason"]) == "ReqNodeNotAvail":
         basis = (
             "no answer until an administrator acts: there is no reservation, so the nodes that the job needs are down"
@@ -154,14 +158,14 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
 
 
 SETTLE_S, STEP_S = 600.0, 300.0
-"""Seconds within which the scheduler considers a job with a shortened limit, and the step of suggested limits (s)."""
+"""Seconds that the scheduler needs to start a job with a shortened limit, and the step of suggested limits (s)."""
 
 
 def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
-    """Return which time limit lets a job start before the reservation that it waits for; "" if no limit does.
+    """Return a sentence with the time limit that lets a job start before a coming reservation; "" if no limit does.
 
-    The reservation is the first one that a job of this limit, if started now, would overlap. The limit leaves ten
-    minutes until the scheduler starts the job, because each minute of waiting is lost before the reservation.
+    The reservation is the first one that a job of this limit, if started now, would overlap. The limit allows ten
+    minutes for the scheduler to start the job, because the time before the reservation shrinks while the job waits.
 
     >>> friday = {"name": "power", "start": 90_000.0, "end": 120_000.0, "maintenance": True}
     >>> "a time limit of at most 1-00:50:00 the job can start before that" in fits_before([friday], 172_800.0, 0.0)
@@ -183,9 +187,10 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None
 
 
 def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
-    """Return the end of the reservation, and then of the jobs in the partition that start before this one.
+    """Return when a job behind a reservation starts: after the reservation and the jobs of the partition that go first.
 
-    These jobs are simulated in order of priority without backfill, because all of them wait for the same end.
+    The jobs that go first are simulated in order of priority without backfill, because all of them wait for the same
+    reservation to end.
     """
     found = _reservation(memory, row, now)
     if found.until != RESERVED_UNTIL:
@@ -216,7 +221,9 @@ def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any],
 
 
 def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
-    """Return whether a waiting job of the partition precedes this job; jobs held by a limit or their owner do not."""
+    """Return whether another waiting job starts before this job. Jobs held by a limit or by their owner do not
+    count.
+    """
     return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
@@ -248,9 +255,10 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
 def own_queue(
     holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
 ) -> float:
-    """Return when `amount` is free, after the jobs ahead have had their amounts in order.
+    """Return when `amount` is free for a job, if the jobs ahead get their amounts first and in order.
 
-    `holders` are (end, amount), `ahead` (length, amount); times are seconds. O(n log n).
+    `holders` are (end, amount) of running jobs, `ahead` are (length, amount) of waiting jobs; times are in seconds. O(n
+    log n).
 
     >>> own_queue([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 1.0, 0.0)
     180.0
@@ -259,7 +267,7 @@ def own_queue(
 
 
 def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
-    """Return which open jobs share the limit: as arguments of the store's query, and in words."""
+    """Return which open jobs share the limit, as arguments of a query to the store and in words."""
     if name == "JobArrayTaskLimit":
         array = str(row["job_id"]).partition("_")[0]
         return {"tasks": f"{array}!_%"}, f"of array {array}"
@@ -291,7 +299,7 @@ def _amount(job: Mapping[str, Any], unit: str) -> float:
 
 
 def _held(job: Mapping[str, Any], node_procs: float) -> float:
-    """Return the processors that a job holds while it runs: those of its whole nodes, if it shares them with no job."""
+    """Return the processors that a job uses up while it runs: all processors of its nodes if the job is exclusive."""
     alone = (job["exclusive"] or 0.0) > 0
     return max(_amount(job, "procs"), alone * _amount(job, "nodes") * node_procs)
 
@@ -303,7 +311,9 @@ def _length(job: Mapping[str, Any], at_most: bool) -> float:
 
 
 def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
-    """Return when a running job ends; after its predicted run time, half of the time to its limit remains."""
+    """Return when a running job ends: as predicted, or at its limit if `at_most` is set. A job that has run longer than
+    predicted is assumed to end halfway between now and its limit.
+    """
     begun = float(job["start_time"])
     latest, likely = max(begun + _length(job, True), now), begun + _length(job, False)
     if at_most or likely > now:
@@ -318,15 +328,15 @@ def start_answer(
     latest: float = math.inf,
     reservations: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return when one waiting job starts, by its newest prediction, given how long it has waited.
+    """Return the fields of an answer about one waiting job: its start by the newest prediction, given the wait so far.
 
-    Times are epoch seconds. The reason of the wait decides (formats.reasons.Rule). A job that waits for the machine has
-    its prediction, at most `latest` (see `latest.latest_start`). A job held by a reservation or a limit starts when
-    that ends (`held`). If the owner, a time or another job holds it, the wait counts from the instant in `counts_from`;
-    if that instant is unknown, only waits are given. A job that only an administrator can release, or that can never
-    start, has no start. `why_it_moved` is given only for jobs that wait for the machine. `maintenance` gives the limit
-    with which the job could start before one of the `reservations`. Values that count other users' jobs are
-    `OfOthers`, for `disclosed`.
+    Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
+    waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
+    reservation or a limit starts when this hold ends (`held`). If the owner, a time or another job holds it, the wait
+    counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
+    administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that wait
+    for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
+    Values that count other users' jobs are `OfOthers` objects, which `disclosed` resolves.
     """
     row = {**newest(row)}
     reason = row["reason"] or ""
@@ -345,7 +355,7 @@ def start_answer(
     elif kind in (Rule.RESERVATION, Rule.LIMIT):
         at = row["submit_time"]
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
-        by_10 = math.nan  # the earliest end is unknown
+        by_10 = math.nan  # the earliest end of the hold is unknown
         basis = held.basis if held is not None else "the end of that condition is not known"
     if kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
@@ -381,7 +391,7 @@ def start_answer(
 
 
 def _cut(basis: Any) -> Any:
-    """Return the basis of a bounded answer, and the text to show in its place."""
+    """Return the basis of an answer, with the note that the start was limited, also in the text for private sites."""
     if not isinstance(basis, OfOthers):
         return with_cut(str(basis))
     return OfOthers(with_cut(basis.whole), basis.instead and with_cut(basis.instead))
@@ -389,10 +399,10 @@ def _cut(basis: Any) -> Any:
 
 def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
     if kind is Rule.ELIGIBLE:
-        begins = {"Dependency": "the end of what it depends on", "BeginTime": "its begin time"}
+        begins = {"Dependency": "the end of the jobs that it depends on", "BeginTime": "its begin time"}
         return begins.get(name, "its release")
     if kind in (Rule.RESERVATION, Rule.LIMIT):
-        return held.until if held is not None else "the end of what holds it back"
+        return held.until if held is not None else "the end of the limit or reservation that holds it"
     other = {Rule.NEVER: "never: it cannot start as it is", Rule.ADMIN: "an administrator's action"}
     return other.get(kind, "submission")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the method that answers, and measures the coverage and error of its past wait predictions."""
+"""Measures coverage and error of past wait predictions, and chooses the method that answers users."""
 
 from __future__ import annotations
 
@@ -21,23 +21,29 @@ from .disclosure import DAY_S, Site, complete_days, is_of_several, rounded, whol
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """Accepted forms of a job id: a job, an array task, or a part of a heterogeneous job."""
 SHORT_S = 600.0
-"""Shorter predicted waits are judged separately, because on most machines they are the majority and hide long ones."""
+"""Shorter predicted waits are judged separately: on most machines they are the majority and hide errors of long waits.
+"""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
 BLOCKS = 10
-"""Number of periods for the standard error: jobs of one time start late together, for example after a drained node."""
+"""Number of periods for the standard error: jobs of the same period are late together, for example after a drained
+node.
+"""
 LIKE_THIS = 200
-"""Number of latest predictions for the share of jobs that started between their 10 % and 90 % times."""
+"""The share of jobs that started between their 10 % and 90 % times is computed from this many of the latest
+predictions.
+"""
 RecordKey = tuple[str | None, int]
-"""A partition (None: all), and the number of users its figures must cover (1: any)."""
+"""A partition (None: all), and the least number of users that its figures must cover (1: any)."""
 TrackRecord = Mapping[str, Any]
 
 
 def answering_method(memory: dict[str, Any]) -> str:
-    """Return the wait predictor that answers users: the first in the collector's settings while its bound holds.
+    """Return the name of the wait predictor that answers users.
 
-    If its bound does not hold, the predictor whose bound has held best here, as the collector found (`best_bound`).
+    It is the first wait predictor in the collector's settings while the coverage of its 90 % bound is close enough to
+    90 %. Otherwise it is the predictor that the collector has chosen by `best_bound`.
     """
     methods = memory.get("wait_methods") or ["recent_wait"]
     chosen = memory.get("answers_by")
@@ -45,12 +51,12 @@ def answering_method(memory: dict[str, Any]) -> str:
 
 
 def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Choose the method whose 90 % bound has held best; the first method is preferred.
+    """Choose the method with the best 90 % bound so far; the first method is preferred.
 
-    The first method is chosen while its coverage is within two standard errors of 90 % (`error_of_share`). Otherwise,
-    of the methods whose coverage is, the one with the least mean pinball loss at 90 % (the tightest valid bound); if
-    there is none, the method with the highest coverage. Methods with fewer than 20 judged predictions are not
-    considered; None if the first method is one of them.
+    A bound is valid if its coverage is at least 90 % minus two standard errors (`error_of_share`). The first method is
+    chosen while its bound is valid. Otherwise the method with the smallest mean pinball loss at 90 %, which is the
+    tightest valid bound, is chosen. If no bound is valid, the method with the highest coverage is chosen. Methods with
+    fewer than 20 judged predictions are not considered; if the first method has fewer, the result is None.
 
     >>> of = {"judged": 100, "loss_90_s": 9.0, "error_90": 0.03}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
@@ -69,10 +75,11 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
-    """Return the standard error of a promised share, from predictions in the order in which they were made.
+    """Return the standard error of a coverage, given for each prediction, in order of time, whether its bound held.
 
-    It is computed from sums over ten periods of equal numbers, assuming that the promise is true, and is at least the
-    binomial standard error. One bad period is one piece of evidence, however many jobs waited in it.
+    It is computed from sums over ten periods with equal numbers of predictions, assuming that the promise is true, and
+    is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs waited
+    in it.
 
     >>> [round(error_of_share(held), 2) for held in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
     [0.09, 0.13, 0.13]
@@ -93,21 +100,21 @@ def track_record(
     least_users: int = 1,
     now: float = math.inf,
 ) -> dict[str, Any]:
-    """Return how wait predictions of a partition turned out since an instant: 90 % coverage, median absolute error.
+    """Return the 90 % coverage, median absolute error and counts of a partition's wait predictions since an instant.
 
-    A job that waits longer than its 90 % time is a miss, whenever it starts (`overdue`, until `now`), so a growing
-    queue shows before its jobs have started. `judged` counts predictions with a bound whose jobs started or are
-    overdue. `came_true` is the share of the latest `like_this` (at most 200) that started between their 10 % and 90 %
-    times. `long` has the same figures for predicted waits of 10 min or more, if there are 20. Empty if there is none.
-    With `least_users` above 1, only days with enough users and started jobs count, at least 20 jobs, and figures are
-    rounded (see `disclosure`).
+    A job that still waits at `now`, beyond its 90 % time, counts as a miss before it starts (`overdue`). So the
+    coverage falls as soon as a queue grows. `judged` counts predictions with a bound whose jobs started or are overdue.
+    `came_true` is the share of jobs that started between their 10 % and 90 % times, over the latest `like_this`
+    predictions (at most 200). `long` has the same figures for predicted waits of 10 min or more, if there are at least
+    20. The result is empty without predictions. With `least_users` above 1, only days with enough users and started
+    jobs count, at least 20 jobs, and figures are rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
     chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
     days = complete_days(started(), "as_of", least_users, now) if hidden else set()
-    most = ALL if hidden else LIKE_THIS  # figures over a part of a day would reveal its other part
+    most = ALL if hidden else LIKE_THIS  # with figures over a part of a day, subtraction would reveal the other part
     whole, long = _Tally(most), _Tally(most)
     for row in started():
         if hidden and row["as_of"] // DAY_S not in days:
@@ -125,16 +132,17 @@ def track_record(
 
 
 def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
-    """Return predictions of jobs that wait longer than their 90 % time: misses, whenever the jobs start.
+    """Return predictions of jobs that still wait beyond their 90 % time. They are misses, whenever the jobs start.
 
-    `chosen` are cluster, partition, method, since and nothing; `outcome_s` is how long each has waited by `now`.
+    `chosen` are the parameters of the query: cluster, partition, method, since and nothing. `outcome_s` of a row is how
+    long its job has waited until `now`.
     """
     late = reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     return [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
 
 
 class _Tally:
-    """Running totals over predictions with known outcome, the latest first."""
+    """Running totals over predictions with known outcomes, added from the latest to the oldest."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -162,7 +170,7 @@ class _Tally:
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
         """Return the figures, including predictions that are overdue."""
         losses = array("d", [*self.losses, *map(_pinball, late)])
-        # a user who still waits asked last
+        # predictions of jobs that still wait count as the latest
         came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])
         held = [hit for _, hit in sorted([*self.held, *((row["as_of"], False) for row in late)])]
         return {
@@ -179,7 +187,9 @@ class _Tally:
 
 
 def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
-    """Return the 30-day track record of the method that answers here; from `known` if given."""
+    """Return the 30-day track record of the method that answers users here. If `known` is given, the record is taken
+    from it.
+    """
     if known is not None:
         return known.get((partition, site.least), {})
     since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)
@@ -187,20 +197,22 @@ def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, Track
 
 
 def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
-    """Return `best_bound` over the last 30 days of a store."""
+    """Return the method that `best_bound` chooses from the last 30 days of a store."""
     since = now - TRACK_RECORD_S
     with Reader(url) as reader:
         return best_bound({one: track_record(reader, cluster, None, one, since, now=now) for one in methods})
 
 
 def _pinball(row: Mapping[str, Any]) -> float:
-    """Return the pinball loss of the 90 % bound: a bound too low costs nine times one too high (Koenker 1978)."""
+    """Return the pinball loss of the 90 % bound: a second too low costs nine times a second too high (Koenker 1978)."""
     over = row["outcome_s"] - given_waited(as_prediction(row), 0.0, (0.9,)).point
     return float(max(0.9 * over, -0.1 * over))
 
 
 def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, Any]:
-    """Return a track record as part of an answer; that of long predicted waits if this wait is long and it exists."""
+    """Return a track record as fields of an answer. If the predicted wait is long, use the record of long waits if
+    known.
+    """
     long = record.get("long") if wait_s >= SHORT_S else None
     record = long or record
     return {
@@ -215,24 +227,24 @@ def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, A
 
 
 def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
-    """Return the last run of each of these jobs that has begun."""
+    """Return the latest run of each of these jobs that has begun or ended."""
     return [row for job_id in ids for row in reader.ask("latest_run", cluster=cluster, job_id=job_id)]
 
 
 def covered_at(row: Mapping[str, Any], level: float) -> bool | None:
-    """Return whether an outcome was at or below the predicted quantile; None if the prediction lacks the level."""
+    """Return whether the outcome was at or below the predicted quantile; None if this quantile was not predicted."""
     return covered(row, (level,))[0]
 
 
 def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None]:
-    """Apply `covered_at` to several levels at once."""
+    """Return what `covered_at` returns, for several levels at once."""
     said = given_waited(as_prediction(row), 0.0, levels)
     bounds = said.quantiles if said.levels else [math.inf] * len(levels)
     return [bool(row["outcome_s"] <= bound) if math.isfinite(bound) else None for bound in bounds]
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median, NaN without values.
+    """Return the median; NaN if there are no values.
 
     >>> median([3.0, 1.0, 2.0, 10.0])
     2.5

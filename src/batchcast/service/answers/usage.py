@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what finished jobs requested and used, and suggests requests: limits, processors, memory.
+"""Compares what finished jobs requested and used, and suggests time limits, processors and memory.
 
-Memory by account and application corresponds to `batchcast limits LOG --memory --by account`
-(`evaluation.memory_limits`): requests suggested from what had ended by then, with every attempt of a job that runs out
-of memory counted in full, compared with what its user requested.
+The memory figures by account and application follow the same rules as `batchcast limits LOG --memory --by account`
+(`evaluation.memory_limits`). Each job's suggested request comes from the jobs that had ended before, and is compared
+with the user's own request. Every attempt of a job that runs out of memory counts in full.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from .track_record import median
 LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
-CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
+CUT_OFF = (
+    "%(cut)s of %(jobs)s jobs were ended at their time limit (usually %(asked)s): raise %(flag)s, or write checkpoints"
+)
 SPARED = "requests %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
 ALL_SPARED = "requests %(asked)s; the longest of these %(jobs)s ran %(ran)s: %(flag)s would have been enough for each"
-HELD = "requests %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"
+HELD = "requests %(asked)s processors and gets %(held)s: without %(flag)s (or with %(more)s) they would be used"
 ADVISED = "requests %(asked)s and usually runs %(ran)s: %(flag)s is advised for a job of %(procs)s processors"
 ADVICE = (CUT_OFF, SPARED, ALL_SPARED, HELD, ADVISED)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
 def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
-    """Return one flat object per value of a column, the largest user of processor hours first."""
+    """Return one flat object per value of the column `by`, in order of processor-hours, the largest first."""
     figures = [{by: name or "-", **_figures(group)} for (name,), group in rows.grouped(by)]
     return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
 
@@ -77,11 +79,11 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, Any]]:
-    """Return what a user could change, per user and job name, the largest waste first; small waste is left out.
+    """Return suggestions per user and job name, the largest waste first. Small waste is left out.
 
-    `--time`: limits at least twice what 95 % of such jobs need (and one hour of the machine per job in total), or so
-    many jobs killed at the limit that the need of 95 % is unknown. `-n/-N/--exclusive`: jobs hold at least twice the
-    processors that they requested.
+    A suggestion on `--time` is made if the median limit is at least twice the time that 95 % of the jobs need and at
+    least one processor-hour is wasted. It is also made if so many jobs were killed at their limit that this time is
+    unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they requested.
     """
     advised = [
         {"user": whose or "-", "job_name": name or "-", **one}
@@ -93,7 +95,7 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
 def each_advice(
     rows: Packed, floor: float, step: float, of: tuple[str, str] = ("user_id", "job_name")
 ) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
-    """Yield, for each group of rows equal in two columns, the values, the rows, and each advice."""
+    """Yield each suggestion, after the values of two columns that group the rows and the rows of the group."""
     for key, group in rows.grouped(*of):
         if len(group) < LEAST_JOBS:
             continue
@@ -105,10 +107,12 @@ def each_advice(
 
 
 def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
-    """Return advice on `--time` for one kind of job: killed, or limits far too long; None if there is none.
+    """Return a suggestion on `--time` if jobs were killed at their limits, or if their limits are far too long; else
+    None.
 
     How long killed jobs would have run is unknown. If so many were killed that no limit is known to be enough for 95 %,
-    none is suggested. With too few jobs for 95 %, the advice names the longest run instead.
+    no limit is suggested. If there are too few jobs for a 95 % quantile, the suggestion refers to the longest run
+    instead.
     """
     limited = [row for row in rows if _finite(row["req_time"])]
     if not limited:
@@ -144,7 +148,7 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
 
 
 def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return advice on processors that jobs hold but did not request."""
+    """Return a suggestion if jobs get far more processors than they requested, for example whole nodes; else None."""
     sized = [row for row in rows if row["req_procs"] and row["alloc_procs"]]
     if not sized or median(row["alloc_procs"] / row["req_procs"] for row in sized) < LEAST_WASTE:
         return None
@@ -168,9 +172,9 @@ def _finite(value: float | None) -> bool:
 GIB = 1024.0**2
 MOST_JOBS = 1000
 LEAST_GIB_H = 10.0
-"""Smaller savings, in GiB-hours, give no advice."""
+"""Smaller savings, in GiB-hours, are not shown."""
 MOST_OFTEN = 0.2
-"""If this share of jobs runs out of memory, the group is shown whatever its saving."""
+"""If at least this share of a group's jobs runs out of memory, the group is shown even without a saving."""
 
 
 def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:
@@ -179,25 +183,27 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
     Parameters
     ----------
     rows
-        Ended jobs whose memory was measured, or that ran out of it (the statement `used_memory`).
+        Ended jobs whose memory was measured, or that ran out of memory (the query `used_memory`).
     memory
-        What the collector remembers: the memory of a partition's nodes.
+        The stored values of the cluster, which have the memory of each partition's nodes.
     rules
-        The site's smallest request and its step.
+        The site's smallest memory request, and the step to which requests are rounded up.
     least
-        Number of users that a figure must cover; above 1, numbers are rounded to two digits (`disclosure`).
+        Number of users that a figure must cover at least. If it is above 1, numbers are rounded to two digits
+        (`disclosure`).
     Returns
     -------
     list of dict
-        `account`, `name`, `users`, `jobs`. KiB per node: `asked_kib` and `held_kib` (medians), `ask_kib` the request
-        that 95 % of the last 1,000 jobs do not exceed, as `--mem` in `flag`. `ran_out_rate`. `gib_h`: what such
-        requests would have saved (below 0: lost); `by_request_gib_h`: what was requested, both with further attempts.
-        `tells`: whether the saving or the share that ran out is worth showing.
+        `account`, `name`, `users`, `jobs`. KiB per node: `asked_kib` and `held_kib` (medians), `ask_kib`, the request
+        that 95 % of the last 1,000 jobs do not exceed, also as `--mem` in `flag`. `ran_out_rate`: the share of jobs
+        that ran out of memory. `gib_h`: GiB-hours that the suggested requests would have saved (below 0: lost).
+        `by_request_gib_h`: GiB-hours under the users' own requests. Both amounts include repeated attempts of jobs that
+        ran out of memory. `tells`: whether the saving, or the share that ran out, is worth showing.
 
     Notes
     -----
-    Suggestions are renewed once a day (UTC) from jobs that had ended before. The first jobs of a group, and jobs with
-    an unknown request, keep their own. O(n log n), plus the last 1,000 jobs of a group once a day.
+    For the saving, suggestions are renewed once a day (UTC) from the jobs that had ended before. The first jobs of a
+    group keep their own requests. O(n log n), plus the last 1,000 jobs of a group once a day.
     """
     figures = []
     for (account, name), group in rows.grouped("account", "job_name"):
@@ -211,7 +217,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
 
 
 def _up(kib: float) -> float:
-    """Round a request up to two digits, in MiB.
+    """Round a memory request (KiB) up to two significant digits in MiB.
 
     >>> _up(4301.0 * 1024) / 1024, _up(4300.0 * 1024) / 1024
     (4400.0, 4300.0)
@@ -221,7 +227,9 @@ def _up(kib: float) -> float:
 
 
 class _Job(NamedTuple):
-    """A measured job: epoch seconds; KiB per node that it used (or got, if that was not enough) and requested."""
+    """A job with measured memory: times in epoch seconds; `held` and `asked` are the memory used and requested, KiB per
+    node. If a job ran out of memory, `held` is at least its request.
+    """
 
     submit_time: float
     end_time: float
@@ -232,7 +240,7 @@ class _Job(NamedTuple):
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
-    """Return the ended jobs whose request is known too, by their end."""
+    """Return the ended jobs whose memory use and request are known, in order of their ends."""
     jobs = []
     for row in rows:
         held, asked, out = node_peak(row), asked_a_node(row), row["status"] == OUT_OF_MEMORY
@@ -244,7 +252,7 @@ def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
 
 
 def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
-    """Return the figures of one group; None if it has too few jobs, or no measurement."""
+    """Return the figures of one group; None if it has too few jobs, or if accounting only copies the requests."""
     jobs = _measured(rows)
     same = sum(not job.ran_out and abs(job.held - job.asked) <= SAME * job.held for job in jobs)
     if len(jobs) < LEAST_JOBS or is_copied(same, len(jobs)):
@@ -267,7 +275,7 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
 
 
 def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
-    """Return the cost of these jobs with the request suggested on the day of their submission."""
+    """Return the GiB-hours of these jobs under the requests suggested on the days of their submissions."""
     total, ended = 0.0, 0
     by_submission = sorted(jobs, key=lambda job: job.submit_time)
     for day, of_day in groupby(by_submission, key=lambda job: job.submit_time // DAY_S):
@@ -280,12 +288,14 @@ def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
 
 
 def _request(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
-    """Return the request per node that keeps the risk for such jobs, KiB."""
+    """Return the memory request (KiB per node) that at most a share `RISK` of these jobs would exceed."""
     return request_for([job.held for job in jobs], [job.ran_out for job in jobs], RISK, rules, node).limit_s
 
 
 def _cost(job: _Job, request: float) -> float:
-    """Return GiB-hours of a job's attempts under a request; after running out, its own request, else twice as much."""
+    """Return the GiB-hours of all attempts of a job under a memory request. A job that runs out of memory is repeated
+    with its own request if that is enough, else with twice as much.
+    """
     short = job.ran_out and request <= job.held
     again = job.asked if job.asked >= job.held else math.nan
     return spent(request, math.nextafter(job.held, math.inf) if short else job.held, again) * job.node_hours / GIB

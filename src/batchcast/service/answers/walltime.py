@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggests a time limit and a memory request from a store: which finished jobs are similar, and what they used."""
+"""Suggests a time limit and a memory request from the finished jobs of a store that are similar to the next job."""
 
 from __future__ import annotations
 
@@ -46,13 +46,15 @@ MOST_FINISHED = 20_000
 def advise(
     site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the suggested limit and memory request as one flat object, with reasons; `options` are a script's."""
+    """Return the suggested limit and memory with reasons, as one flat object. `options` are the options of a script."""
     wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, options["job-name"], user)
     return _advised(site, wanted, risk, _clock(site))
 
 
 def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Replace each limit of `usage.advise_requests` by the limit of `advise` for the last such job, if it is a gain."""
+    """Replace each time limit from `usage.advise_requests` by the limit that `advise` suggests for the last job of that
+    name. A suggestion that is not shorter than the present limit is removed.
+    """
     long = [one for one in advised if one["flag"] == "--time" and not one["cut_off"]]
     clock = _clock(site) if long else None
     rows = []
@@ -82,19 +84,19 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
 
 
 def _of_job(site: Site, job_id: str, row: Row) -> dict[str, Any]:
-    """Return the job in question if it is in the store."""
+    """Return name, user, processors and partition of a job in the store."""
     row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), row)
     names = {"user": "user_id", "name": "job_name", "procs": "req_procs", "partition": "partition_id"}
     return {**{name: row[column] for name, column in names.items()}, "exact": True, "row": row}
 
 
 def within_days(site: Site) -> int:
-    """Return how many days back similar jobs are searched."""
+    """Return the number of past days in which similar jobs are searched."""
     return round(min(WITHIN_S / 86400, site.days))
 
 
 def advise_script(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, Any] | None:
-    """Return the suggestion for a job of the viewer with these options; None without similar jobs or a known viewer."""
+    """Return the suggestion for the viewer's job with these options; None without similar jobs or a known viewer."""
     if site.viewer.name is None or not options.get("job-name"):
         return None
     try:
@@ -109,7 +111,7 @@ def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster 
     job = _job(site, wanted, similar)
     limit = clock.limit(job, risk) if clock and job else None
     known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
-    least = LEAST_JOBS if known is None or site.private else 1  # hidden jobs allow no figure of other users
+    least = LEAST_JOBS if known is None or site.private else 1  # hidden jobs: only own jobs count
     if len(similar) < least:
         raise NoAnswer(
             f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted['user']} in the last "
@@ -145,7 +147,7 @@ def _of_similar(
     risk: float,
     thumb: float,
 ) -> dict[str, Any]:
-    """Return the suggestion of similar finished jobs alone."""
+    """Return the suggestion from similar finished jobs alone."""
     rules = rules_of(site.settings)
     most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, rules.limit_most)
     cut = [row["status"] == "timeout" for row in similar]
@@ -166,7 +168,7 @@ def _of_similar(
 def _of_forecast(
     site: Site, job: JobRequest, advice: Prediction, method: str, risk: float, beside: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the suggestion of a method, as it would be stored if the job were submitted now."""
+    """Return a predictor's suggestion, as the collector would store it if the job were submitted now."""
     rules = rules_of(site.settings)
     limit = advised_limit(advice, job.req_time, rules, of_partition(site.memory, job.partition_id))
     assert limit is not None  # the caller has checked this
@@ -174,28 +176,28 @@ def _of_forecast(
     bound, raised = span(advice.point), advice.point > job.req_time
     if raised:
         why = (
-            f"{who}: more than {risk:.0%} of jobs like this come to their limit of {span(job.req_time)} "
-            f"({advice.basis}), so the time that they need is not known: a quarter above the limit"
+            f"{who}: more than {risk:.0%} of similar jobs reach their limit of {span(job.req_time)} "
+            f"({advice.basis}), so the time that they need is unknown. The suggestion is a quarter above the limit"
         )
     elif reaches_risk(advice, risk):
-        why = f"{who}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
+        why = f"{who}: {1 - risk:.0%} of similar jobs end within {bound} ({advice.basis})"
     else:
-        why = f"{who} promises no risk as small as {risk:.1%}: its last bound, {bound}"
+        why = f"{who} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {bound}"
     shaped = "the longest allowed limit" if limit < advice.point else ""
     shaped = "the shortest limit here" if limit == rules.limit_floor > advice.point else shaped
-    alone = f"similar jobs alone say --time={format_duration(beside['similar_limit_s'])}, "
+    alone = f"Similar jobs alone suggest --time={format_duration(beside['similar_limit_s'])}; "
     return {
         "limit": format_duration(limit),
         "limit_s": limit,
         "limit_by": method,
         "quantile_s": advice.point,
         "risk_kept": reaches_risk(advice, risk) and not raised and limit >= advice.point,
-        "why": f"{why}{f'; {shaped}' if shaped else ''}. Beside it {alone}{_rule_words(beside['rule_of_thumb_s'])}.",
+        "why": f"{why}{f'; {shaped}' if shaped else ''}. {alone}{_rule_words(beside['rule_of_thumb_s'])}.",
     }
 
 
 def _clock(site: Site) -> Forecaster | None:
-    """Return the suggesting methods from the collector's clock; None without a collector."""
+    """Return the predictors that suggest limits and memory, from the collector's clock; None without a collector."""
     if not (site.memory.get("limit_methods") or site.memory.get("memory_methods")):
         return None
     from .forecaster import forecaster
@@ -207,7 +209,9 @@ def _clock(site: Site) -> Forecaster | None:
 
 
 def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row]) -> JobRequest | None:
-    """Return the job in question as if submitted now: as the script requests it, or like the last similar job."""
+    """Return the request of the next job, as if it were submitted now: from the script, or from the last
+    similar job.
+    """
     if "options" in wanted:
         from .forecaster import request_of
 
@@ -219,11 +223,11 @@ def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row]) -> JobReque
 
 
 def _rule_words(thumb: float) -> str:
-    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, says {span(thumb)}"
+    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, gives {span(thumb)}"
 
 
 def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
-    """Return the service's parameters for the question: a job, a pattern of names, or a script's options."""
+    """Return the parameters of a question to the service: a job id, a pattern of names, or the options of a script."""
     if what is None or glob is not None:
         return {"name": glob or ""}
     if _is_job(what):
@@ -238,7 +242,7 @@ def _is_job(what: str) -> bool:
 
 
 def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[str, Any]:
-    """Return owner, name pattern, processors and partition of the job in question, as far as known."""
+    """Return user, name or pattern, processors and partition of the next job, as far as they are known."""
     if glob is not None:
         return {"user": user, "name": glob, "procs": None, "exact": False}
     assert what is not None
@@ -246,7 +250,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
         whose = site.viewer.name
         if site.private and not any(row["user_id"] == whose for row in rows):
-            raise Refused(f"jobs are private here, and job {what} is none of {whose or 'a known user'}'s",
+            raise Refused(f"jobs are private here, and job {what} does not belong to {whose or 'a known user'}",
                           hint="your own jobs")  # fmt: skip
         if not rows:
             raise NoAnswer(
@@ -255,7 +259,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         return _of_job(site, what, rows[0])
     from .forecaster import options_of
 
-    options = options_of(what, {})[0]  # like `start --test`, so that both give the same suggestion
+    options = options_of(what, {})[0]  # as in `start --test`, so that both suggest the same
     return _of_script(options, options["job-name"], user)
 
 
@@ -277,7 +281,7 @@ def _finished(site: Site, user: str) -> list[Row]:
 
 
 def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
-    """Return the narrowest group with enough jobs: same name and size, same name, or same size."""
+    """Return the narrowest group with enough jobs, and its description: same name and size, same name, or same size."""
     name, procs = wanted["name"], wanted["procs"]
 
     def named(row: Row) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates whose waits `batchcast plan`'s order lengthens or shortens, by two simulations of the stored jobs.
+"""Estimates whose waits the queue order of `batchcast plan` lengthens or shortens, by two simulations of stored jobs.
 
-Also evaluates the trial of `plan_percent`: jobs drawn to be planned against jobs of the same partitions and QOS that
-were not drawn.
+The module also evaluates the randomized trial of the setting `plan_percent`: it compares jobs that were drawn for
+planning with jobs of the same partitions and QOS that were not drawn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..settings import Settings, planned_by
 from .disclosure import Site, is_of_several, rounded
 
 MOST = 20_000
-"""Largest number of jobs that are simulated; the latest are used."""
+"""At most this many jobs are simulated; of a longer history, the latest jobs."""
 FACTOR_SET = "order sets"
 WHAT_IT_IS = (
     "both simulated on one pool of all processors by Slurm's loops: in order of arrival, and in the planned order with "
@@ -43,10 +43,11 @@ WHAT_IT_IS = (
 def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     """Return the three users and accounts that gain most and the three that lose most, in mean wait (s).
 
-    Covers finished jobs submitted in [since, until), epoch seconds, after the first priority was set. A job without a
-    run-time prediction is ordered by its limit. `now_s` is the simulated wait in order of arrival, `then_s` in the
-    planned order, `recorded_s` the recorded wait; with intervals. Groups of fewer than 20 jobs are not shown. Empty if
-    no priority was set, if the machine's size is unknown, and if jobs are private, because the rows name users.
+    The result covers finished jobs submitted in [since, until), epoch seconds, after planning first set a priority. A
+    job without a run-time prediction is ordered by its time limit. `now_s` is the simulated wait in order of arrival,
+    `then_s` in the planned order, `recorded_s` the recorded wait; with intervals. Groups of fewer than 20 jobs are not
+    shown. The list is empty if no priority was set, if the machine's size is unknown, or if jobs are private, because
+    the rows name users.
     """
     total = float(site.memory.get("total_procs") or math.nan)
     if site.private or not total >= 1:
@@ -62,7 +63,7 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
     try:
         plain = simulate_on(machine, trace)
         ordered = simulate_on(machine, trace, queue=QueuePlan(order=Ordering("forecast", run_times, rule)))
-    except BatchcastError:  # no job of that time fits the machine as it is now
+    except BatchcastError:  # the past jobs do not fit the present machine
         return []
     everybody = np.ones(len(trace), bool)
     burst = bursts(trace.nominal("user_id").codes, trace.submit_time)
@@ -72,7 +73,7 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
 
 
 def _jobs(site: Site, since: float, until: float) -> tuple[Trace, np.ndarray]:
-    """Return the jobs that ran, in log order, and the run time (s) that orders each, by `order_time`."""
+    """Return the jobs that ran, in order of submission, and for each the run time (s) that the planned order uses."""
     chosen = {"cluster": site.cluster, "since": since, "until": until}
     if not since < math.inf:
         return Trace.from_arrays({"submit_time": []}), np.zeros(0)
@@ -106,18 +107,18 @@ def _number(value: Any) -> float:
 
 ALL = "all"
 LEAST = 20
-"""Smallest number of jobs of an arm and size that is shown, because fewer would reflect single jobs."""
+"""Arms with fewer jobs of a size class are not shown, because single jobs would decide their figures."""
 
 
 def arms(
     reader: Reader, cluster: str, settings: Settings, since: float, until: float, least: int
 ) -> list[dict[str, Any]]:
-    """Return waits and bounded slowdowns of both arms by size class, drawn minus others, with intervals over bursts.
+    """Return mean waits and bounded slowdowns of both arms by size class, with intervals for their differences.
 
-    Covers finished jobs submitted since the first was planned, as they were drawn, whether a job could be planned in
-    the end or not, because that is unknown for the others. Empty without a trial. Jobs that opted in by comment are
-    left out, because the store has no comments. With `least` above 1, figures are rounded, and figures of fewer users
-    are left out.
+    The result covers finished jobs submitted after the first job was planned. Jobs count in the arm to which they were
+    drawn, even if they could not be planned in the end, because this is unknown for the other arm. The list is empty
+    without a trial. Jobs that opted in by comment are left out, because the store has no comments. With `least` above
+    1, figures are rounded, and figures of fewer users are left out.
     """
     steps = [s for s in reader.ask("plan_changes", cluster=cluster, since=since) if s["what"] == "planned"]
     terms = opted_in(settings, 0.0, "")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live clock over a store: it is restored, and advanced in one transaction with the predictions it issues."""
+"""The live clock whose state is in the store: restores it, and advances it in the transaction that stores
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,17 @@ from ..answers.model_store import SavedClock, Unusable, resume, use_machine
 from ..collector import moves
 
 ASKED = "asked"
-"""The moment of an answer of `start --test` that was followed by such a job."""
+"""The `moment` of a prediction that `start --test` made before the job was submitted."""
 NEXT = "next"
-"""The moment of a suggestion for the next job: one per kind of job, never scored."""
+"""The `moment` of a suggestion for the next similar job. There is one per kind of job, and it is never scored."""
 SHARE = 0.05
-"""Renewals, and latest starts, take at most this share of the time each; a very long queue has them less often."""
+"""Renewing predictions takes at most this share of the time, and so does computing latest starts. If the queue is very
+long, both are done less often.
+"""
 
 
 class Renewal:
-    """When the queue was last renewed, and how long that took."""
+    """Renews the predictions of waiting jobs, and remembers when it is due again."""
 
     def __init__(self) -> None:
         self.last = self.next = -math.inf
@@ -58,13 +62,13 @@ class Renewal:
         now: float,
         latest: Mapping[int, float] = MappingProxyType({}),
     ) -> int:
-        """Renew the predictions of waiting jobs as of `until`, by each method that can; return their number.
+        """Renew the predictions of waiting jobs as of `until`, with every method that can do this; return their number.
 
-        No start is later than the job's latest start by limits, with a margin (`answers.latest`).
-        The clock learns nothing from this and is unchanged. If no method can renew, older renewals are deleted.
+        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`). The
+        clock does not change. If no method can renew predictions, older renewed predictions are deleted.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
-        # now before last: this machine's clock was ahead and has been corrected
+        # if `now` is before `last`, this machine's clock was ahead and has been corrected
         if able and self.last <= now < self.next:
             return 0
         began = time.process_time()
@@ -78,7 +82,7 @@ class Renewal:
                     (row, _capped(of, clock.state.queued[row], latest.get(row, math.inf), as_of))
                     for row, of in predictor.of_waiting(clock.state)
                 ]
-                if number == 0:  # the first such method is the method that answers, unless its bound failed
+                if number == 0:  # the first method that can renew also answers users, unless its bound failed
                     queued = clock.state.queued
                     answers = (moves.start_times(row, queued[row].submit_time, of, as_of) for row, of in predictions)
                     why = moves.remember(connection, cluster, answers, as_of)
@@ -91,7 +95,7 @@ class Renewal:
 
     @staticmethod
     def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Store renewals to be scored: the first after each age, and the submission's prediction for that age."""
+        """Store predictions to score after certain waits: the renewed prediction, and the first one given this wait."""
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
@@ -105,15 +109,15 @@ class Renewal:
 
 
 def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Prediction:
-    """Return a waiting job's prediction with a start of at most `by` and the margin."""
+    """Limit the prediction of a waiting job to a start at `by`, plus the margin."""
     return capped(said, with_margin(by, now) - job.submit_time)
 
 
 @contextmanager
 def _as_of(state: SystemState, instant: float) -> Iterator[float]:
-    """Let the state's time be an instant after its last event while a block predicts; yield that instant.
+    """Set the state's time to an instant after its last event while the block predicts; yield this instant.
 
-    The next event may be older than the instant, so the time goes back even if a predictor fails.
+    Afterwards the time is reset, even if a predictor fails, because the next event may be older than the instant.
     """
     last_event, state.now = state.now, max(state.now, instant)
     try:
@@ -123,7 +127,9 @@ def _as_of(state: SystemState, instant: float) -> Iterator[float]:
 
 
 def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:
-    """Return a submission's prediction for a job that has `waited` since; None if it does not reach that far."""
+    """Return the prediction at submission, given that the job has waited `waited` seconds; None if no quantile reaches
+    that far.
+    """
     issued = as_prediction(row)
     now = given_waited(issued, waited, issued.levels) if issued.levels else given_waited(issued, waited)
     middle = given_waited(issued, waited, (0.5,)).point
@@ -133,16 +139,16 @@ def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None
 
 
 def _finite(prediction: Prediction) -> Prediction:
-    """Return the prediction with its finite quantiles only."""
+    """Return the prediction without its infinite quantiles."""
     finite = [(level, q) for level, q in zip(prediction.levels, prediction.quantiles) if math.isfinite(q)]
     return replace(prediction, levels=tuple(level for level, _ in finite), quantiles=tuple(q for _, q in finite))
 
 
 @dataclass(slots=True)
 class Step:
-    """The effect of one advance of the clock: numbers of events, predictions, late events and renewals.
+    """What one advance of the clock did: numbers of events, stored predictions, late events, and renewed predictions.
 
-    `rebuilt` says why the saved state could not be used, if history was replayed for that reason.
+    If history was replayed because the saved clock could not be used, `rebuilt` gives the reason.
     """
 
     events: int = 0
@@ -153,10 +159,10 @@ class Step:
 
 
 class StoredClock:
-    """The live clock of one cluster. Its state is in the store, so nothing is lost with the process.
+    """The live clock of one cluster. Its state is in the store, so a new process can continue it.
 
-    What it has learned is also saved in the file `place`, if given, from which a new process continues. `latest` has
-    the latest starts of waiting jobs by row (`answers.latest`), which each cycle sets anew.
+    What the predictors have learned is also saved in the file `place`, if given, so that a new process need not replay
+    history. `latest` maps rows of waiting jobs to their latest starts (`answers.latest`); each cycle sets it anew.
     """
 
     def __init__(
@@ -178,7 +184,9 @@ class StoredClock:
         self.latest: Mapping[int, float] = {}
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
-        """Continue from the saved state, else replay the events of jobs that ended after `since` (linear)."""
+        """Continue from the saved clock, or replay the events of jobs that ended after `since`. A replay takes linear
+        time.
+        """
         memory = clock_jobs.read_meta(connection, self.cluster)
         try:
             saved = self._saved(memory, since)
@@ -193,7 +201,7 @@ class StoredClock:
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Predict on this machine from now on."""
+        """Let predictors simulate on this machine from now on."""
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
@@ -201,7 +209,9 @@ class StoredClock:
         return {json.dumps(key): predictor for key, predictor in self._make().items()}
 
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
-        """Return the saved clock if it is usable; Unusable says why not, with an empty text if none was saved."""
+        """Return the saved clock. If it is not usable, raise Unusable with the reason, or with an empty text if no
+        clock was saved.
+        """
         if self.place is None:
             raise Unusable("")
         saved = files.load(self.place, self._fresh())
@@ -212,7 +222,9 @@ class StoredClock:
         return saved
 
     def _follows(self, saved: SavedClock, memory: Mapping[str, Any], since: float) -> bool:
-        """Return whether this store has only the history of the saved clock: nothing was late or undone since."""
+        """Return whether the saved clock matches this store: since it was saved, no event was late and no history
+        undone.
+        """
         reached = memory.get("told_until")
         return (
             reached is not None
@@ -222,7 +234,9 @@ class StoredClock:
         )
 
     def to_keep(self, connection: Connection) -> SavedClock | None:
-        """Return the present clock, to be saved after this transaction; None while a model is being fitted."""
+        """Return the present clock, which the caller saves after this transaction; None while a model is being
+        fitted.
+        """
         memory = clock_jobs.read_meta(connection, self.cluster)
         until = memory.get("told_until")
         if self._clock is None or until is None:
@@ -234,22 +248,25 @@ class StoredClock:
         return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard)
 
     def save(self, saved: SavedClock) -> str | None:
-        """Write the clock to its file; return what failed. A failure only costs time at the next start."""
+        """Write the clock to its file; return the error, if any. After an error, only the next start takes longer."""
         if self.place is None:
             return None
         try:
             return files.save(self.place, saved) or None
         except OSError as error:
             return f"{self.place}: {error.strerror}"
-        except Exception as error:  # a predictor of another package whose state cannot be read
+        except Exception as error:  # the state of a predictor from another package cannot be read
             return f"{self.place}: {type(error).__name__}: {error}"
 
     def _slack(self) -> float:
-        """Return how many seconds older events the clock may remember before it is rebuilt."""
+        """Return by how many seconds the oldest event in the clock may exceed `memory_s` before the clock is
+        rebuilt.
+        """
         return max(86400.0, self.memory_s / 10)
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
-        """Process all events until `until`; issue predictions for jobs that had not begun at `live_since`.
+        """Process all events until `until`, and store predictions for the submitted jobs that had not started at
+        `live_since`.
 
         This runs inside the caller's transaction. If the transaction fails, the caller must call `forget`, because this
         clock has then processed more events than the store has.
@@ -266,7 +283,7 @@ class StoredClock:
         events = live_events(waiting, until)
         ended: dict[int, JobRequest] = {}
         again = [event.job.row for event in events if isinstance(event, Submit) and event.time <= before]
-        # the job was given up as lost, and seen again later
+        # a job that was given up as lost and was shown again later is submitted a second time
         predicted_rows = clock_jobs.rows_forecast(connection, again)
         for event in events:
             if isinstance(event, End) and event.time > live_since:
@@ -296,7 +313,9 @@ class StoredClock:
     def _kept_as(
         self, key: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
     ) -> Iterator[tuple[str, Prediction]]:
-        """Yield a prediction with the request that it suggests; for a limit, the suggestion beside its bounds."""
+        """Yield predictions to store, by kind: a prediction and the memory request that it suggests, or a suggested
+        limit.
+        """
         assert self._clock is not None
         kind, partition = json.loads(key)[0], of_partition(memory, job.partition_id)
         if kind == "limit":
@@ -313,8 +332,8 @@ class StoredClock:
     def _advise_the_next(
         self, connection: Connection, ended: Iterable[JobRequest], memory: Mapping[str, Any], now: float
     ) -> None:
-        """Store what the next job like each ended job should request: tasks of a workflow are submitted at once, so
-        even the last of them was predicted before any had ended.
+        """Store a suggestion for the next job of each kind that has ended. The tasks of a workflow are submitted at
+        once, so the predictions at their submissions could not learn from any of them.
         """
         assert self._clock is not None
         latest = {(job.user_id, job.partition_id, job.job_name, job.procs): job for job in ended}
@@ -331,7 +350,9 @@ class StoredClock:
         self._next = rows if len(self._next) > MOST_KINDS else self._next | rows
 
     def _hear_memory(self, connection: Connection) -> dict[int, JobRequest]:
-        """Process memory measurements of ended jobs that arrived since: accounting is later than the queue."""
+        """Process new memory measurements of ended jobs, which accounting reports later than the queue shows
+        the ends.
+        """
         assert self._clock is not None
         measured_jobs = {}
         for predictor in self._clock.predictors.values():
@@ -342,21 +363,23 @@ class StoredClock:
         return measured_jobs
 
     def forget(self) -> None:
-        """Rebuild at the next step, because the transaction failed."""
+        """Discard the clock after a failed transaction, so that the next step rebuilds it."""
         self._clock = None
 
 
 class AskedBefore:
-    """The questions to `start --test` that no job has followed yet. A job that follows one scores its answer."""
+    """The questions to `start --test` whose jobs are not submitted yet. When a job is submitted, its answer is
+    stored.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._open: list[Mapping[str, Any]] = []
 
     def find(self, connection: Connection, cluster: str, now: float) -> int:
-        """Store the answers to questions as predictions of the jobs that followed; return their number.
+        """Store the answers to questions as predictions for the jobs that were then submitted; return their number.
 
-        A job is the outcome only of the last question that fits it.
+        If several questions fit a job, the job is the outcome of the last one only.
         """
         self._open += take_asked(self.path)
         question_by_row: dict[int, Mapping[str, Any]] = {}
@@ -386,8 +409,7 @@ class AskedBefore:
 
 
 def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
-    """If the batch system estimates a start for the first time, store its estimate and batchcast's prediction of the
-    same moment."""
+    """Store the first start estimate of the batch system for each job, and batchcast's predictions at the same time."""
     issue = []
     seen: set[int] = set()
     for forecast in clock_jobs.newly_estimated(connection, cluster):
@@ -407,5 +429,5 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
 
 
 def _begun(start: float, end: float) -> float:
-    """Return when a job stopped waiting; infinity while it waits."""
+    """Return the time when a job stopped waiting; infinity if it still waits."""
     return start if start == start else end if end == end else math.inf

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cycle of the collector: read the batch system, store news, advance the clock, issue predictions.
+"""Runs one cycle of the collector: reads the batch system, stores changes, advances the clock, stores predictions.
 
-Every write is one transaction that can be repeated: a collector that is killed at any instant and started again neither
-loses nor doubles anything. It only reads; with the setting `plan` it also changes limits (`service.planning`).
+Every write is one transaction that can be repeated. So a collector that is killed at any instant and started again
+neither loses nor duplicates data. The collector only reads from the batch system, unless the setting `plan` lets it
+change jobs (`service.planning`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Cycle:
-    """What one cycle did, for the log line and the tests."""
+    """The results of one cycle, for the log line and for `doctor`."""
 
     at: float
     jobs: int = 0
@@ -64,18 +65,21 @@ class Cycle:
 
 SITE_EVERY_S = 3600.0
 JUMP_S = 60.0
-"""If this machine's clock differs this much from its monotonic clock between two cycles, it was set."""
+"""If the wall clock and the monotonic clock of this machine advance by amounts that differ this much between two
+cycles, the wall clock was set.
+"""
 STAMPED_S = 1.0
-"""Uncertainty of a clock difference, because the other clock is read from a stamp in whole seconds."""
+"""Uncertainty of the difference to the batch system's clock, which is read from a time stamp in whole seconds."""
 MOST_BY_ID = 200
 TASK_GRACE_S = 60.0
-"""How late accounting may be with an array task that ran. A task that disappears while others are shown was probably
-cancelled alone: slurmctld then removes it from the array's record without telling accounting.
+"""Accounting may report an array task that ran this many seconds late. A task that disappears while other tasks of its
+array are shown was probably cancelled alone: slurmctld then removes it from the array's record, and accounting never
+reports it.
 """
 
 
 class Collector:
-    """One cluster and one store. `health` returns the transport's counters, for display."""
+    """Collects the jobs of one cluster into one store. `health` returns the transport's counters, for display."""
 
     def __init__(
         self, scheduler: BatchSystem, store: Store, settings: Settings, health: Callable[[], dict[str, Any]] = dict
@@ -104,9 +108,10 @@ class Collector:
         return self.settings["cluster"] or self.site.cluster
 
     def cycle(self) -> Cycle:
-        """Read the queue, fetch history, advance the clock. Failures of scheduler and database are only reported.
+        """Run one cycle: read the queue, fetch history, advance the clock. Errors are only reported.
 
-        Only WrongCluster is raised: another cluster's jobs are never stored, and waiting does not help.
+        Errors of the batch system and of the database are added to the result. Only WrongCluster is raised, because
+        another cluster's jobs must never be stored, and waiting would not help.
         """
         done = Cycle(self.scheduler.now())
         for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
@@ -119,7 +124,7 @@ class Collector:
                 done.unreachable |= isinstance(error, Unreachable)
                 if self.site is None:  # no cycle has succeeded yet: there is nothing to fetch or process
                     return done
-            if self._sight.blind:  # a hidden job may still exist, so nothing is planned, given up or processed
+            if self._sight.blind:  # a hidden job may still run, so do not plan, and do not take any job as ended
                 done.problems.append(self._sight.blind)
                 break
         try:
@@ -161,7 +166,7 @@ class Collector:
             clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
             if "live_since" not in memory:
                 clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
-        done.seen = seen  # only after the job was stored
+        done.seen = seen  # count the jobs only after they were stored
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._read_inputs()
         self._learn_reservations(snapshot)
@@ -169,7 +174,7 @@ class Collector:
         self._learn_machine(snapshot)
 
     def _read_inputs(self) -> None:
-        """Store the features of new jobs' input files, before the clock hears of the jobs."""
+        """Store the features of new jobs' input files before the clock processes the submissions."""
         if self._inputs is None:
             return
         with self.store.begin() as connection:
@@ -179,7 +184,7 @@ class Collector:
             history.keep_inputs(connection, features)
 
     def _learn_machine(self, snapshot: Snapshot) -> None:
-        """Read the machine on which waits are simulated, and its partitions and the limits on scripts."""
+        """Read the machine on which waits are simulated, and store usage, projected priorities and latest starts."""
         watch, shown = self._machine, {str(s.asked.get("partition_id") or "") for s in snapshot.jobs}
         assert watch is not None
         assert self._clock is not None
@@ -197,7 +202,9 @@ class Collector:
         self._learn_latest_starts(jobs, watch.machine, snapshot.asked_at)
 
     def _learn_latest_starts(self, jobs: Sequence[Row], machine: Machine | None, now: float) -> None:
-        """Store the latest starts that limits imply. A very long queue has them less often, for its share of time."""
+        """Store the latest starts that time limits imply. If the queue is very long, this is done less often
+        (`SHARE`).
+        """
         if self._latest_at <= now < self._latest_next:
             return
         assert self.site is not None
@@ -211,14 +218,14 @@ class Collector:
         self._latest_at, self._latest_next = now, now + (time.process_time() - began) / SHARE
 
     def _learn_reservations(self, snapshot: Snapshot) -> None:
-        """Read begin and end of reservations if a job waits for one."""
+        """Read begin and end of all reservations if a job waits for a reservation."""
         if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
             reservations = self.scheduler.reservations()
             with self.store.begin() as connection:
                 clock_jobs.write_meta(connection, self.cluster, reservations=reservations)
 
     def _learn_nodes(self, snapshot: Snapshot) -> None:
-        """Read which nodes are down or drained, as often as accounting, while a job waits."""
+        """Read which nodes are down or drained, if a job waits, as often as accounting is queried."""
         away: Sequence[NodeAway] | None = snapshot.away
         if away is None:
             waits = any(s.state == "PENDING" for s in snapshot.jobs)
@@ -230,13 +237,15 @@ class Collector:
             moves.note_nodes(connection, self.cluster, away, snapshot.asked_at)
 
     def _clock_was_set(self, now: float) -> bool:
-        """Return whether the two clocks of this machine differ more than at the last cycle."""
+        """Return whether the wall clock of this machine was set since the last cycle, judged by its monotonic clock."""
         ticks = self.scheduler.ticks()
         before, self._ticks = self._ticks, (now, ticks)
         return before is not None and abs((now - before[0]) - (ticks - before[1])) > JUMP_S
 
     def _learn_privacy(self) -> None:
-        """Hide jobs from the next answer on if Slurm now hides them, without waiting for the hourly query."""
+        """Store at once whether Slurm hides jobs, so that the next answer hides them too, before the hourly query of
+        the site.
+        """
         assert self.site is not None
         private = self.scheduler.hides_jobs()
         answered_by = getattr(self.scheduler, "answered_by", "")
@@ -249,7 +258,7 @@ class Collector:
                 clock_jobs.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
 
     def _learn_site(self, now: float) -> None:
-        """Read facts about the machine; after a restart the stored facts apply until the batch system answers."""
+        """Read facts about the site. After a restart the stored facts apply until the batch system answers."""
         site = self.scheduler.site()
         if self.site is not None and self.site.cluster != site.cluster:
             raise wrong_cluster(self.site.cluster, site.cluster)
@@ -272,7 +281,7 @@ class Collector:
                 connection,
                 self.cluster,
                 site={**self.site._asdict(), "total_procs": total},
-                total_procs=memory.get("total_procs", total),  # the clock's machine keeps its size
+                total_procs=memory.get("total_procs", total),  # the size of the clock's machine is never changed
                 runtime_methods=split_specs(self.settings["runtime"]),
                 wait_methods=split_specs(self.settings["wait"], "wait"),
                 memory_methods=split_specs(memory_by),
@@ -280,7 +289,7 @@ class Collector:
             )
 
     def _plan(self, done: Cycle) -> None:
-        """Set planned limits, after restoring others. Off by default; the only part that changes Slurm."""
+        """Restore and set planned limits. This is off by default, and the only part that changes jobs in Slurm."""
         if self.planner is not None and self.site is not None:
             booted = getattr(self.scheduler, "booted", math.nan)
             done.planned = self.planner.cycle(self.cluster, booted=booted)
@@ -289,7 +298,7 @@ class Collector:
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------
 
     def _fetch(self, done: Cycle) -> None:
-        """Fetch windows of history until up to date or the interval is over; then give up on jobs that nobody knows."""
+        """Fetch windows of history until all is read or the time is over; give up on jobs that no query reports."""
         assert self.site is not None
         if not self.site.accounting:
             with self.store.begin() as connection:
@@ -315,7 +324,9 @@ class Collector:
                 return
 
     def _ask_by_id(self, done: Cycle, now: float) -> None:
-        """Ask accounting by id for jobs missing in its windows, such as a job cancelled before it was eligible."""
+        """Query accounting by job id for jobs that its windows do not show, such as a job cancelled before it was
+        eligible.
+        """
         with self.store.begin() as connection:
             missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster) if v is not None]
         if missing:
@@ -337,7 +348,8 @@ class Collector:
             return since, min(since + length, now)
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
-        reached = min(reached, now)  # the clock was ahead for a while, so the future was not read
+        # if this machine's clock was ahead for a while, `reached` lies in the future, which was not read
+        reached = min(reached, now)
         due = not 0 <= now - self._history_at < self.settings["history_every_s"]
         if not (vanished or behind or due):
             return None
@@ -345,7 +357,7 @@ class Collector:
         return since, min(max(since + length, reached + length / 2), now)
 
     def _give_up(self, connection: Any, now: float) -> None:
-        """Give up on jobs whose end is unknown although accounting has answered up to now, or does not exist."""
+        """Give up on jobs whose end is still unknown after accounting has answered up to now, or without accounting."""
         patience = self.settings["patience_s"]
         arrays = {(job_id.partition("_")[0], submit) for job_id, submit in self._shown if "_" in job_id}
         cancelled = []
@@ -377,7 +389,7 @@ class Collector:
         except BatchcastError:
             self._clock.forget()
             raise
-        except Exception as error:  # a defect of a predictor must not cost the history
+        except Exception as error:  # a defect of a predictor must not stop the collection of history
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
@@ -391,11 +403,11 @@ class Collector:
         self._judge(done.at)
 
     def _is_due(self, now: float, last: float) -> bool:
-        """Return whether a task that is done as often as accounting is asked is due again."""
+        """Return whether a task that is done as often as accounting is queried is due again."""
         return not 0 <= now - last < self.settings["history_every_s"]
 
     def _judge(self, now: float) -> None:
-        """Find the method whose bound has held best here, which then answers; as often as accounting is asked."""
+        """Choose the wait predictor that answers users (`best_bound`), as often as accounting is queried."""
         if self._is_due(now, self._judged_at):
             methods = split_specs(self.settings["wait"], "wait")
             best = track_record.best_of(self.store.url, self.cluster, methods, now)
@@ -404,7 +416,9 @@ class Collector:
             self._judged_at = now
 
     def _let_go(self, done: Cycle) -> None:
-        """Delete some jobs older than `retention_days`, until none is left; then again with each history query."""
+        """Delete some of the jobs older than `retention_days` per cycle, until none is left; then check again
+        at times.
+        """
         before = settings.keep_since(self.settings, done.at)
         if before is None or not self._is_due(done.at, self._kept_at):
             return
@@ -413,7 +427,9 @@ class Collector:
         self._kept_at = done.at if done.gone == 0 else -math.inf
 
     def _surely_complete(self, connection: Any) -> float | None:
-        """Return the last whole second before which every event is stored; None while history is being fetched."""
+        """Return the last whole second up to which every event is surely stored; None while history is being
+        fetched.
+        """
         memory = clock_jobs.read_meta(connection, self.cluster)
         last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
         assert self.site is not None
@@ -426,12 +442,13 @@ class Collector:
             for _, job_id, submit, v in history.open_keys(connection, self.cluster)
             if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
         ]
-        ahead = self.site.clock_ahead_s  # if our clock is ahead, our past may still be the future there
+        # if this machine's clock is ahead, its past may still be the future of the batch system
+        ahead = self.site.clock_ahead_s
         ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known difference, and its uncertainty
         return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
 
     def _note(self, done: Cycle) -> None:
-        """Store the collector's own state, for `doctor` and for answers."""
+        """Store the state of the collector, which `doctor` and answers show."""
         if self.site is None:
             return
         with self.store.begin() as connection:
@@ -451,9 +468,10 @@ class Collector:
 def run(
     collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
 ) -> Cycle:
-    """Run cycles until `stop(seconds)`, which waits that long, returns true; a long cycle is not made up for.
+    """Run cycles until `stop(seconds)`, which waits for this time, returns true. After a long cycle no cycle is caught
+    up.
 
-    `once`: until all history is stored, or something failed. Returns the last cycle.
+    With `once`, stop when all history is stored or a cycle had a problem. Returns the last cycle.
     """
     while True:
         began = collector.scheduler.now()
@@ -462,7 +480,7 @@ def run(
         if once and (cycle.problems or math.isfinite(cycle.behind_s)):
             return cycle
         if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
-            continue  # history is being read: only the transport's pause applies
+            continue  # while history is being read, only the transport pauses between calls
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return cycle

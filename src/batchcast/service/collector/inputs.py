@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the input files of new jobs, below the roots that the operator lists, in a process that can be ended.
+"""Reads the input files of new jobs in a separate process, below the directories that the operator lists (roots).
 
-The directories belong to users, who must not be able to make the collector read another user's file, wait, or fill its
-memory. So each directory is opened below its root without following a link, and only regular files that belong to the
-job's owner are read, at most 64 MiB each. The reading process has limits of memory and time, and this process accepts
-only short names with numbers and short texts from it. If the collector runs as root, the reading process runs as the
-job's owner: on NFS with root squash, root itself cannot read users' files. Any other user reads with its own rights.
+Users own these directories. They must not be able to make the collector read another user's file, block, or run out of
+memory. So each directory is opened below its root without following a link, and only regular files of the job's owner
+are read, at most 64 MiB each. The reading process has limits on memory and time and can be killed; the collector
+accepts only short names with numbers and short texts from it. If the collector runs as root, the reading process runs
+as the job's owner, because root cannot read users' files on NFS with root squash. Otherwise it runs as the collector's
+user.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from ...trace.input_files import (
 )
 
 MOST_JOBS = 500
-"""The most directories that one cycle reads."""
+"""Largest number of directories that one cycle reads."""
 MOST_S = 15.0
-"""The most time that the directories of one cycle take, seconds."""
+"""Time limit for the directories of one cycle, in seconds."""
 STARTS_S = 10.0
-"""The time in which the reading process must be ready, seconds; it loads its modules before."""
+"""Seconds in which the reading process must have loaded its modules and be ready."""
 MOST_BYTES = 1 << 30
-"""The most memory of the reading process."""
+"""Memory limit of the reading process, in bytes."""
 MOST_LINE = 64 << 10
-"""The most bytes of one directory's answer."""
+"""Largest answer about one directory, in bytes."""
 PAUSE_S = 3600.0
 """A user whose directory took too long is skipped for this many seconds."""
 TOO_SLOW, NOT_IN_TIME, UNKNOWN_USER = "took too long", "not read in time", "unknown user"
 
 
 class Place(NamedTuple):
-    """A directory to read: the job's owner, the directory, the root above it, and the job's submission."""
+    """A directory to read: the job's owner, the directory, the root above it, and the job's submit time."""
 
     user: str
     work_dir: str
@@ -56,7 +57,7 @@ class Place(NamedTuple):
 
 
 def roots_of(text: str) -> tuple[str, ...]:
-    """Return the directories of the setting `input_roots`; UsageError for one that is not absolute, and for `/`.
+    """Return the directories in the setting `input_roots`; UsageError for `/`, and for a path that is not absolute.
 
     >>> roots_of("/home, /scratch/")
     ('/home', '/scratch')
@@ -69,7 +70,7 @@ def roots_of(text: str) -> tuple[str, ...]:
 
 
 def root_of(work_dir: str, roots: Sequence[str]) -> str | None:
-    """Return the root above a directory; None if there is none.
+    """Return the root that contains a directory; None if no root contains it.
 
     >>> root_of("/home/ada/run", ("/home",)), root_of("/homes/ada", ("/home",)), root_of("/home/../etc", ("/home",))
     ('/home', None, None)
@@ -79,7 +80,7 @@ def root_of(work_dir: str, roots: Sequence[str]) -> str | None:
 
 
 class InputReader:
-    """Reads directories for the collector. It remembers whose directories took too long."""
+    """Reads directories for the collector, and skips users whose directories took too long."""
 
     def __init__(self, roots: Sequence[str], seconds: float) -> None:
         self.roots, self.seconds = tuple(roots), seconds
@@ -87,9 +88,9 @@ class InputReader:
         self._left: list[subprocess.Popen[bytes]] = []
 
     def read(self, jobs: Sequence[tuple[int, str, str, float]]) -> dict[int, dict[str, float | str]]:
-        """Return the features of jobs, given as row, user, working directory and submit time, by row.
+        """Return the features of jobs by row. A job is given as row, user, working directory and submit time.
 
-        A job whose directory is not below a root is left out. Every other job has a status under `input_files`.
+        A job whose directory is not below a root is left out. For every other job, `input_files` has a status.
         """
         self._left = [one for one in self._left if one.poll() is None]
         rows: dict[Place, list[int]] = {}
@@ -108,7 +109,9 @@ class InputReader:
         return {row: answers[place] for place, of_place in rows.items() for row in of_place}
 
     def _read_group(self, places: list[Place], answers: dict[Place, dict[str, float | str]], end: float) -> None:
-        """Read directories that one process may read; a new process follows after one that took too long."""
+        """Read directories that one process may read. If a directory takes too long, a new process reads the remaining
+        directories.
+        """
         owners = {place.user: _account(place.user) for place in places}
         for place in places:
             if owners[place.user] is None:
@@ -133,12 +136,12 @@ class InputReader:
         answers: dict[Place, dict[str, float | str]],
         end: float,
     ) -> int:
-        """Return how many of the directories a process has answered before one took too long or ended it."""
+        """Return how many directories a new process has read before a directory took too long or ended the process."""
         first = owners[places[0].user]
         assert first is not None
         try:
             child = _started(first if os.geteuid() == 0 else None)
-        except OSError:  # no memory for a process, or no right to run as this user
+        except OSError:  # there is no memory for a process, or no right to run as this user
             return len(places)
         assert child.stdin is not None
         assert child.stdout is not None
@@ -169,7 +172,7 @@ class InputReader:
 
 
 def _account(user: str) -> pwd.struct_passwd | None:
-    """Return the account of a user on this host."""
+    """Return the account of a user on this host; None if there is no such user."""
     try:
         return pwd.getpwnam(user)
     except KeyError:
@@ -177,7 +180,7 @@ def _account(user: str) -> pwd.struct_passwd | None:
 
 
 def _answer(line: bytes) -> dict[str, float | str]:
-    """Return the features in an answer; a damaged one counts as unreadable, because a user's process sent it."""
+    """Return the features in an answer. A damaged answer, which a user's process may send, counts as unreadable."""
     try:
         return checked_features(json.loads(line))
     except (ValueError, RecursionError, InputError):
@@ -201,7 +204,9 @@ def _line(descriptor: int, buffer: bytearray, seconds: float) -> bytes | None:
 
 
 def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
-    """Start the reading process, which becomes a user if there is an account; its environment holds no secret."""
+    """Start the reading process. If an account is given, it will run as this user. Its environment contains no
+    secret.
+    """
     places = os.pathsep.join(place for place in sys.path if place)
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1"}
     groups = None if account is None else os.getgrouplist(account.pw_name, account.pw_gid)
@@ -214,10 +219,10 @@ def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
 
 
 def work(identity: tuple[int, int, list[int]] | None) -> None:
-    """Answer directory after directory: the reading process.
+    """Read one directory after another and print the features. This runs in the reading process.
 
-    It becomes the user only after its modules are loaded, because users need not be able to read them. A process that
-    gave up root so cannot be traced by that user.
+    The process switches to the user only after its modules are loaded, because users may have no right to read them.
+    The user cannot trace a process that gave up root in this way.
     """
     from ...trace.input_files import readers
 
@@ -230,14 +235,14 @@ def work(identity: tuple[int, int, list[int]] | None) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a reader prints is not an answer
+    os.dup2(2, 1)  # a print by a reader must not be mixed into the answers
     print("ready", file=out, flush=True)
     for line in sys.stdin:
         print(json.dumps(_read(*json.loads(line))), file=out, flush=True)
 
 
 def _read(root: str, work_dir: str, owner: int, submit_time: float) -> dict[str, float | str]:
-    """Return the features of one directory, or how it was found."""
+    """Return the features of one directory, or a status that says why it could not be read."""
     try:
         with folder_below(root, work_dir, owner) as folder:
             return features_at_submission(folder, submit_time)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latest starts that limits imply, of all waiting jobs of one instant and of a job that is submitted now.
+"""Computes the latest starts that time limits imply, for all waiting jobs and for a job that is submitted now.
 
-Running jobs and the jobs in front are assumed to run to their time limits. In each partition jobs start in order of
-priority, none of them before a job in front, on the nodes that have room. Nodes that are down or drained run nothing,
-and no job runs into a reservation. Slurm's backfill starts jobs earlier than that.
+Running jobs and jobs in front are assumed to run to their time limits. In each partition jobs start strictly in order
+of priority, on nodes with enough free processors. No job runs on nodes that are down or drained, and no job overlaps a
+reservation. Slurm's backfill would start jobs earlier.
 
-Later submissions of a higher priority, and priorities that change, are not known. Memory and GPUs are not counted. The
-margin of answers (`answers.latest`) covers these effects.
+Later submissions with a higher priority and changing priorities are unknown, and memory and GPUs are ignored. The
+margin of answers (`answers.latest`) allows for these effects.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from ..answers.latest import Job, queue_place, starts_in_order, time_limit
 
 @dataclass(frozen=True, slots=True)
 class LatestStarts:
-    """The latest starts by the job's row, and of a job submitted now: by partition, with the usable processors. The
-    partition "" stands for partitions that the batch system does not describe."""
+    """The latest starts of waiting jobs by row (`jobs`), and of a job submitted now by partition, with the partition's
+    usable processors (`new`). The partition "" stands for partitions that the batch system does not describe.
+    """
 
     jobs: dict[int, float] = field(default_factory=dict)
     new: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -49,11 +50,12 @@ def latest_starts(
     Parameters
     ----------
     jobs
-        All open jobs, as the store's question `open_with` returns them.
+        All open jobs, as the store's query `open_with` returns them.
     site
-        What the store keeps of the site: `total_procs`, and the processors of the `partitions`.
+        Stored facts about the site: `total_procs`, and the processors of the `partitions`.
     machine
-        The captured machine. Without one, all jobs count as in front of each job, on the partition's processors.
+        The captured machine. Without a machine, every job is assumed to start after all other jobs, on a pool of the
+        partition's processors.
     away
         Names of the nodes that are down or drained.
     now
@@ -85,9 +87,9 @@ def latest_starts(
 
 
 def _after_all(running: Sequence[Job], waiting: Sequence[Job], procs: float, now: float) -> float:
-    """Return when all jobs have run to their limits on a pool of processors, one after the other.
+    """Return when all jobs have run to their limits, if they start in order on a pool of processors.
 
-    If running jobs seem to use more processors than there are, the jobs with the latest ends count.
+    If running jobs seem to use more processors than the pool has, only the jobs with the latest ends count.
     """
     free, holders = procs, []
     for end, amount in sorted(((_end(job, now), _procs(job)) for job in running), reverse=True):
@@ -99,7 +101,7 @@ def _after_all(running: Sequence[Job], waiting: Sequence[Job], procs: float, now
 
 
 class _Nodes:
-    """The nodes of one partition, with the jobs on them, at an instant that moves forward."""
+    """The nodes of one partition with the jobs on them, in a simulation whose time moves forward."""
 
     def __init__(self, machine: Machine, part: Partition, away: frozenset[str], now: float) -> None:
         cpus = {name: float(group.cpus) for group in machine.nodes for name in group.names}
@@ -120,13 +122,13 @@ class _Nodes:
         ]  # fmt: skip
 
     def may_take(self, job: Job) -> bool:
-        """Return whether a waiting job's partition has nodes of this one, or is unknown."""
+        """Return whether a job's partition shares nodes with this partition, or is unknown."""
         known = {one.name for one in self.machine.partitions}
         names = {_partition(job), *str(job.get("partition_list") or "").split(",")} - {""}
         return not names <= known or not names.isdisjoint(self.shared)
 
     def run(self, job: Job) -> None:
-        """Let a running job hold its nodes until its limit."""
+        """Let a running job occupy its nodes until its time limit."""
         try:
             names = expand(job["node_list"] or "")
         except UsageError:
@@ -134,13 +136,15 @@ class _Nodes:
         here = np.array([self.place[name] for name in names if name in self.place], int)
         if names:
             self._hold(here, np.full(len(here), _procs(job) / len(names)), _end(job, self.at))
-        elif self.may_take(job):  # the job's nodes are unknown: it takes the first nodes that are free
+        elif self.may_take(job):  # the job's nodes are unknown, so it is placed on free nodes
             self.start(job)
 
     def start(self, job: Job) -> float:
-        """Return when a waiting job starts at the latest, and let it run to its limit; infinity if it does not fit."""
+        """Start a waiting job as soon as it fits, and let it run to its limit. Return the start; infinity if the job
+        never fits.
+        """
         procs, count, whole = _procs(job), float(job["req_nodes"] or 1.0), (job["exclusive"] or 0.0) > 0
-        # the job may run in another partition: in this one it takes at most what there is
+        # a job of another partition that shares nodes takes at most what this partition has
         if _partition(job) != self.part.name:
             procs, count = min(procs, float(self.cpus.sum())), min(count, float(len(self.cpus)))
         count = max(int(count), math.ceil(procs / float(self.cpus.max())))
@@ -163,7 +167,9 @@ class _Nodes:
         return self.at
 
     def all_free(self) -> float:
-        """Return when all jobs so far have ended and no reservation is left that a longest job would meet."""
+        """Return when the whole partition is free for the longest job: after all jobs so far, and before no
+        reservation.
+        """
         longest = self.part.max_time if self.part.max_time > 0 else math.inf
         whole = {"req_procs": self.cpus.sum(), "alloc_procs": None, "req_nodes": len(self.cpus), "exclusive": 1.0,
                  "partition_id": self.part.name, "limit_now": longest, "req_time": longest}  # fmt: skip
@@ -175,7 +181,7 @@ class _Nodes:
         heapq.heappush(self.ends, (end, next(self.number), places, taken))
 
     def _go_on(self, more: Iterable[float]) -> bool:
-        """Move to the next end of a job or a reservation; return False if there is none."""
+        """Move the time to the next end of a job or a reservation; return False if there is none."""
         later = [end for end in (*more, *(one[0] for one in self.ends[:1])) if math.isfinite(end)]
         if not later:
             return False
@@ -191,7 +197,7 @@ def _procs(job: Job) -> float:
 
 
 def _end(job: Job, now: float) -> float:
-    """Return when a running job ends at the latest; now, if it has outlived its limit."""
+    """Return when a running job ends at the latest: at its time limit, or now if the limit has passed."""
     return max(float(job["start_time"]) + time_limit(job), now)
 
 
@@ -200,5 +206,7 @@ def _partition(job: Job) -> str:
 
 
 def _competes(job: Job) -> bool:
-    """Return whether a waiting job may start before others; a job that an administrator holds does not."""
+    """Return whether a waiting job can delay others. A job that an administrator holds, or that can never start, does
+    not.
+    """
     return rule(job["reason"] or "") not in (Rule.NEVER, Rule.ADMIN)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine for simulated predictions: captured from Slurm, kept beside the store, renewed when it changes.
+"""Captures the machine for simulations from Slurm, saves it beside the store, and renews it when it changes.
 
-Every few minutes three short queries find changes of nodes, partitions, QOS, weights or reservations. The file names
-accounts and users with their limits, so only the collector's user can read it.
+Every few minutes three short queries find changes of nodes, partitions, QOS, weights or reservations. The machine's
+file contains accounts and users with their limits, so only the collector's user can read it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...trace.whole_file import whole_file
 from ..settings import Settings, machine_at
 
 WHOLE_EVERY_S = 3600.0
-"""Accounts and their limits are queried this often: the answer is the longest and changes least."""
+"""Accounts and their limits are queried only this often, because this answer is the longest and rarely changes."""
 
 
 def in_service(machine: Machine) -> Machine:
@@ -32,7 +32,7 @@ def in_service(machine: Machine) -> Machine:
 
 
 class MachineWatch:
-    """The machine of one cluster. `machine` is None if none is known; then `trouble` says why."""
+    """Follows the machine of one cluster. If `machine` is None, no machine is known, and `trouble` gives the reason."""
 
     def __init__(self, settings: Settings, cluster: str) -> None:
         self.settings, self.cluster = settings, cluster
@@ -49,11 +49,11 @@ class MachineWatch:
 
     @property
     def is_captured(self) -> bool:
-        """Return whether the machine is captured from Slurm: no file is named, and the setting is not `none`."""
+        """Return whether the machine is captured from Slurm: the setting `machine` names no file and is not `none`."""
         return not self.settings["machine"]
 
     def known(self, scheduler: Any, now: float) -> dict[str, Any]:
-        """Return what the store should record: capture time (epoch seconds; None: not yet), trouble, shares."""
+        """Return values for the store: capture time (epoch seconds; None: not yet), last error, and usage by user."""
         used = self.shares(scheduler, now)
         at = self.captured_at if math.isfinite(self.captured_at) else None
         return {"machine": {"at": at, "trouble": self.trouble}} | ({} if used is None else {"shares": used})
@@ -61,8 +61,8 @@ class MachineWatch:
     def look(self, scheduler: Any, now: float, partitions: Iterable[str]) -> bool:
         """Capture the machine again if it changed, and return whether it did.
 
-        It is checked as often as accounting, and at once if a job is in an unknown partition. After a failure the
-        machine stays as it was.
+        The machine is checked as often as accounting is queried, and at once if a job is in an unknown partition. If a
+        query fails, the last machine stays in use.
         """
         unknown = frozenset(partitions) - self._seen
         due = unknown or not 0 <= now - self._looked_at < self.settings["history_every_s"]
@@ -74,7 +74,7 @@ class MachineWatch:
             if digest == self._digest and 0 <= now - self._whole_at < WHOLE_EVERY_S:
                 return False
             fresh = in_service(scheduler.machine())
-            make_site(fresh)  # list now what the simulation does not model, not at each prediction
+            make_site(fresh)  # find unsupported features of the machine once, here, and not at each prediction
         except BatchcastError as error:
             self.trouble = error.message
             return False
@@ -84,7 +84,9 @@ class MachineWatch:
         return changed
 
     def shares(self, scheduler: Any, now: float) -> dict[str, float] | None:
-        """Return the usage of each "account|user" if fair-share ranks jobs here and the last query is old enough."""
+        """Query the usage of each "account|user" if fair share ranks jobs here and the query is due; else
+        return None.
+        """
         weight = self.machine.settings.get("PriorityWeightFairShare", "0") if self.machine is not None else "0"
         due = not 0 <= now - self._shares_at < self.settings["history_every_s"]
         if not (due and weight.isdigit() and int(weight) and hasattr(scheduler, "shares")):
@@ -105,7 +107,7 @@ class MachineWatch:
             return None
 
     def _keep(self, machine: Machine) -> str:
-        """Write the machine's file, readable only by its owner; return what failed."""
+        """Write the machine to a file that only its owner can read; return the error, if any."""
         place = machine_path(self.settings["store"], self.cluster)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)

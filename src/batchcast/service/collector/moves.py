@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores every larger change of a waiting job's predicted start, with the events that explain it.
+"""Stores each large change of a waiting job's predicted start, with the events that explain the change.
 
-The explanation uses only the queue and running jobs, never the model: the events that freed or used the most
-processor-seconds compared with the prediction.
+The explanation uses only the queue and the running jobs, not the predictor: it names the events that freed or used the
+most processor-seconds, compared with the predicted run times.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ from ...store import clock_jobs
 from ...store.database import Connection
 
 LEAST_S, LEAST_SHARE = 300.0, 0.1
-"""A likely start has moved if it differs from the last answer by this time and by this share of the remaining wait."""
+"""A start has moved if it differs from the stored answer by this many seconds and this share of the remaining wait."""
 PAUSE_SHARE = 0.05
-"""A job's answer is stored again only after this share of its wait has passed."""
+"""The answer for a job is stored again only after this share of its wait has passed."""
 EXPLAINED = 20.0
-"""Early or late ends explain a move of at most this many times their own difference: two minutes are no reason to start
-a day and a half later.
+"""Jobs that end early or late explain a moved start only if it moved by at most this many times their own difference. A
+job that ends two minutes late does not delay another job by a day and a half.
 """
 BACK_S = 86400.0
-"""How long the return of a node is remembered."""
+"""The return of a node to service is stored for this many seconds."""
 Row = Mapping[str, Any]
 NO_NODES: Mapping[str, Any] = {}
 
 
 class StartTimes(NamedTuple):
-    """The present answer about a waiting job, in epoch seconds, and the job's row."""
+    """The present prediction for a waiting job: its row, and submit time, likely start and 90 % start in epoch
+    seconds.
+    """
 
     row: int
     submit: float
@@ -45,13 +47,13 @@ class StartTimes(NamedTuple):
 
 
 def start_times(row: int, submit: float, said: Prediction, now: float) -> StartTimes:
-    """Return the answer about a job that has waited since `submit`, by its newest prediction."""
+    """Return the likely and the 90 % start of a job that has waited since `submit`, from its newest prediction."""
     given = given_waited(said, max(now - submit, 0.0), (0.5, 0.9))
     return StartTimes(row, submit, submit + given.point, submit + (given.quantiles[1] if given.levels else math.nan))
 
 
 def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes], now: float) -> dict[int, str | None]:
-    """Store answers that moved, with the reason; return for each row the reason of its last move, as JSON."""
+    """Store the starts that have moved, with the reasons. Return the reason of the last move for each row, as JSON."""
     last, why, new, moved = clock_jobs.last_moves(connection, cluster), {}, [], []
     for answer in answers:
         before = last.get(answer.row)
@@ -84,13 +86,13 @@ def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes]
 
 
 def note_nodes(connection: Connection, cluster: str, away: Iterable[NodeAway], now: float) -> None:
-    """Store which nodes are down or drained and which came back in the last day, and since when."""
+    """Store which nodes are down or drained, which nodes returned in the last day, and since when."""
     noted = clock_jobs.read_meta(connection, cluster).get("nodes")
     before = noted or {}
     nodes: dict[str, dict[str, Any]] = {}
     for one in away:
         known = before.get(one.node)
-        first = 0.0 if noted is None else now  # the first query cannot know since when
+        first = 0.0 if noted is None else now  # at the first query it is unknown since when the node is down
         since = known["at"] if known and known["away"] else first
         here = nodes.setdefault(one.node, {"away": True, "at": since, "procs": one.procs, "in": []})
         here["in"].append(one.partition)
@@ -110,9 +112,10 @@ def nodes_away(connection: Connection, cluster: str) -> frozenset[str]:
 def _changed_nodes(
     nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, answer: StartTimes, sooner: bool
 ) -> dict[str, Any]:
-    """Return the partition's nodes that went away since (or came back, if sooner), with the work they could have done.
+    """Return the partition's nodes that went down since (for a sooner start: returned), with the work that they could
+    do.
 
-    For a later start, nodes that are away longer also count, but without work.
+    For a later start, nodes that have been down longer are also named, but without work.
     """
     here = {
         name: node
@@ -126,7 +129,7 @@ def _changed_nodes(
 
 
 def has_moved(before: Row, answer: StartTimes, now: float) -> bool:
-    """Return whether the present answer differs from the stored answer.
+    """Return whether the likely start differs enough from the stored answer.
 
     >>> before = {"as_of": 0.0, "likely_start": 7200.0}
     >>> [has_moved(before, StartTimes(1, 0.0, likely, math.nan), 600.0) for likely in (7300.0, 9000.0, 5000.0)]
@@ -144,7 +147,7 @@ def _row_of(answer: StartTimes, now: float, why: str | None) -> dict[str, Any]:
 
 
 class Span:
-    """What happened to the jobs of one partition between two instants, and which event moved a start most.
+    """The events in one partition between two instants, which explain why a predicted start moved.
 
     >>> job = {"row": 1, "submit_time": 0.0, "start_time": 0.0, "end_time": 600.0, "priority": 5.0, "req_procs": 512.0,
     ...        "alloc_procs": None, "req_time": 11400.0, "run_point_s": None}
@@ -171,7 +174,7 @@ class Span:
         self.came, self.left = _Above(came), _Above(left)
 
     def reason(self, priority: float | None, sooner: bool, nodes: Mapping[str, Any] = NO_NODES) -> dict[str, Any]:
-        """Return what explains most of a move for a job of this priority; the cause is empty if nothing does."""
+        """Return the cause of most of a move for a job of this priority; the cause is empty if no event explains it."""
         ran = self.early if sooner else self.late
         jobs, work = (self.left if sooner else self.came).than(priority)
         if nodes and nodes["work"] >= max(work, sum(weight for weight, _, _ in ran)):
@@ -185,7 +188,7 @@ class Span:
 
 
 class _Above:
-    """Jobs by priority: how many are above a priority, and their work."""
+    """Jobs in order of priority, to find the number and the work of the jobs above a priority."""
 
     def __init__(self, jobs: list[tuple[float, float]]) -> None:
         jobs.sort()
@@ -193,12 +196,12 @@ class _Above:
         self.work = [0.0, *accumulate(work for _, work in jobs)]
 
     def than(self, priority: float | None) -> tuple[int, float]:
-        """Return number and work of the jobs above `priority`; zero if it is unknown."""
+        """Return the number and the work of the jobs above `priority`; zero if it is unknown."""
         at = len(self.priorities) if priority is None else bisect_right(self.priorities, priority)
         return len(self.priorities) - at, self.work[-1] - self.work[at]
 
 
 def _length(job: Row) -> float:
-    """Return how long a job was expected to run: as predicted, at most its limit; infinity if both are unknown."""
+    """Return the expected run time of a job: its prediction, at most its limit; infinity if both are unknown."""
     known = [float(job[name]) for name in ("run_point_s", "req_time") if job[name] is not None]
     return min(known, default=math.inf)

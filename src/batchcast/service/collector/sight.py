@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the collector's user may see other users' jobs: a hidden job has not ended."""
+"""Checks whether the collector's user may see other users' jobs, because a job that becomes hidden has not ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..batch_system import why_blind
 from ..settings import Settings, is_private, own_name
 
 EVERY_S = 300.0
-"""While jobs are hidden but visible to this user, the permission is checked this often."""
+"""While Slurm hides jobs from users but not from the collector, its permission is checked every so many seconds."""
 
 
 def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[list[str], list[str]]:
-    """Close the store if jobs are hidden, open a new store if they are not. Returns notices and problems, in words.
+    """Make the store unreadable for other users if jobs are hidden; make a new store readable if they are not.
 
-    A store that its owner closed stays closed. A store that was closed here is not opened again, because it has all
-    users' jobs from the time when jobs were hidden.
+    Returns notices and problems, in words. If the owner made a store unreadable, it stays so. A store that was made
+    unreadable here is not made readable again, because it has all users' jobs from the time when jobs were hidden.
     """
     is_new, store.is_new = store.is_new, False
     try:
@@ -37,18 +37,21 @@ def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[li
 
 
 class Sight:
-    """The collector's permission to see jobs. `blind` says why it has none; empty if it sees all jobs."""
+    """The collector's permission to see other users' jobs. `blind` says why it is missing; empty if all jobs can be
+    seen.
+    """
 
     def __init__(self) -> None:
         self.blind = ""
         self._asked_at = -math.inf
 
     def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
-        """Return why other users' jobs cannot be seen in this snapshot; the store has the time as `blind`.
+        """Return why other users' jobs cannot be seen in this snapshot; empty if they can. The reason is stored as
+        `blind`.
 
-        This is checked when jobs become hidden, in each cycle while they cannot be seen, every five minutes otherwise,
-        and at once if no other user's job is shown any more, because a permission can be withdrawn. If the check fails,
-        the last result holds.
+        The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
+        five minutes. It is also checked at once if no other user's job is shown any more, because a permission can be
+        withdrawn. If the check fails, the last result holds.
         """
         me = own_name()
         with store.begin() as connection:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission: who sends a request, and how many requests each user may have at once.
+"""Admission control: identifies the user of a request, and limits connections and requests per user.
 
 On a unix socket the kernel reports the user (SO_PEERCRED, unix(7)); on loopback the user is unknown. A proxy that the
 site names (`proxy_from`: a unix user, or an address) may name the user (`proxy_header`); from any other client the
-header is ignored. Scripts may send a bearer token instead (RFC 6750). The few tokens of a store are held in memory and
-read again, in a thread, after `HELD_S`. So a token costs one digest per request, and a revoked token works for at most
-`HELD_S`.
+header is ignored. Scripts may send a bearer token instead (RFC 6750). The tokens of a store are few. They are kept in
+memory, and a thread reads them again after `HELD_S` seconds. So checking a token costs one digest per request, and a
+revoked token works for at most `HELD_S` seconds more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..settings import Settings
 
 CONNECTIONS_EACH, CONNECTIONS_OF_A_PROXY = 64, 512
 MOST_CONNECTIONS = 8000
-"""Connections of all users together."""
+"""Largest number of connections of all users together."""
 RATE, BURST = 20.0, 120.0
 MOST_BUCKETS = 10_000
 NAMES_FOR_S = 60.0
@@ -38,7 +38,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
 class Peer(NamedTuple):
-    """The other end of a connection: who it is, and whether it may name other users."""
+    """The client of a connection: its user, and whether it is the proxy that may name other users."""
 
     viewer: Viewer
     is_proxy: bool
@@ -59,7 +59,7 @@ class Admission:
         self.refused: Counter[str] = Counter()
 
     def peer(self, connection: socket.socket) -> Peer:
-        """Return who is at the other end."""
+        """Return the client of a connection."""
         trusted = self.settings["proxy_from"] if self.settings["proxy_header"] else ""
         if connection.family != socket.AF_UNIX:
             address = str(connection.getpeername()[0])
@@ -70,10 +70,12 @@ class Admission:
         return Peer(Viewer(name, sees_all=uid in (0, os.getuid())), False, name)
 
     def let_in(self, connection: socket.socket) -> bool:
-        """Return whether this connection may stay; if so, count it and keep it for its server (`admitted`)."""
+        """Return whether this connection is admitted. If so, count it, and remember its client until the server calls
+        `admitted`.
+        """
         try:
             peer = self.peer(connection)
-        except OSError:  # the client has gone already
+        except OSError:  # the client has already disconnected
             return False
         if not self.enter(peer):
             return False
@@ -83,7 +85,7 @@ class Admission:
         return True
 
     def admitted(self, descriptor: int) -> Peer:
-        """Return who was admitted on this descriptor; can be called once."""
+        """Return the client that was admitted on this descriptor. Can be called once per connection."""
         return self._inside.pop(descriptor)
 
     def spoken_for(self, peer: Peer, header: str | None) -> Viewer:
@@ -93,7 +95,7 @@ class Admission:
         return Viewer(header)
 
     def enter(self, peer: Peer) -> bool:
-        """Count a new connection; return false, uncounted, if its user has too many or there is no room."""
+        """Count a new connection and return True; return False if its user, or all users together, have too many."""
         if self.is_full:
             self.refused["full"] += 1
             return False
@@ -111,10 +113,10 @@ class Admission:
             del self._open[peer.key]
 
     def wait_for(self, viewer: Viewer) -> float:
-        """Return the seconds until this user may ask again; if 0, count the request (a bucket of 120, refilled by
-        20/s).
+        """Return the seconds until this user may send a request; if 0, count this request.
 
-        Unknown users are limited by connections alone, operators and slurmctld not at all.
+        Each user has a token bucket of `BURST` (120) requests, refilled by `RATE` (20) per second. Unknown users are
+        limited only by their connections; operators and slurmctld are not limited.
         """
         if viewer.name is None or viewer.sees_all or viewer.name == self.settings["submit_from"]:
             return 0.0
@@ -132,7 +134,7 @@ class Admission:
         return 0.0
 
     def give_back(self, viewer: Viewer) -> None:
-        """Take back a request that `wait_for` has counted."""
+        """Undo the counting of a request by `wait_for`."""
         if viewer.name in self._buckets:
             left, at = self._buckets[viewer.name]
             self._buckets[viewer.name] = (left + 1.0, at)
@@ -144,12 +146,12 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further connection of any user is possible."""
+        """Return whether the server has no room for further connections."""
         return self.open >= self.room
 
 
 def peer_of(connection: socket.socket) -> tuple[int, str]:
-    """Return user id and name of the other end of a unix socket, as the kernel reports them."""
+    """Return the user id and name of the client on a unix socket, as the kernel reports them."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid = int(struct.unpack("3i", credentials)[1])
     try:
@@ -160,7 +162,7 @@ def peer_of(connection: socket.socket) -> tuple[int, str]:
 
 @lru_cache(4096)
 def _name_of(uid: int, minute: int) -> str:
-    """Return a user's name; looked up once a minute, because the lookup may query a directory server."""
+    """Return a user's name. It is looked up once a minute, because the lookup may query a directory server."""
     return pwd.getpwuid(uid).pw_name
 
 
@@ -169,11 +171,11 @@ SCHEME = "bearer"
 
 
 class InvalidToken(BatchcastError):
-    """An invalid or revoked token. The request is refused, never answered as if it had no token."""
+    """The request has an invalid or revoked token. It is refused, and never answered like a request without a token."""
 
 
 def token_in(header: str | None) -> str | None:
-    """Return the token of an Authorization header; None if the header has none of this kind.
+    """Return the bearer token in an Authorization header; None if the header has no bearer token.
 
     >>> token_in("Bearer abc"), token_in("Bearer"), token_in("Basic abc"), token_in(None)
     ('abc', '', None, None)
@@ -183,7 +185,7 @@ def token_in(header: str | None) -> str | None:
 
 
 class Tokens:
-    """The tokens of one store, at most `HELD_S` old. Only one event loop may use it."""
+    """The valid tokens of one store, read at most `HELD_S` seconds ago. Only one event loop may use this object."""
 
     def __init__(self, store: Callable[[], str], now: Callable[[], float] = time.monotonic) -> None:
         self._store, self._now = store, now
@@ -192,8 +194,10 @@ class Tokens:
         self._reading = asyncio.Lock()
 
     async def viewer(self, token: str) -> Viewer:
-        """Return the token's user, never as an operator. InvalidToken; Unreachable if the store cannot be read."""
-        import anyio.to_thread  # a part of what only a server has installed
+        """Return the user of a token, who is never an operator. Raises InvalidToken, or Unreachable if the store cannot
+        be read.
+        """
+        import anyio.to_thread  # only servers have this package installed
 
         if self._now() - self._read_at >= HELD_S:
             async with self._reading:
@@ -203,7 +207,7 @@ class Tokens:
         user = user_of(self._known, token, time.time())
         if user is None:
             raise InvalidToken(
-                "this token is not valid or has expired", hint="an operator: batchcast site token create"
+                "this token is not valid or has expired", hint="an operator can create one: batchcast site token create"
             )
         return Viewer(user)
 

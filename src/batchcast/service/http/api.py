@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers GET requests: maps path and parameters to a status and a JSON document, without sockets.
+"""The HTTP API without sockets: maps path and parameters of a GET request to a status and a JSON document.
 
-Errors are documents with the members of RFC 9457 and of every batchcast document. The OpenAPI 3.1 description is made
-from the one table of endpoints.
+Errors are documents with the members that RFC 9457 requires, and with those of batchcast's own documents. The OpenAPI
+3.1 description is generated from the table `ENDPOINTS`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from ..settings import Settings
 
 PROBLEM = "application/problem+json"
 _TITLES = {499: "Client Closed Request"}
-"""A non-standard HTTP status. Only the request log and the metrics show it; there it must not count as a defect."""
+"""The non-standard status 499 appears only in the request log and in the metrics. It means that the client
+disconnected, which is not an error of the server.
+"""
 
 
 def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
@@ -58,7 +60,7 @@ def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
 
 
 def problem_bytes(status: int, what: str, hint: str) -> bytes:
-    """Return a complete error response, for connections without a parsed request."""
+    """Return the bytes of a complete error response, for connections whose request was not parsed."""
     body = problem(status, what, hint).encode()
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {PROBLEM}\r\n"
@@ -73,10 +75,10 @@ MOST_JOBS = 100
 
 
 class Question(NamedTuple):
-    """One question: the parameters, who asks and when, and what the server holds in memory for the answer.
+    """One question: its parameters, its viewer and time, and the data in the server's memory that may answer it.
 
-    With a `queue` the question is answered from it alone; without one, from the store. Track records in `records` are
-    not computed again.
+    If `queue` is given, only this queue in memory answers the question; else the store does. Track records in `records`
+    are reused.
     """
 
     settings: Settings
@@ -87,7 +89,7 @@ class Question(NamedTuple):
     queue: QueueSnapshot | None = None
 
     def value(self, name: str) -> str | None:
-        """Return a parameter's value, None without one; UsageError if it was given several times."""
+        """Return the value of a parameter; None if it is missing or empty. UsageError if it was given several times."""
         values = self.parameters.get(name, ())
         if len(values) > 1:
             raise UsageError(f"{name} was given {len(values)} times (accepted: once)")
@@ -95,11 +97,11 @@ class Question(NamedTuple):
 
 
 Handler = Callable[[Question], Answer | None]
-"""Returns None only if the queue in memory does not have everything that the answer needs."""
+"""A function that answers a question. It returns None only if the queue in memory lacks data that the answer needs."""
 
 
 class Reply(NamedTuple):
-    """An HTTP status and a JSON document."""
+    """The HTTP status and the JSON document of an answer."""
 
     status: int
     body: str
@@ -112,22 +114,24 @@ def reply(
     now: float | None = None,
     records: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Reply:
-    """Answer GET `target` (path and query) from the store. Errors are documents too, with what to try next."""
+    """Answer a GET request for `target` (path and query) from the store. An error is also a document, with a hint on
+    what to try next.
+    """
     answered = _reply(target, Question(settings, {}, viewer, time.time() if now is None else now, records))
-    assert answered is not None  # a store answers, or raises
+    assert answered is not None  # without a queue in memory, a handler returns an answer or raises
     return answered
 
 
 def reply_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply | None:
-    """Answer `/v1/start` or `/v1/hint` from memory: without a file, a lock or a wait.
+    """Answer `/v1/start` or `/v1/hint` from memory, without reading a file, taking a lock or waiting.
 
-    None if the memory does not have everything that an answer to `/v1/start` needs.
+    The result is None if the memory lacks data that an answer to `/v1/start` needs.
     """
     return _reply(target, Question(settings, {}, viewer, time.time(), queue=queue), indent=None)
 
 
 def _reply(target: str, question: Question, indent: int | None = 2) -> Reply | None:
-    """Return an answer, or its error, as a document; None if the handler returns None."""
+    """Return the document of an answer or of its error; None if the handler returns None."""
     try:
         endpoint, parameters = _parse(target)
         answer = endpoint.answer(question._replace(parameters=parameters))
@@ -137,12 +141,14 @@ def _reply(target: str, question: Question, indent: int | None = 2) -> Reply | N
 
 
 def status_of(error: BatchcastError) -> int:
-    """Return the HTTP status of an error."""
+    """Return the HTTP status for an error of batchcast."""
     return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
 
 
 def _parse(target: str) -> tuple[Endpoint, Mapping[str, Sequence[str]]]:
-    """Return the endpoint and the parameters; UsageError for anything that is not a question."""
+    """Return the endpoint and the parameters of a request. NoAnswer for an unknown path, UsageError for unknown
+    parameters.
+    """
     if len(target) > LONGEST:
         raise UsageError(f"the request is longer than {LONGEST} characters")
     try:
@@ -249,16 +255,16 @@ def _like(question: Question) -> Like:
         raise UsageError("whose job? (accepted: user=NAME)")
     procs, limit = question.value("ntasks") or "1", question.value("time")
     if not re.fullmatch(r"\d{1,9}", procs):
-        raise UsageError(f"ntasks={procs[:20]!r} is no number of processors (accepted: ntasks=64)")
+        raise UsageError(f"ntasks={procs[:20]!r} is not a number of processors (accepted: ntasks=64)")
     span = parse_duration(limit) if limit else math.nan
     if limit and math.isnan(span):
-        raise UsageError(f"time={limit[:20]!r} is no limit (accepted: minutes, or as sbatch takes it)")
+        raise UsageError(f"time={limit[:20]!r} is not a time limit (accepted: minutes, or as sbatch takes it)")
     memory = parse_memory(question.value("mem") or "")
     return Like(user, question.value("partition") or "", question.value("name") or "", float(procs), span, memory)
 
 
 def _health(question: Question) -> Answer:
-    """Answer with the findings of `doctor` that need no daemon; only operators get the settings."""
+    """Answer with the findings of `doctor` that need no query to a daemon. The answer has no settings."""
     from ..operations.doctor import store_findings
 
     return Answer({}, {}, [], list(store_findings(question.settings)))
@@ -276,7 +282,7 @@ def _check_id(job_id: str) -> None:
 
 
 class Cost(Enum):
-    """What an answer needs, and so where the server computes it."""
+    """The data that an answer needs. It decides where the server computes the answer."""
 
     OLD_QUEUE = "the queue in memory, however old it is: a submission waits for the answer"
     QUEUE = "the queue in memory, or the store"
@@ -286,7 +292,7 @@ class Cost(Enum):
 
 
 class Endpoint(NamedTuple):
-    """One address of the API. The server, its limits, its metrics and the OpenAPI document are made from these."""
+    """One path of the API. The server, its limits, its metrics and the OpenAPI document use these entries."""
 
     verb: str
     parameters: tuple[str, ...]
@@ -303,7 +309,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/test": Endpoint(
         "start", (*HEARD, INPUTS), _test,
-        "When a job that asks for this would start, if the viewer submitted it now",
+        "When a job with this request would start, if the viewer submitted it now",
         Cost.HISTORY,
     ),
     "/v1/where": Endpoint(
@@ -323,17 +329,17 @@ ENDPOINTS: dict[str, Endpoint] = {
     ),
     "/v1/report": Endpoint(
         "report", ("user", "account", "partition", "starttime", "endtime"), _report,
-        "What finished jobs asked for and used, and which flag to change",
+        "What finished jobs requested and used, and which flag to change",
         Cost.HISTORY,
     ),
     "/v1/accuracy": Endpoint(
         "accuracy", ("partition", "starttime", "endtime"), _accuracy,
-        "Past predictions compared with actual starts, beside the scheduler's own predictions",
+        "Past predictions compared with actual starts and with the scheduler's own predictions",
         Cost.HISTORY,
     ),
     "/v1/hint": Endpoint(
         "hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint,
-        "Stored advice for jobs like this one, answered at once, for job_submit.lua",
+        "Stored suggestions for similar jobs, answered at once, for job_submit.lua",
         Cost.OLD_QUEUE,
     ),
     "/v1/health": Endpoint(
@@ -346,11 +352,11 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 _MEANING = {
     "job": ("a job id: 42, 42_7, 42+1; several by commas", "42"),
-    "user": ("a user's name; without one, whoever asks", "alice"),
+    "user": ("a user's name; default: the user who asks", "alice"),
     "name": ("a job name, * and ? stand for anything", "relax*"),
     "ntasks": ("processors, a number", "64"),
     "time": ("the limit, in minutes or as sbatch takes it", "120"),
-    "mem": ("the memory of a node that the user wrote: MiB, or as sbatch takes it", "16G"),
+    "mem": ("the memory per node in the user's request: MiB, or as sbatch takes it", "16G"),
     INPUTS: ("features of the job's input files: a JSON object of numbers and texts", '{"encut": 400}'),
     "risk": ("the accepted share of jobs cut off at the limit", "5%"),
     "account": ("an account", "physics"),
@@ -358,24 +364,24 @@ _MEANING = {
     "starttime": ("from when: a date, now-30days", "now-30days"),
     "endtime": ("until when", "now"),
     "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
-    "by": ("rank by the probability to end by this time, which lies in the future", "now+6hours"),
+    "by": ("a deadline in the future: rank by the probability to end by then", "now+6hours"),
     "spread": ("whether to add twenty equally likely waits and run times of each choice: yes or no", "no"),
     "any-size": ("whether half or twice the size may be ranked first: yes or no", "no"),
 }
 _ERRORS = {
-    "400": "no question",
-    "401": "a token that is not valid",
-    "403": "not for this person",
-    "404": "nothing to answer from",
-    "405": "not by this method",
-    "429": "too many questions of one user",
+    "400": "the question is not valid",
+    "401": "the token is not valid",
+    "403": "this user may not see the answer",
+    "404": "there is no data for an answer",
+    "405": "this HTTP method is not allowed",
+    "429": "too many requests of one user",
     "503": "the store does not answer",
 }
 
 
 @cache
 def description() -> str:
-    """The document as JSON text."""
+    """Return the OpenAPI document as JSON text."""
     return dumps(
         {
             "openapi": "3.1.0",
@@ -412,7 +418,7 @@ def _operation(place: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _meaning(parameter: str, place: str) -> tuple[str, str]:
-    """Return what a parameter means, with an example; a script's parameters are sbatch's own."""
+    """Return the meaning of a parameter and an example. The parameters of a script are sbatch's options."""
     of_script = place in ("test", "where", "walltime") and parameter in HEARD
     return (f"as sbatch's --{parameter}", "") if of_script else _MEANING[parameter]
 

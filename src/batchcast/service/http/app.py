@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application that Starlette runs: the API under /v1, the pages beside it, one log line per request."""
+"""The Starlette application: the API under /v1, the web pages, and one log line per request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEAD_BYTES = 16 * 1024
 
 
 class TooLarge(BatchcastError):
-    """A request body that is longer than any script."""
+    """The request body is longer than the longest accepted script."""
 
 
 class Service:
@@ -62,21 +62,25 @@ class Service:
         self._examined: asyncio.Task[api.Reply] | None = None
 
     async def begin(self) -> None:
-        """Read the queue before the first request; problems of the store are reported to the requests."""
+        """Read the queue before the first request. An error of the store is ignored here, because each request reports
+        it.
+        """
         with contextlib.suppress(BatchcastError):
             await self.queue_cache.queue()
 
     def viewer(self, request: Request) -> Viewer:
-        """Return who asks, as `_Frame` found out."""
+        """Return the viewer of a request, which `_Frame` has identified."""
         viewer: Viewer = request.scope["state"]["viewer"]
         return viewer
 
     def asker(self, request: Request) -> Asker:
-        """Return in whose turn a request is answered, and with which other requests it is counted."""
+        """Return the turn and the counter of a request in the work queues."""
         return asker_of(self.viewer(request), request.scope["state"]["peer"])
 
     async def is_still(self, request: Request) -> bool:
-        """Return whether the viewer is unchanged: a token can be revoked or expire while its answer continues."""
+        """Return whether the request still belongs to the same viewer. A token can be revoked or expire during a long
+        answer.
+        """
         try:
             viewer: Viewer = await request.scope["state"]["viewer_now"]()
         except BatchcastError:
@@ -84,7 +88,7 @@ class Service:
         return viewer == self.viewer(request)
 
     def tag(self, target: str, viewer: Viewer) -> str | None:
-        """Return a weak ETag: within a minute the same question by the same user has one answer."""
+        """Return a weak ETag, which stays equal for the same question by the same user within a minute."""
         version = self.queue_cache.version()
         if version is None:
             return None
@@ -92,7 +96,9 @@ class Service:
         return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
     async def reply(self, target: str, viewer: Viewer, asker: Asker) -> api.Reply:
-        """Answer an API request, in the event loop or in a work queue, as the cost of its endpoint decides."""
+        """Answer an API request in the event loop, in a work queue or in a child process, by the cost of its
+        endpoint.
+        """
         ask = partial(api.reply, self.settings, target, viewer)
         path, _, parameters = target.partition("?")
         endpoint = api.ENDPOINTS.get(path.rstrip("/"))
@@ -112,7 +118,7 @@ class Service:
         return await self.queues.quick.run(asker, partial(ask, records=self.queue_cache.records()))
 
     async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
-        """Compute the state once a minute, and once for all requests that wait for it."""
+        """Compute the state at most once a minute, and share the result among all requests that wait for it."""
         if self._health is not None and time.monotonic() - self._health[0] < HEALTH_FOR_S:
             return self._health[1]
         if self._examined is None or self._examined.done():
@@ -126,12 +132,12 @@ class Service:
 
 
 def application(settings: Settings, admission: Admission, log: Log, *, quiet: bool, is_tcp: bool) -> ASGIApp:
-    """Return the complete application: limits and log around the routes."""
+    """Return the complete application: the routes, with limits and the log around them."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
         service = app.state.service = Service(settings, admission, log, quiet)
-        first = asyncio.create_task(service.begin())  # the first request need not wait for it
+        first = asyncio.create_task(service.begin())  # runs in the background, so that the first request need not wait
         yield {"service": service}
         first.cancel()
         await service.clock.close()
@@ -157,11 +163,11 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
 
 
 class _FromMemory:
-    """Answers plain questions that need only the queue in memory, in front of all general processing.
+    """Answers plain questions from the queue in memory, before the general processing of requests.
 
-    A submission waits for its hint, and portals ask for starts job by job. A plain question is a GET by a user of this
-    machine without headers that could change its answer; every other request goes on to `inner`, which gives the same
-    answer to the same question.
+    These answers must be fast: a submission waits for its hint, and portals query starts job by job. A plain question
+    is a GET request by a user of this machine without headers that could change its answer. Every other request goes on
+    to `inner`, which gives the same answers.
     """
 
     def __init__(self, inner: ASGIApp, admission: Admission, log: Log, quiet: bool) -> None:
@@ -178,13 +184,13 @@ class _FromMemory:
             (b"content-type", b"application/json" if status == 200 else PROBLEM.encode()),
             (b"content-length", str(len(body)).encode()),
             *([(b"etag", tag.encode())] if tag else []),
-            *_ALWAYS[:2],  # the others are for pages, and each header costs time
+            *_ALWAYS[:2],  # the other headers are for pages, and each header costs time
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     def _reply(self, scope: Scope, endpoint: api.Endpoint) -> tuple[api.Reply, str | None] | None:
-        """Return the answer and its ETag; None if the question is to be processed as usual."""
+        """Return the answer and its ETag; None if the general processing has to answer."""
         begun = time.perf_counter()
         peer, service = scope["state"]["peer"], scope["state"]["service"]
         viewer: Viewer = peer.viewer
@@ -196,7 +202,7 @@ class _FromMemory:
         path: str = scope["path"]
         target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
         if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
-            self.admission.give_back(viewer)  # the usual processing counts it
+            self.admission.give_back(viewer)  # the general processing counts it again
             return None
         took = time.perf_counter() - begun
         service.measures.request(path, reply.status, took)
@@ -217,7 +223,7 @@ _PLAIN_HEADERS = frozenset({b"host", b"connection", b"accept", b"accept-encoding
 
 
 def _is_plain(scope: Scope) -> bool:
-    """Return whether a request has a query and no header that could change its answer."""
+    """Return whether a request has query parameters and no header that could change its answer."""
     return bool(scope["query_string"]) and _PLAIN_HEADERS.issuperset(name for name, _ in scope["headers"])
 
 
@@ -259,7 +265,7 @@ async def _unknown(request: Request, _: Exception) -> Response:
 
 async def _method(request: Request, error: Exception) -> Response:
     allowed = getattr(error, "headers", None) or {}
-    words = problem(405, f"{request.method} changes nothing here", "GET", 2)
+    words = problem(405, f"{request.method} is not allowed here", "GET", 2)
     return Response(words, 405, allowed, PROBLEM)
 
 
@@ -278,19 +284,21 @@ async def _other(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, _: Exception) -> Response:
-    """Answer a client that has gone; in the log and the figures this is not a defect."""
+    """Answer a client that has disconnected with status 499, which is not a server error in log and metrics."""
     return _document(499, "the client closed the connection before its request was complete", "ask again")
 
 
 def _broken(what: str, hint: str) -> Response:
-    """Refuse and close: after such a request, the beginning of the next one on this connection is unknown."""
+    """Refuse a malformed request and close the connection, because it is unknown where the next request begins."""
     response = _document(400, what, hint)
     response.headers["Connection"] = "close"
     return response
 
 
 class _Frame:
-    """Host check, rate, time and log around every request; a defect costs only its own answer and is logged."""
+    """Checks host, size and rate of every request, measures its time, and logs it. A defect is logged and ends only
+    this answer.
+    """
 
     def __init__(self, inner: Starlette, admission: Admission, log: Log, quiet: bool, is_tcp: bool) -> None:
         self.inner, self.admission, self.log, self.quiet, self.is_tcp = inner, admission, log, quiet, is_tcp
@@ -333,11 +341,11 @@ class _Frame:
                 await refusal(scope, receive, noted)
             else:
                 await self.inner(scope, bounded, noted)
-        except asyncio.CancelledError:  # the service stops before the answer is complete: reported, not a defect
+        except asyncio.CancelledError:  # the service stops before the answer is complete: no defect
             if not self.admission.closing or status:
                 raise
             await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
-        except Exception as error:  # a defect must not cost the server; `_defect` has sent the answer
+        except Exception as error:  # a defect must not end the server; `_defect` has sent the answer
             words = f"{type(error).__name__}: {error}"
             self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
         finally:
@@ -347,7 +355,7 @@ class _Frame:
                 _log_request(self.log, viewer, scope, status, took)
 
     async def _viewer(self, request: Request, peer: Peer) -> Viewer:
-        """Return the user that a trusted proxy names, else the token's user, else the connection's user."""
+        """Return the viewer: the user that a trusted proxy names, else the token's user, else the connection's user."""
         header = self.admission.settings["proxy_header"]
         spoken = self.admission.spoken_for(peer, request.headers.get(header) if header else None)
         if spoken is not peer.viewer or (token := token_in(request.headers.get("authorization"))) is None:
@@ -356,9 +364,9 @@ class _Frame:
         return await service.bearers.viewer(token)
 
     def _refusal(self, request: Request, viewer: Viewer) -> Response | None:
-        """Return why this request is refused without being processed."""
+        """Return a response that refuses this request without processing it; None if the request is accepted."""
         if not request.scope["http_version"].startswith("1."):
-            return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
+            return _broken(f"HTTP/{request.scope['http_version']} is not supported", "HTTP/1.1")
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
             return _document(431, "the request head is too large", f"below {HEAD_BYTES // 1024} kB")
         if int(request.headers.get("content-length", 0)) > BODY_BYTES:
@@ -389,7 +397,7 @@ _ALWAYS = [
 
 
 def _not_known(error: BatchcastError) -> Response:
-    """Refuse an invalid token; the request is not answered as if it had none."""
+    """Return the refusal of a request with an invalid token. It is never answered like a request without a token."""
     if not isinstance(error, InvalidToken):
         return _document(status_of(error), error.message, error.hint)
     response = _document(401, error.message, error.hint)
@@ -402,7 +410,7 @@ def _document(status: int, what: str, hint: str) -> Response:
 
 
 def _place(path: str) -> str:
-    """Return a path as a metrics label with few possible values."""
+    """Return the metrics label of a path; there are few labels."""
     first = path.split("/", 2)[1]
     return path.rstrip("/") if path.strip("/") in _API else f"/{first}" if first in _PAGES else "other"
 
@@ -412,7 +420,9 @@ _PAGES = frozenset({"metrics", *(getattr(route, "path", "").split("/", 2)[1] for
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a Host header names this machine, so that a foreign web page cannot make a browser ask here."""
+    """Return whether a Host header names this machine. Otherwise another web site could let a browser send requests
+    here.
+    """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     try:
         return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One HTTP connection under uvicorn, with limits on time and size that no client can exceed.
+"""One HTTP connection under uvicorn, with limits on time and size.
 
-uvicorn knows a client only by its address and waits for a request without a limit. Here a request must be complete
-within `REQUEST_S`, an answer that the client does not read is dropped after `TAKEN_S`, and each user has a maximum
-number of connections (`admission`).
+uvicorn identifies a client only by its address, and waits for a request without a time limit. Here a request must be
+complete within `REQUEST_S` seconds, and an answer that the client does not read is dropped after `TAKEN_S` seconds.
+Each user has a maximum number of connections (`admission`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEAD_BYTES = 16 * 1024
 
 
 class Connection(H11Protocol):
-    """One connection. Refusals are sent as documents, as long as the client reads."""
+    """One connection. A refusal is sent as an error document, if the client still reads."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self.peer = peer = self.admission.admitted(transport.get_extra_info("socket").fileno())
         self.app_state = {**self.app_state, "peer": peer}
-        transport.set_write_buffer_limits(high=0)  # so that even one unread byte is reported
+        transport.set_write_buffer_limits(high=0)  # report even one unread byte
         self._limit(REQUEST_S, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,7 +71,7 @@ class Connection(H11Protocol):
         self._limit(None)
         super().on_response_complete()
         if self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY:
-            self._limit(LAST_WORD_S, self.transport.close)  # nobody reads the rest of the body
+            self._limit(LAST_WORD_S, self.transport.close)  # the rest of the request's body is not needed
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -82,13 +82,17 @@ class Connection(H11Protocol):
         self._wait_to_be_taken(False)
 
     def _wait_to_be_taken(self, waits: bool) -> None:
-        """Run a separate timer that continues after the end of the answer and while the connection is closed."""
+        """Start or stop the timer for an answer that the client does not read. It also runs while the connection is
+        being closed.
+        """
         if self._taken is not None:
             self._taken.cancel()
         self._taken = self.loop.call_later(TAKEN_S, self.transport.abort) if waits else None
 
     def shutdown(self) -> None:
-        """Stop after present questions are answered, including a request that is still arriving."""
+        """Close the connection after its present request is answered; wait briefly for a request that is still
+        arriving.
+        """
         if self.cycle is None and not self.transport.is_closing():
             self._limit(LAST_WORD_S, self.transport.close)
             self._unset_keepalive_if_required()
@@ -96,7 +100,7 @@ class Connection(H11Protocol):
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse data that is not HTTP, or a head that is too long."""
+        """Refuse data that is not HTTP, or a request head that is too long."""
         self._refuse(400, "not a request this server understands", f"HTTP/1.1, a head below {HEAD_BYTES // 1024} kB")
 
     def _is_idle(self) -> bool:
@@ -112,10 +116,10 @@ class Connection(H11Protocol):
 
     def _too_slow(self) -> None:
         self.admission.refused["slow"] += 1
-        self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send the whole request at once")
+        self._refuse(408, f"the request was not complete within {REQUEST_S:.0f} s", "send the whole request at once")
 
     def _refuse(self, status: int, what: str, hint: str) -> None:
-        """Send an error document without the application, and close the connection."""
+        """Send an error document without calling the application, and close the connection."""
         if self.transport.is_closing():
             return
         unanswered = self._is_idle() or not self.cycle.response_started

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP service on a unix socket or on loopback: for this machine only. Starlette answers, uvicorn serves.
+"""Runs the HTTP service with Starlette and uvicorn, on a unix socket or on loopback, for this machine only.
 
-On TCP the user is unknown (see `admission`); if jobs are private, such a caller gets only figures over several users.
-Connections above a user's limit are rejected in `accept()`, before a protocol object is made: asyncio first accepts all
-waiting connections, so a user with a thousand connections per second would block all others.
+Over TCP the user is unknown (see `admission`); if jobs are private, unknown users get only figures over several users.
+Connections above a user's limit are rejected in `accept()`, before a protocol object is created. asyncio accepts all
+waiting connections first, so otherwise a user who opens a thousand connections per second would block all other users.
 """
 
 from __future__ import annotations
@@ -33,12 +33,16 @@ _NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask
 
 
 class Listener(socket.socket):
-    """A listening socket with admission, which finds admitted clients by their descriptor."""
+    """A listening socket that accepts only admitted connections. The admission remembers their clients by
+    descriptor.
+    """
 
     admission: Admission
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next admitted connection. BlockingIOError if none waits, and after some refusals."""
+        """Return the next admitted connection. BlockingIOError if no connection waits, or after `REFUSED_AT_ONCE`
+        refusals.
+        """
         for _ in range(REFUSED_AT_ONCE):
             connection, address = super().accept()
             if self.admission.let_in(connection):
@@ -50,7 +54,7 @@ class Listener(socket.socket):
 def _refuse(connection: socket.socket, words: bytes) -> None:
     try:
         connection.send(words, socket.MSG_DONTWAIT)
-        connection.recv(65536, socket.MSG_DONTWAIT)  # on TCP, unread data would discard the refusal
+        connection.recv(65536, socket.MSG_DONTWAIT)  # on TCP, unread data would make the kernel discard the refusal
     except OSError:
         pass
     finally:
@@ -61,12 +65,14 @@ CONNECT_S = 10
 LAST_ANSWERS_S = 10
 BACKLOG = 1024
 FILES_BESIDE = 200
-"""Open files that are reserved for the store, its readers and Python, whatever the number of connections."""
+"""Number of open files that are reserved for the store, its readers and Python."""
 _ACCEPTED = "a path for a unix socket, 127.0.0.1:PORT, [::1]:PORT"
 
 
 class Server:
-    """Listens once created; `serve` runs until `stop`, which lets present questions be answered."""
+    """An HTTP server that listens as soon as it is created. `serve` answers until `stop`; present requests are still
+    answered.
+    """
 
     def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
         self.settings, self.quiet = settings, quiet
@@ -82,7 +88,9 @@ class Server:
         self._thread = threading.Thread(target=self.serve, daemon=True)
 
     def _made(self) -> Any:
-        """Create uvicorn with our connection class; imported here because it is slow and only the server needs it."""
+        """Create the uvicorn server with `Connection`. uvicorn is imported here because the import is slow and only
+        servers need it.
+        """
         try:
             import uvicorn
 
@@ -90,10 +98,10 @@ class Server:
             from .connection import HEAD_BYTES, Connection
         except ImportError as error:
             raise InputError(f"serving needs {error.name}", hint=how_to_install("serve")) from None
-        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form gets an answer, no log line
+        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a malformed form needs no log line
         config = uvicorn.Config(
             application(self.settings, self.admission, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
-            loop="asyncio",  # other loops would not call the listener's accept
+            loop="asyncio",  # other event loops would not call `Listener.accept`
             http=functools.partial(Connection, self.admission),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
@@ -109,14 +117,14 @@ class Server:
 
     @property
     def shown(self) -> str:
-        """Where the server can be reached."""
+        """Return the address of the server, to show it."""
         if not self.is_tcp:
             return str(self.address)
         host, port = str(self.address[0]), self.address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def __enter__(self) -> Self:
-        """Answer in a thread until the block ends."""
+        """Start answering in a thread; `__exit__` stops it."""
         self._thread.start()
         return self
 
@@ -126,23 +134,23 @@ class Server:
 
     @property
     def is_answering(self) -> bool:
-        """Return whether that thread still runs."""
+        """Return whether the thread of `with` still answers."""
         return self._thread.is_alive()
 
     def serve(self) -> None:
-        """Answer until `stop`; then release the address."""
+        """Answer requests until `stop` is called, then release the address."""
         try:
             self._uvicorn.run(sockets=[self.socket])
         finally:
             self.close()
 
     def stop(self) -> None:
-        """End `serve` after present questions are answered; can be called from any thread."""
-        self.admission.closing = True  # streams that follow the queue end by themselves
+        """Let `serve` end after the present requests are answered. Can be called from any thread."""
+        self.admission.closing = True  # streams of page updates see this and end by themselves
         self._uvicorn.should_exit = True
 
     def close(self) -> None:
-        """Release the address; a socket from systemd stays open for the next server."""
+        """Close the socket and delete its file. A socket from systemd stays open in systemd for the next server."""
         assert self.socket is not None
         self.socket.close()
         if self._owned and not self.is_tcp:
@@ -150,7 +158,7 @@ class Server:
 
 
 def _room() -> int:
-    """Return the maximum number of connections: the limit on open files, at most `MOST_CONNECTIONS`."""
+    """Raise the limit on open files if needed, and return the maximum number of connections that it allows."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = (
         MOST_CONNECTIONS + FILES_BESIDE
@@ -178,18 +186,18 @@ def _listening(listen: str) -> Listener:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
         if family == socket.AF_UNIX:
-            os.chmod(address, 0o666)  # everybody may connect: the user decides what is answered
+            os.chmod(address, 0o666)  # every user may connect; the answers depend on the user
         opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
         raise InputError(
-            f"cannot listen on {listen}: {error.strerror}", hint=f"another place: --listen ({_ACCEPTED})"
+            f"cannot listen on {listen}: {error.strerror}", hint=f"another address: --listen ({_ACCEPTED})"
         ) from None
     return opened
 
 
 def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
-    """Return family and address of `--listen`; only addresses of this machine are accepted."""
+    """Return the address family and address of `--listen`. Only addresses of this machine are accepted."""
     if "/" in listen:
         return socket.AF_UNIX, os.path.abspath(listen.removeprefix("unix:"))
     host, colon, port = listen.rpartition(":")
@@ -198,20 +206,20 @@ def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         number = int(port)
     except ValueError:
-        raise UsageError(f"not a place to listen: {listen!r} (accepted: {_ACCEPTED})") from None
+        raise UsageError(f"not an address to listen on: {listen!r} (accepted: {_ACCEPTED})") from None
     if not address.is_loopback or not 0 <= number < 65536:
-        raise UsageError(f"{listen}: only this machine may ask (accepted: {_ACCEPTED})")
+        raise UsageError(f"{listen}: not an address of this machine (accepted: {_ACCEPTED})")
     return (socket.AF_INET6 if address.version == 6 else socket.AF_INET), (str(address), number)
 
 
 def _clear(path: Path) -> None:
-    """Delete a socket on which no server answers; never anything else."""
+    """Delete the file of a socket on which no server answers. Other files are never deleted."""
     try:
         there = path.lstat()
     except OSError:
         return
     if not stat.S_ISSOCK(there.st_mode):
-        raise InputError(f"{path} already exists and is not a socket", hint="another place: --listen PATH")
+        raise InputError(f"{path} already exists and is not a socket", hint="another path: --listen PATH")
     with socket.socket(socket.AF_UNIX) as other:
         other.settimeout(CONNECT_S)
         if other.connect_ex(str(path)) == 0:

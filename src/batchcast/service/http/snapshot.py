@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server holds in memory: the waiting jobs of the collector's last cycle, and track records.
+"""The data that the server keeps in memory: the waiting jobs of the collector's last cycle, and track records.
 
-An answer from memory needs no query to the store. Everything here comes from the store and is discarded when the store
-changes. A track record covers a month of predictions, so it is held for minutes and computed again in a child process;
-answers quote it and do not wait for it.
+An answer from memory needs no query to the store. The waiting jobs are read again when the store changes. A track
+record covers a month of predictions, so it is kept for minutes and computed again in a child process. Answers use the
+last track record and do not wait for a new one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READ_S = 600.0
 
 
 class TrackRecordCache:
-    """The track records of the answering method on one cluster. Only one event loop may use it."""
+    """Track records of the method that answers users on one cluster. Only one event loop may use this object."""
 
     def __init__(self, url: str, log: Log) -> None:
         self.url, self._log = url, log
@@ -42,7 +42,7 @@ class TrackRecordCache:
         self._renewal: asyncio.Task[None] | None = None
 
     def of(self, cluster: str, method: str, parts: Iterable[RecordKey]) -> Mapping[RecordKey, TrackRecord]:
-        """Return known records at once, and start to compute missing or old records."""
+        """Return the known track records at once, and start to compute missing or old ones."""
         wanted = set(parts)
         if self._whose != (cluster, method):
             self._whose, self._kept = (cluster, method), {}
@@ -56,7 +56,7 @@ class TrackRecordCache:
         known: Mapping[RecordKey, TrackRecord]
         try:
             known = await in_child(partial(read_track_records, self.url, *whose, parts, time.time()), READ_S)
-        except (BatchcastError, OSError, RuntimeError) as error:  # the answer does not need it
+        except (BatchcastError, OSError, RuntimeError) as error:  # answers do not need a track record
             self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
             known = {part: self._kept.get(part, {}) for part in parts}
         if whose == self._whose:
@@ -78,14 +78,18 @@ def read_track_records(
 
 LOOK_EVERY_S = 1.0
 LATEST_EVERY_S = 10.0
-"""Minimum time between two reads for hints: a read delays submissions; the collector writes every 30 s."""
+"""Least time (s) between two reads for hints. Reading delays submissions, and the collector changes the store only
+every 30 s.
+"""
 LAST_FOR_S = 30.0
-"""How long a queue may be answered from without a new read: the time between two cycles."""
+"""A queue in memory answers questions for this many seconds without a new read: the time between two cycles."""
 ASK_EVERY_S = 5.0
 
 
 class QueueCache:
-    """The newest queue of a store, read again in a thread when the store changes. Only one event loop may use it."""
+    """The newest queue of a store. A thread reads it again when the store changes. Only one event loop may use this
+    object.
+    """
 
     def __init__(self, settings: Settings, log: Log | None = None) -> None:
         self.settings = settings
@@ -96,7 +100,9 @@ class QueueCache:
         self._hints = Hints(rules_of(settings))
 
     async def queue(self) -> QueueSnapshot:
-        """Return the queue. While a newer queue is read, the last queue answers; raises the store's errors."""
+        """Return the newest queue. While a newer queue is being read, return the last one. Errors of the store are
+        raised.
+        """
         now = time.monotonic()
         if self._queue is not None and now - self._looked < LOOK_EVERY_S:
             return self._queue
@@ -108,9 +114,10 @@ class QueueCache:
         return await asyncio.shield(self._at_work)
 
     def latest(self, however_old: bool = True) -> QueueSnapshot | None:
-        """Return the present queue at once, and start to read a newer queue; None before the first.
+        """Return the present queue at once, and start to read a newer one. None before the first read.
 
-        With `however_old`, a burst of submissions does not cause a read each. Otherwise None if `queue` would wait.
+        With `however_old`, the queue is read rarely, so that a burst of submissions does not cause many reads. Without
+        it, the result is None if `queue` would have to wait.
         """
         age = time.monotonic() - self._looked
         if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S) and self._at_work is None:
@@ -123,7 +130,7 @@ class QueueCache:
         return {} if self._queue is None else self._queue.records
 
     def version(self) -> object | None:
-        """Return a value that changes with the store; None before the first read."""
+        """Return a value that differs after the store has changed; None before the first read."""
         return None if self._queue is None else self._queue.version
 
     def _done(self, task: asyncio.Task[QueueSnapshot]) -> None:
@@ -134,7 +141,7 @@ class QueueCache:
             self._queue = None
 
     async def _newest(self) -> QueueSnapshot:
-        """Read the present queue, with the track records of each partition and of all."""
+        """Read the present queue, with the track records of each partition and of all partitions together."""
         queue = await asyncio.to_thread(self._rows)
         least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, queue.memory) else {1}
         parts = {None, *(row["partition_id"] for row in queue.rows)}
@@ -154,7 +161,9 @@ class QueueCache:
             return QueueSnapshot(cluster, memory, reader.waiting(cluster, method), {}, version, self._hints)
 
     def _version(self) -> object:
-        """Return a value that differs after each change of the store: an SQLite file's state, or the time in steps."""
+        """Return a value that differs after each change of the store: the state of the SQLite files, or the time in
+        steps of `ASK_EVERY_S`.
+        """
         path = sqlite_path(self.settings["store"])
         if path is None:
             return int(time.monotonic() // ASK_EVERY_S)

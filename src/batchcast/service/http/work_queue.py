@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work queues: one for short requests, one for requests that read much history; each user in turn.
+"""Work queues for short requests and for requests that read much history. Users take turns.
 
-A user who asks for twenty reports delays nobody else. History is read by a child process (`child_process`), because in
-a thread it would hold the interpreter.
+A user who requests twenty reports does not delay other users. A child process (`child_process`) reads history, because
+a thread would block the Python interpreter.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ T = TypeVar("T")
 
 
 class TooManyWaiting(BatchcastError):
-    """One user has too many open questions."""
+    """One user has too many open requests."""
 
 
 def status_of(error: BatchcastError) -> int:
-    """Return the HTTP status of an error, including the errors of a work queue."""
+    """Return the HTTP status for an error of batchcast or of a work queue."""
     return {TooManyWaiting: 429, TooLong: 503, ClientGone: 499}.get(type(error)) or api.status_of(error)
 
 
 class Asker(NamedTuple):
-    """In whose turn a question is answered, and with which other questions it is counted.
+    """The names by which a request takes its turn and by which open requests are counted.
 
-    For a known user both are the user. Unknown users, as over TCP, share one turn, so that known users never wait
-    longer; but each connection is counted separately, so that none blocks the others.
+    For a known user both are the user's name. Unknown users (over TCP) share one turn, so that they do not make known
+    users wait longer. Their connections are counted separately, so that one connection does not block the others.
     """
 
     turn: str
@@ -52,12 +52,12 @@ class Asker(NamedTuple):
 
 
 def asker_of(viewer: Viewer, peer: Peer) -> Asker:
-    """Return who asks, for the work queues."""
+    """Return the turn and the counter of a viewer's request on a connection."""
     return Asker(viewer.name, viewer.name) if viewer.name else Asker("", f"connection {id(peer)}")
 
 
 class WorkQueue:
-    """Answers a maximum number of questions at once, with a maximum per user, first come first served."""
+    """Answers at most `at_once` requests at the same time, and at most `each` per user, in order of arrival."""
 
     def __init__(self, at_once: int, each: int, work: Callable[[Callable[[], Any], float], Awaitable[Any]]) -> None:
         self._room = anyio.CapacityLimiter(at_once)
@@ -67,10 +67,14 @@ class WorkQueue:
         self._turned: Counter[str] = Counter()
 
     async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
-        """Return the answer. TooManyWaiting or TooLong bound the queue."""
+        """Wait for a turn and return the answer. TooManyWaiting if the user has too many open requests, TooLong after
+        `ANSWER_S` seconds.
+        """
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"
-            raise TooManyWaiting(f"{MOST_WAITING} questions of {whose} are already waiting", hint="one by one")
+            raise TooManyWaiting(
+                (f"{MOST_WAITING} questions of {whose} are already waiting"), hint="send one request after the other"
+            )
         until = time.monotonic() + ANSWER_S
         self._inside[asker.counted] += 1
         self._turned[asker.turn] += 1
@@ -91,8 +95,8 @@ class WorkQueue:
 
 
 class WorkQueues:
-    """The work queues of a server, created inside its event loop. `watch` is for metrics, which do not wait for
-    reports.
+    """The work queues of a server, created inside its event loop. `watch` is for checks of the store, which so do not
+    wait for reports.
     """
 
     def __init__(self) -> None:
@@ -106,7 +110,7 @@ class ClientGone(BatchcastError):
 
 
 async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
-    """Return an answer; if the client disconnects, stop the work and raise ClientGone."""
+    """Return an answer. If the client disconnects before, cancel the work and raise ClientGone."""
     work, hung_up = asyncio.ensure_future(answer), asyncio.ensure_future(_hung_up(request))
     try:
         await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)
@@ -125,6 +129,8 @@ async def _hung_up(request: Request) -> None:
 
 
 async def in_thread(answer: Callable[[], T], seconds: float) -> T:
-    """Return the result of a call in a thread. A thread cannot be stopped, so the call must watch the time itself."""
+    """Run a call in a thread and return its result. A thread cannot be stopped, so the call must check the time limit
+    itself.
+    """
     with time_to_read(seconds):
         return await anyio.to_thread.run_sync(answer)

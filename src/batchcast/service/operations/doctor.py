@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor`: checks that every part exists and answers, that memory is measured, and says what to do."""
+"""The checks of `batchcast doctor`: whether every part exists and answers, whether memory is measured, and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ from ..planning.checkup import finding, ground_findings, judged, standing_findin
 from ..settings import NAMES, Settings, is_private, meaning, own_name
 
 MOST_FALLBACKS = 0.5
-"""Above this share of fallbacks a run-time method answers nothing itself, and `doctor` warns."""
+"""If another method had to answer for more than this share of jobs (fallbacks), `doctor` warns."""
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 
 
 def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
-    """Return every setting with its value, where it came from, and what it means."""
+    """Return every setting with its value, its source and its meaning."""
     return [
         {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": meaning(name)}
         for name in NAMES
@@ -40,27 +42,33 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield one finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False`: no daemon."""
+    """Yield findings: `check`, `state` (ok, warning, failed), `found`, `do`. With `ask=False`, no daemon is queried."""
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
         if importlib.util.find_spec(name) is None:
-            found = f"{name} is not installed: collect and plan need it; report, walltime and start ask once without"
+            found = (
+                f"{name} is not installed: collect and plan need it; report, walltime and start work without it, "
+                "by one query each"
+            )
             yield finding("parts", "warning", found, how_to_install("store", name))
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
-        do = f"install {settings['scheduler']}'s clients, or run where they are"
+        do = f"install {settings['scheduler']}'s clients, or run batchcast on a machine that has them"
         yield judged(f"client {name}", path, path or "not on PATH", do, "failed")
     yield from _overruled(settings)
     asked = list(_daemons(settings)) if ask else []
     yield from asked
     said = {one["found"] for one in asked if one["check"] == "memory now"}
     for one in store_findings(settings, ask):
-        if one["check"] != "memory" or one["found"] not in said:  # the collector's finding is unchanged
+        # skip the collector's finding on memory if it equals the present one
+        if one["check"] != "memory" or one["found"] not in said:
             yield one
 
 
 def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report settings with different values in two places: the collector and its users may use different values."""
+    """Report settings with different values in two places, because the collector and users may then use different
+    values.
+    """
     for one in settings.overruled:
         now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
@@ -68,7 +76,7 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
             f"setting {one.name}",
             "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning",
             f"{now} overrules {was} ({one.place})",
-            "let one place decide: the collector and everybody who asks must read the same",
+            "set it in one place only: the collector and all users must use the same value",
         )
 
 
@@ -85,8 +93,8 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             "batch system",
             tested,
             f"{site.cluster}, {settings['scheduler']} {site.version}",
-            "run for real on Slurm 22.05 and 24.11; fields are asked for by name: compare one job with scontrol "
-            "show job",
+            "batchcast is tested with Slurm 22.05 and 24.11, and reads fields by name: compare one job with "
+            "scontrol show job",
         )
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
         do = "raise MinJobAge or lower interval_s: ends between two cycles would be missed"
@@ -100,7 +108,8 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             error.message,
             error.hint or "check that the daemon runs and that this machine can reach it",
         )
-        scheduler, health = open_scheduler(settings)  # the other instance now sends no queries for a while
+        # after its failure the first instance sends no queries for a while
+        scheduler, health = open_scheduler(settings)
     yield _queue(scheduler)
     if site is not None:
         yield from ground_findings(scheduler, settings)
@@ -121,44 +130,51 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
                 "accounting",
                 "failed" if site is None or site.accounting else "warning",
                 error.message,
-                "slurmdbd gives history and the ends the queue no longer shows; forecasts go on without it",
+                "slurmdbd provides the history, and the ends of jobs that the queue no longer shows; "
+                "predictions continue without it",
             )
 
 
 def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[str, Any]:
-    """Report whether jobs are private, and by which setting."""
+    """Report whether jobs are private, and which setting decides this."""
     by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
     hidden = is_private(settings, memory)
-    words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
+    words = (
+        "yes: users see their own jobs, and figures over several users" if hidden else "no: every user sees all jobs"
+    )
     return finding("jobs are private", "ok", f"{words}, by {by}", "")
 
 
 def _queue(scheduler: Any) -> dict[str, Any]:
-    """Report one query of the queue."""
+    """Query the queue once, and report the result."""
     try:
         seen = scheduler.snapshot()
     except BatchcastError as error:
         return finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
     broken = f", {seen.broken} could not be read" if seen.broken else ""
-    do = "compare with squeue --all; batchcast collect --record FILE keeps what was answered"
+    do = "compare with squeue --all; batchcast collect --record FILE records the answers"
     return judged("queue", not broken, f"{len(seen.jobs)} jobs shown{broken}", do)
 
 
 def _slurm_clock(scheduler: Any) -> dict[str, Any]:
-    """Compare slurmctld's clock with this machine's."""
+    """Report the difference between slurmctld's clock and this machine's clock."""
     apart = scheduler.clock_ahead()
     if apart is None:
-        return finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
+        return finding(
+            "clock", "warning", "sdiag prints no time", "compare the output of date here and on slurmctld's machine"
+        )
     return finding(
         "clock",
         "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
         f"{apart:+.1f} s from slurmctld's",
-        "run NTP on both; until then forecasts come that much later",
+        "run NTP on both machines; until then predictions are late by this difference",
     )
 
 
 def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield findings about the store, its place and its collector, without a call to the batch system."""
+    """Yield findings about the store, its disk and its collector. Unless `ask` is set, the batch system is not
+    queried.
+    """
     from ...store.reader import Reader
 
     path = Path(settings["store"])
@@ -177,7 +193,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         mode = path.stat()
         hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
         exposed = hidden and is_open(settings["store"])
-        lies_open = ", although jobs are hidden: every user can read them in the store" if exposed else ""
+        lies_open = ", although jobs are hidden: every user can read the jobs in the store" if exposed else ""
         yield finding(
             "store's owner",
             "failed" if exposed else "ok",
@@ -202,25 +218,25 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
 
 
 FULL = 20e6
-"""A disk with fewer free bytes than this is full: SQLite needs some space for its journal."""
+"""A disk with fewer free bytes than this counts as full, because SQLite needs some space for its journal."""
 
 
 def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Report failures of the collector's last cycle, in the words of its log."""
+    """Report the problems of the collector's last cycle, as its log states them."""
     if problems := memory.get("problems"):
         unwritten = any(word in one for one in problems for word in ("nothing was written", "readonly", "is full"))
-        do = "journalctl -u batchcast-collect has the cycles before"
+        do = "journalctl -u batchcast-collect shows the earlier cycles"
         yield finding("last cycle", "failed" if unwritten else "warning", "; ".join(problems[:3]), do)
 
 
 def _pages(reader: Any) -> dict[str, Any]:
-    """Report SQLite's check of its file."""
+    """Report whether SQLite finds the file of the store intact."""
     pages = reader.pages()
     return finding(
         "store's pages",
         "ok" if pages == "ok" else "failed",
         pages,
-        "restore a backup, or start anew: history comes back from accounting",
+        "restore a backup, or start with a new store: the collector reads the history from accounting again",
     )
 
 
@@ -235,9 +251,13 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     notes = staleness(memory, now)
     do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
     if blind := memory.get("blind"):
-        fact = f"since {_when(blind['since'])} {blind['why']}: its clock stands still, and no job is given up for lost"
+        fact = (
+            f"since {_when(blind['since'])} {blind['why']}: its live clock is stopped, and no job is given up as lost"
+        )
         who = memory.get("collected_by") or "the collector's user"
-        grant = f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify, if it is there)"
+        grant = (
+            f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify instead of add, if the user exists)"
+        )
         yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield from _last_cycle(memory)
@@ -245,7 +265,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield _privacy(settings, memory, f"PrivateData when it was last read, {_when(memory.get('cycle_at'))}")
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
-        from .machine_check import machine_finding  # compiled code, which the service's page does without
+        from .machine_check import machine_finding  # loads compiled code, which the service's page does not need
 
         yield machine_finding(settings, cluster, memory)
     yield from _coverage(reader, cluster, memory, now)
@@ -259,20 +279,21 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield finding(
         "history",
         "ok" if jobs["jobs"] else "warning",
-        f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
+        f"{jobs['jobs']} jobs since {since}; {late} events came late, and accounting changed the times of "
+        f"{changed} jobs afterwards",
         "" if not late else "raise settle_s",
     )
 
 
 def is_collector_down(memory: dict[str, Any], now: float) -> bool:
-    """Return whether the last cycle is too long ago for answers: twenty intervals, at least ten minutes."""
+    """Return whether the last cycle is so old that answers are wrong: twenty intervals, and at least ten minutes."""
     long = max(600.0, 20 * float(memory.get("interval_s") or 30.0))
     seen = memory.get("snapshot_at")
     return seen is None or now - seen > long or now - (memory.get("told_until") or now) > long + 3600
 
 
 def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report whether the collector's user sees all jobs; if not, only the answers are wrong."""
+    """Report whether the collector's user sees all jobs. If not, answers are wrong, although no error occurs."""
     from ..batch_system import open_scheduler
 
     scheduler = open_scheduler(settings)[0]
@@ -287,23 +308,25 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
         yield finding(
             "sight by right",
             "ok" if may else "failed",
-            f"Slurm hides jobs, and {who}, who collects, "
+            f"Slurm hides jobs, and the collector's user {who} "
             + (f"is {level}" if may else f"has the level {level}" if level else "is in no association"),
             f"sacctmgr modify user {who} set adminlevel=operator" if level
-            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify adds nobody)",
+            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify does not add users)",
         )  # fmt: skip
     seen = reader.ask("running", cluster=cluster, user=who)[0]
     blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
-    fact = f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy"
-    yield judged("sight", not blind, fact, f"what does squeue --all show as {who}? PrivateData may hide it", "failed")
+    fact = f"{seen['others']} running jobs of other users are visible; sinfo shows {busy} nodes busy"
+    yield judged(
+        "sight", not blind, fact, f"check what squeue --all shows as {who}: PrivateData may hide jobs", "failed"
+    )
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report whether the 90 % bound holds, by the record of `start` and the verdict of `accuracy`."""
+    """Report whether the 90 % bound of start times holds, by the track record and the rule that `accuracy` uses."""
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
-        found = f"fewer than {LEAST_RECORD} forecasts by {method_name(method)} have come out yet"
+        found = f"fewer than {LEAST_RECORD} predictions by {method_name(method)} have a known outcome yet"
         yield finding("track record", "ok", found, "")
         return
     held = all(verdict(of["judged"], of["coverage_90"]) != "too early" for of in (record, record["long"]) if of)
@@ -312,12 +335,12 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     fact += f"; {late} still wait beyond that time" if late else ""
     if long := record["long"]:
         fact += f"; {long['coverage_90']:.0%} of {long['judged']} with a predicted wait of 10 min or more"
-    do = "another first method in `wait`: batchcast accuracy compares those that run beside it"
+    do = "put another method first in `wait`: batchcast accuracy compares the methods"
     yield judged("track record", held, fact, do, "failed")
 
 
 def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]]:
-    """Report whether a run-time method answers itself, or another method answers for most jobs."""
+    """Report run-time methods for which another method answers most jobs."""
     for row in reader.ask("fell_back", cluster=cluster, since=now - TRACK_RECORD_S):
         if row["forecasts"] < LEAST_RECORD or row["fell_back"] <= MOST_FALLBACKS * row["forecasts"]:
             continue
@@ -331,7 +354,7 @@ def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]
 
 
 def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Report whether models can be fitted, and whether what was learned is saved for the next start."""
+    """Report whether models can be fitted, and whether the clock with its models can be saved for the next start."""
     methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
     if "forecast" in methods:
         why, do = "", how_to_install("learn")
@@ -339,7 +362,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
             importlib.import_module("lightgbm")
         except ModuleNotFoundError:
             why = "LightGBM is not installed"
-        except Exception as error:  # often a missing library of the system
+        except Exception as error:  # the usual cause is a missing system library
             why, do = (
                 f"LightGBM cannot be loaded ({error})",
                 "install the library that the error names (libgomp1 on Debian)",
@@ -348,7 +371,10 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
         do += ", where the collector runs, and start it again"
         yield judged("learning", not why, without if why else "models can be fitted", do)
     if trouble := memory.get("not_kept"):
-        hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
+        hint = (
+            "free disk space there, or give the collector's user the folder: without the file, each start "
+            "replays all history"
+        )
         yield finding("what was learned", "warning", f"not kept: {trouble}", hint)
 
 
@@ -362,38 +388,42 @@ SET = (
     "slurmctld and every slurmd: jobs that start from then on are measured"
 )
 _SAYS = {
-    "linux": "of a task's processes added up, so that pages they share count for each (UsePss, NoShared: not)",
+    "linux": (
+        "of a task's processes, added up, so that shared pages count for each process (not with UsePss or NoShared)"
+    ),
     "cgroup": "of a task's control group",
 }
 
 
 def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the finding on how accounting measures memory, from the JobAcctGather settings (Type, Frequency,
+    """Return a finding on how accounting measures memory, from Slurm's settings JobAcctGather (Type, Frequency,
     Params).
 
     >>> gathering({"Type": "jobacct_gather/none"})["state"]
     'warning'
     >>> gathering({"Type": "jobacct_gather/linux", "Frequency": "task=15", "Params": "OverMemoryKill"})["found"]
-    "jobacct_gather/linux: every 15 s the memory of a task's processes added up, so that ..."
+    "jobacct_gather/linux: every 15 s the memory of a task's processes, added up, so that ..."
     """
     kind = gathers.get("Type", "")
     if kind.startswith("pbs"):
         return finding("memory", "ok", "PBS keeps the peak of each job over all its nodes (resources_used.mem)")
     if not gathers_memory(gathers):
-        return finding("memory", "warning", f"accounting measures none (JobAcctGatherType = {kind or 'not set'})", SET)
+        return finding(
+            "memory", "warning", f"accounting measures no memory (JobAcctGatherType = {kind or 'not set'})", SET
+        )
     every = sampled_every(gathers.get("Frequency", ""))
     params = gathers.get("Params", "")
     says = _SAYS.get(kind.rpartition("/")[2], "of a task")
-    kills = "; OverMemoryKill ends jobs by it" if "overmemorykill" in params.lower() else ""
+    kills = "; OverMemoryKill ends jobs by this measurement" if "overmemorykill" in params.lower() else ""
     if every == 0:
         found = f"{kind}: only when a step ends the memory {says}{kills}"
-        return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step holds little")
-    found = f"{kind}: every {every:g} s the memory {says}; what is held between two samples is not seen{kills}"
+        return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step uses little memory")
+    found = f"{kind}: every {every:g} s the memory {says}; peaks between two samples are missed{kills}"
     return finding("memory", "ok", found)
 
 
 def sampled_every(frequency: str) -> float:
-    """Return the seconds between two samples of a task by JobAcctGatherFrequency; 30, Slurm's default, if not set.
+    """Return the seconds between two samples of a task, from JobAcctGatherFrequency. Slurm's default is 30.
 
     >>> sampled_every("task=15,energy=60"), sampled_every("10"), sampled_every("0"), sampled_every("energy=60")
     (15.0, 10.0, 0.0, 30.0)
@@ -403,7 +433,7 @@ def sampled_every(frequency: str) -> float:
 
 
 def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report how memory is measured, and for how many jobs of the last 30 days, from the store."""
+    """Report from the store how memory is measured, and for how many jobs of the last 30 days it was measured."""
     gathers = (memory.get("site") or {}).get("gathers")
     if gathers is None:
         return
@@ -411,14 +441,14 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
     if not gathers_memory(gathers):
         return
     (jobs,) = reader.ask("measured", cluster=cluster, since=now - WITHIN_S)
-    words = [f"of {jobs['measured']} of {jobs['ended']} jobs that ran in the last 30 days"]
+    words = [f"for {jobs['measured']} of {jobs['ended']} jobs that ran in the last 30 days"]
     words += [f"{jobs['zero']} ended before a sample"] if jobs["zero"] else []
-    words += [f"{jobs['bad']} have an amount that is none, nothing is learned from them"] if jobs["bad"] else []
-    words += [f"{jobs['ran_out']} ran out"] if jobs["ran_out"] else []
+    words += [f"{jobs['bad']} have an invalid amount, which is ignored"] if jobs["bad"] else []
+    words += [f"{jobs['ran_out']} ran out of memory"] if jobs["ran_out"] else []
     many = jobs["ended"] >= FEWEST
     copied = is_copied(jobs["copied"], jobs["measured"])
     if copied:
-        words.append("nearly all equal what was asked for: no measurement, and nothing is advised from it")
+        words.append("nearly all amounts equal the requests, so memory is not measured, and none is suggested")
     silent = many and not jobs["measured"]
     do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?"
     yield judged("memory measured", not (copied or silent), "; ".join(words), do)

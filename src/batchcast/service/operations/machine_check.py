@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor` on the machine: whether one is known for simulated predictions, and whether it is up to date."""
+"""The check of `batchcast doctor` whether a machine for simulations is known and up to date."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from ..collector.machine import in_service
 from ..planning.checkup import finding
 from ..settings import NO_MACHINE, Settings, machine_at
 
-REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or says why not"
+REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or reports why it cannot"
 SCHEDULES = ("PriorityWeight", "SchedulerParameters", "PriorityType", "PriorityMaxAge", "PriorityDecayHalfLife",
              "SelectTypeParameters", "PreemptType", "PreemptMode", "AccountingStorageEnforce")  # fmt: skip
-"""Beginnings of the settings in slurm.conf that determine which job starts when."""
+"""Settings in slurm.conf whose names begin like this determine which job starts when."""
 MOST = 3
-"""Maximum number of names in one sentence."""
+"""A sentence lists at most this many names."""
 
 
 def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare the machine in use with Slurm, by six queries. Failed if predictions use an outdated machine."""
+    """Compare the machine in use with Slurm's present configuration, by six queries. The finding is `failed` if
+    predictions use an outdated machine.
+    """
     path, named = machine_path(settings["store"], cluster), settings["machine"]
     if named == NO_MACHINE:
-        fact = "machine = none: waits are simulated on processors alone, and their bounds are wide"
+        fact = "machine = none: waits are simulated on a pool of processors, and their bounds are wide"
         return finding("machine", "warning", fact, "remove the setting: the collector captures the machine")
     trouble = (memory.get("machine") or {}).get("trouble")
     if not named and not path.exists():
-        fact = f"not captured{f': {trouble}' if trouble else ' yet'}: waits are simulated on processors alone"
+        fact = f"not captured{f': {trouble}' if trouble else ' yet'}: waits are simulated on a pool of processors"
         return finding("machine", "failed" if trouble else "warning", fact, REFRESH)
     if not named and not os.access(path, os.R_OK):
         return finding("machine", "ok", f"captured; only the collector's user can read {path}")
@@ -44,21 +46,29 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
         )
     assert known is not None
     changed = differences(in_service(known), now)
-    fact = f"{len(known.node_names())} nodes, {len(known.partitions)} partitions, as Slurm says now"
+    fact = (
+        f"{len(known.node_names())} nodes, {len(known.partitions)} partitions, equal to Slurm's present configuration"
+    )
     if not changed:
         return finding("machine", "ok", fact)
-    do = f"leave out machine = {named}, and the collector keeps it current" if named else REFRESH
-    return finding("machine", "failed", f"{named or path} is not what Slurm says: {'; '.join(changed[:4])}", do)
+    do = f"remove machine = {named}: then the collector keeps the machine up to date" if named else REFRESH
+    return finding(
+        "machine",
+        "failed",
+        f"{named or path} differs from Slurm's present configuration: {'; '.join(changed[:4])}",
+        do,
+    )
 
 
 def differences(old: Machine, new: Machine) -> list[str]:
-    """Return how nodes, partitions, QOS, settings and reservations differ in `new`; empty if they are equal.
+    """Return sentences about nodes, partitions, QOS, reservations, accounts and settings that differ between two
+    machines.
 
-    Nodes that are down are not a difference, because they are read as often as accounting.
+    Nodes that are down are no difference, because the collector reads these often.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))
-    ['nodes are new: n3', 'partitions are otherwise: all', 'PriorityWeightQOS is 9, not 1']
+    ['nodes are new: n3', 'partitions have changed: all', 'PriorityWeightQOS is 9, not 1']
     """
     sentences = []
     for kind, before, after in (
@@ -79,7 +89,7 @@ def differences(old: Machine, new: Machine) -> list[str]:
 
 
 def _nodes(machine: Machine) -> Mapping[str, object]:
-    """Return what each node has, by name."""
+    """Return the properties of each node, by name."""
     return {
         name: (g.cpus, g.sockets, g.threads, g.memory_mib, dict(g.gres), g.features, g.weight)
         for g in machine.nodes
@@ -88,11 +98,11 @@ def _nodes(machine: Machine) -> Mapping[str, object]:
 
 
 def _of_kind(kind: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """Return which names are new, which are gone, and which have changed."""
+    """Return sentences that list which names are new, removed or changed."""
     found = {
         "are new": [name for name in after if name not in before],
         "are gone": [name for name in before if name not in after],
-        "are otherwise": [name for name, one in after.items() if name in before and repr(before[name]) != repr(one)],
+        "have changed": [name for name, one in after.items() if name in before and repr(before[name]) != repr(one)],
     }
     return [f"{kind} {what}: {_some(names)}" for what, names in found.items() if names]
 

@@ -30,7 +30,7 @@ _PREFIX = "batchcast_"
 
 
 class Reading(NamedTuple):
-    """The value of one gauge."""
+    """The value of one Prometheus gauge with its labels."""
 
     name: str
     meaning: str
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 class ServiceMetrics:
-    """Counters of this server, and gauges that are read from the store on request."""
+    """The metrics of this server: counters of its requests, and gauges whose values are read from the store."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -59,7 +59,9 @@ class ServiceMetrics:
         self._requests.labels(place, str(status)).observe(seconds)
 
     def renew(self, settings: Settings, log: Log) -> None:
-        """Recompute the outcomes of predictions, once in five minutes, without delaying the caller."""
+        """Start to compute the outcomes of predictions again, at most once in five minutes. The caller does
+        not wait.
+        """
         if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
             self._outcomes_at = time.monotonic()
             self._renewal = asyncio.create_task(self._renew(settings, log))
@@ -68,7 +70,7 @@ class ServiceMetrics:
         try:
             read = await in_child(partial(outcomes, settings), OUTCOMES_S)
             for name in {one.name for one in read} & set(self._gauges):
-                self._gauges[name].clear()  # a group without jobs has no figure any more
+                self._gauges[name].clear()  # removes the values of groups that have no jobs any more
             self._take(read)
         except (BatchcastError, OSError, RuntimeError) as error:
             log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
@@ -78,12 +80,14 @@ class ServiceMetrics:
             self._set(one.name, one.meaning, one.value, **one.labels)
 
     def text(self, connections: int, refused: Mapping[str, int], gauges: Sequence[Reading] | None) -> bytes:
-        """Return the page for Prometheus from the store's gauges; None if the store cannot be read."""
+        """Return the text for Prometheus. `gauges` are the values from the store; None if the store could not
+        be read.
+        """
         self._set("connections", "connections open", connections)
         for why, count in refused.items():
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
             self._counted[why] = count
-        self._set("store_up", "1 where the store can be read", 0 if gauges is None else 1)
+        self._set("store_up", "1 if the store can be read, else 0", 0 if gauges is None else 1)
         self._take(gauges or ())
         return generate_latest(self.registry)
 
@@ -95,13 +99,13 @@ class ServiceMetrics:
 
 
 def outcomes(settings: Settings) -> list[Reading]:
-    """Return the outcomes of a store's predictions in the last 30 days."""
+    """Return gauges about the outcomes of a store's predictions in the last 30 days."""
     with open_site(settings, Viewer(None), time.time()) as site:
         return list(_outcomes(site))
 
 
 def store_readings(settings: Settings) -> list[Reading] | None:
-    """Return the cheap gauges of a store; None if it cannot be read."""
+    """Return the gauges of a store that are quick to compute; None if the store cannot be read."""
     try:
         with open_site(settings, Viewer(None), time.time()) as site:
             gauges = list(_collector(site.memory, site.cluster, site.now))
@@ -118,22 +122,22 @@ def store_readings(settings: Settings) -> list[Reading] | None:
 def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Reading]:
     here = {"cluster": cluster}
     for name, key, meaning in (
-        ("collector_last_look_seconds", "cycle_at", "since the collector's last cycle"),
-        ("collector_behind_seconds", "told_until", "how far behind the forecasts' clock is"),
+        ("collector_last_look_seconds", "cycle_at", "seconds since the collector's last cycle"),
+        ("collector_behind_seconds", "told_until", "seconds by which the live clock is behind"),
     ):
         if memory.get(key) is not None:
             yield Reading(name, meaning, now - memory[key], here)
-    yield Reading("events_late", "events told late", memory.get("late", 0) or 0, here)
+    yield Reading("events_late", "events that arrived late", memory.get("late", 0) or 0, here)
     for daemon, counter in (memory.get("health") or {}).items():
         its = {"daemon": daemon, **here}
         for key in ("calls", "failures", "seconds"):
             if isinstance(counter.get(key), int | float):
-                yield Reading(f"daemon_{key}", f"{key} of questions to a daemon", counter[key], its)
-        yield Reading("daemon_up", "1 where the daemon answers", 0 if counter.get("away_since") else 1, its)
+                yield Reading(f"daemon_{key}", f"{key} of queries to a daemon", counter[key], its)
+        yield Reading("daemon_up", "1 if the daemon answers, else 0", 0 if counter.get("away_since") else 1, its)
 
 
 def _outcomes(site: Site) -> Iterator[Reading]:
-    """Yield outcomes of predictions; over several users if jobs are private."""
+    """Yield gauges about the outcomes of predictions. If jobs are private, each gauge covers several users."""
     yield from _waits(site)
     span: dict[str, Any] = {"since": site.now - WITHIN_S, "until": math.inf, "least_users": site.least, "now": site.now}
     for partition in (None, *site.partitions):
@@ -148,13 +152,14 @@ def _outcomes(site: Site) -> Iterator[Reading]:
 
 
 QUANTILES = (0.5, 0.9)
-SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # wait_classes.SIZES in words
+SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # metrics.wait.SIZES in words
 
 
 def _waits(site: Site) -> Iterator[Reading]:
-    """Yield waits that ended in a day by partition and size: as recorded, and as predicted at submission.
+    """Yield gauges of the waits that ended in the last day, recorded and predicted at submission, by partition and
+    size.
 
-    If jobs are private: of the complete days of a week, in cells of at least `least` users.
+    If jobs are private, the gauges cover the complete days of a week, and only groups of at least `least` users.
     """
     least, now, method = site.least, site.now, track_record.answering_method(site.memory)
     days, span = 1.0 if least <= 1 else 7.0, {"since": now - 14 * 86400.0, "until": now, "partition": None}
@@ -183,33 +188,40 @@ def _waits(site: Site) -> Iterator[Reading]:
         for q in QUANTILES:
             at = {**labels, "quantile": f"{q:g}"}
             yield Reading("wait_seconds", "waits that ended in a day", figures[f"wait {q:g}"], at)
-            yield Reading("wait_forecast_seconds", "their forecasts at submission", figures[f"forecast {q:g}"], at)
+            yield Reading(
+                "wait_forecast_seconds",
+                "waits predicted at submission for the jobs that started in a day",
+                figures[f"forecast {q:g}"],
+                at,
+            )
 
 
 _ADVICE = (
-    ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that the request would have cut off"),
-    ("asked_over_used", "advice_asked_over_used", "requests over what was needed, in all"),
+    ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that would have exceeded the request"),
+    ("asked_over_used", "advice_asked_over_used", "sum of requests divided by sum of needs"),
 )
 
 
 def _forecasts(
     one: Mapping[str, Any], here: Mapping[str, str], unit: str, levels: Sequence[float]
 ) -> Iterator[Reading]:
-    """Yield number, error if there is one, and coverage of one method's predictions."""
+    """Yield gauges with the number, the coverage and, if it is known, the median error of one method's predictions."""
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
-    yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
+    yield Reading("forecasts_30d", "predictions of 30 days", one["forecasts"], labels)
     if f"median_ae_{unit}" in one:
         name = f"forecast_median_error_{'seconds' if unit == 's' else unit}"
         yield Reading(name, "median absolute error", one[f"median_ae_{unit}"], labels)
     for level in levels:
         share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
-        yield Reading("forecast_coverage", "share at or below what was said for a level", share, at)
+        yield Reading("forecast_coverage", "share of outcomes at or below the predicted quantile of a level", share, at)
 
 
 def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
-    """Yield the outcomes of suggested limits or memory, beside the users' own requests (`by` = users)."""
+    """Yield gauges with the outcomes of suggested limits or memory (`by` = advice) and of the users' own requests (`by`
+    = users).
+    """
     labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
-    yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
+    yield Reading("advice_30d", "jobs of 30 days whose suggestion has a known outcome", one["requests"], labels)
     for key, name, meaning in _ADVICE:
         for by, prefix in (("advice", ""), ("users", "users_")):
             yield Reading(name, meaning, one[f"{prefix}{key}"], {**labels, "by": by})

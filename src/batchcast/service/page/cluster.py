@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages *The cluster* and *For operators*: use, waiting jobs and waits; savings by suggestions, and health."""
+"""The data of the pages *The cluster* (use, waiting jobs, waits) and *For operators* (possible savings, health)."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ STEPS = 112
 
 
 def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Return four weeks of the machine, or less if its record is shorter.
+    """Return the figures of the machine over four weeks, or over less time if the job history is shorter.
 
-    If jobs are private, every cell covers complete days and enough users.
+    If jobs are private, every figure covers complete days and enough users.
     """
     with open_site(settings, viewer, now) as site:
         least, since = site.least, site.last_days(DAYS)
         over = used(site, Whose(), since, math.inf, 1)
         still = site.reader.ask("still_open", cluster=site.cluster)
         if not over and not still:
-            raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
+            raise NoAnswer("the collector has not stored any job yet", hint="let batchcast collect run")
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
         complete = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
         procs = float((site.memory.get("site") or {}).get("total_procs") or site.memory.get("total_procs") or 0.0)
@@ -70,16 +70,17 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
 
 
 def _recorded_from(over: Sequence[Mapping[str, Any]], still: Iterable[Mapping[str, Any]], since: float) -> float:
-    """Return when a record of `since` or later begins: at its first end, because a running job may be weeks older.
+    """Return when the job history since `since` begins: at the first end, because running jobs may have been submitted
+    weeks before.
 
-    If nothing has ended, at the first submission.
+    If no job has ended, the history begins at the first submission.
     """
     times = (row["end_time"] for row in over) if over else (row["submit_time"] for row in still)
     return max(since, min(times, default=since))
 
 
 def _days(begin: float, now: float) -> int:
-    """Return the number of days in the figures, at least one."""
+    """Return the number of days that the figures cover, at least one."""
     return max(math.ceil((now - begin) / 86400 - 1e-6), 1)
 
 
@@ -98,9 +99,11 @@ def _median(rows: Sequence[Mapping[str, Any]]) -> float:
 def _series(
     rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float, least: int
 ) -> dict[str, list[float]]:
-    """Return processors in use, and requested by waiting jobs, as means over equal steps. One pass over the jobs.
+    """Return time series of processors in use and processors requested by waiting jobs, as shares of the machine,
+    averaged over equal time steps.
 
-    If figures must cover several users, processors have two significant digits, like numbers of jobs.
+    If figures must cover several users, the numbers of processors are rounded to two significant digits. One pass over
+    the jobs.
     """
     step = (now - since) / STEPS
     used, queued = [0.0] * STEPS, [0.0] * STEPS
@@ -120,7 +123,7 @@ def _series(
 
 
 def _spread(totals: list[float], begin: float, end: float, amount: float) -> None:
-    """Add an amount that lasts from `begin` to `end`, in steps, to the means of the steps."""
+    """Add an amount that lasts from `begin` to `end` (in units of steps) to the mean of each step."""
     low, high = max(begin, 0.0), min(end, float(len(totals)))
     for k in range(int(low), min(math.ceil(high), len(totals))):
         totals[k] += amount * max(min(high, k + 1) - max(low, k), 0.0)
@@ -129,7 +132,7 @@ def _spread(totals: list[float], begin: float, end: float, amount: float) -> Non
 def _cells(
     rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
 ) -> dict[Any, dict[str, float]]:
-    """Return median waits by key and the shade of each from 1 (0: empty), for cells of enough jobs and users."""
+    """Return the median wait and a shade (from 1) for each key with enough jobs and users."""
     cells = {
         name: rounded({"wait": _median(group), "jobs": len(group)}, least)
         for name, group in groups(rows, key, LEAST_JOBS, least).items()
@@ -152,10 +155,11 @@ Now = Callable[[str, Sequence[Mapping[str, Any]]], float]
 
 
 def _sizes(site: Site, rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    """Waits by size and limit, in all and for each of the partitions with the most jobs; with the likely wait now.
+    """Return median waits by size and time limit, for all jobs and for the partitions with the most jobs, with the
+    likely wait of an equal job now.
 
-    The wait now is that of a job of the cell's median size and limit, in its partition. A site that hides jobs shows
-    none, because such a wait tells of single jobs that run now.
+    The likely wait now is predicted for a job with the median size and limit of its cell. It is not shown if jobs are
+    hidden, because it depends on single jobs that run now.
     """
     parts = groups(rows, lambda row: row["partition_id"] or "", LEAST_JOBS, least)
     names = sorted((name for name in parts if name), key=lambda name: -len(parts[name]))
@@ -166,7 +170,9 @@ def _sizes(site: Site, rows: Sequence[Mapping[str, Any]], least: int) -> dict[st
 
 
 def _waits_now(site: Site) -> Now | None:
-    """A function that forecasts the likely wait of a job like these in a partition; None if nothing is forecast."""
+    """Return a function that predicts the likely wait of a job like the given jobs in a partition; None without
+    predictions.
+    """
     from ..answers.forecaster import forecaster, never_starts, request_of
 
     try:
@@ -189,7 +195,7 @@ def _waits_now(site: Site) -> Now | None:
 
 
 def _gpus(like: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the option `gpus` with the most frequent number and type, if most of these jobs requested GPUs.
+    """Return the option `gpus` with the most frequent number and type of GPUs, if most of these jobs requested GPUs.
 
     >>> _gpus([{"req_gpus": 2.0, "gpu_type": "a100"}] * 2 + [{"req_gpus": None, "gpu_type": None}])
     {'gpus': 'a100:2'}
@@ -218,12 +224,14 @@ def _by_size(
 
 
 def _count(rows: Sequence[Mapping[str, Any]], least: int) -> float:
-    """Return the number of jobs; NaN if `may_show` forbids it, because few users' counts reveal each of them."""
+    """Return the number of jobs; NaN if `may_show` forbids it, because a count over few users reveals each user's
+    count.
+    """
     return len(rows) if not rows or may_show(rows, least) else math.nan
 
 
 def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
-    """Return waiting jobs by account if jobs are open, else by partition with enough users."""
+    """Return the waiting jobs by account, or by partition with enough users if jobs are private."""
     column = "partition_id" if site.private else "account"
     figures: list[dict[str, Any]] = [
         rounded({"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
@@ -239,7 +247,7 @@ MOST_LINES = 40
 
 
 def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Return the figures for operators; the settings only for viewers who may see everything."""
+    """Return the figures for operators. They include the settings only for viewers who may see all jobs."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
         "limits": [], "short": [], "memory": [], "record": [], "pays": [], "hidden": False, "saved": math.nan,
@@ -274,7 +282,9 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
 
 
 def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return, by account and application: requests beyond need, most hours first; short limits, most kills first."""
+    """Return two lists by account and application: too large requests, the largest waste first, and too short limits,
+    the most kills first.
+    """
     figures: list[dict[str, Any]] = []
     alike = ("account", "job_name")
     for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages *My jobs* and *Try a script*: when jobs start and end, with probabilities as bars over coming hours.
+"""The data of the pages *My jobs* and *Try a script*: when jobs start and end, as probability bars over the coming
+hours.
 
-A bar shows by when the event has happened with probability 10, 50 and 90 %. `answers.disclosure` has all privacy rules.
+A bar shows by when an event has happened with a probability of 10, 50 and 90 %. The privacy rules are in
+`answers.disclosure`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
 
 
 class Chances(NamedTuple):
-    """Instants (epoch seconds) by which an event has happened with 10, 50, 90 %; infinite beyond the prediction."""
+    """The instants (epoch seconds) by which an event has happened with a probability of 10, 50 and 90 %; infinite if
+    the prediction does not reach this level.
+    """
 
     by_10: float
     by_50: float
@@ -46,7 +50,7 @@ class Chances(NamedTuple):
 
 
 def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
-    """Return the instants for a wait since `since`, by a stored prediction, if it has not ended by now."""
+    """Return the instants for a wait or run that began at `since` and still lasts now, from a stored prediction."""
     row = newest(row)
     if row.get("point_s") is None:
         return Chances(math.nan, math.nan, math.nan)
@@ -60,20 +64,20 @@ def _chances_of(prediction: Prediction, since: float, waited: float = 0.0) -> Ch
 
 
 class Axis(NamedTuple):
-    """The coming hours after `now`, and where marks go: (share of the width, instant)."""
+    """A time axis of the coming hours after `now`. A tick is (share of the width, instant)."""
 
     now: float
     hours: float
     ticks: list[tuple[float, float]]
 
     def at(self, instant: float) -> float:
-        """Return the place of an instant, in thousandths of the width, within the axis."""
+        """Return the position of an instant in thousandths of the width, limited to the axis."""
         return round(1000 * min(max((instant - self.now) / (3600 * self.hours), 0.0), 1.0), 1)
 
     def bar(self, chances: Chances) -> dict[str, float] | None:
-        """Return a bar's parts: from 10 to 50 % (`a`, `b`), to 90 % (`c`), the median (`m`); None if nothing is known.
+        """Return the positions of a bar at 10 % (`a`), 50 % (`b`) and 90 % (`c`); None if the instants are unknown.
 
-        If the prediction ends before 90 %, the bar runs to the edge and `open` is 1.
+        If the prediction does not reach 90 % within the axis, the bar runs to the edge and `open` is 1.
         """
         low, middle, high = chances
         if middle != middle or (math.isinf(middle) and not math.isfinite(low)):
@@ -86,9 +90,10 @@ class Axis(NamedTuple):
 
 
 def axis(now: float, all_chances: Iterable[Chances]) -> Axis:
-    """Return an axis with nine of ten medians and three of four upper ends, in round steps, at most a week.
+    """Return an axis that contains nine of ten medians and three of four 90 % instants, in round steps, and at most a
+    week.
 
-    A job that starts next week must not squeeze all other bars into a corner; its bar runs to the edge.
+    So a job that starts next week does not squeeze all other bars into a corner; its bar runs to the edge.
 
     >>> axis(0.0, [Chances(60.0, 3600.0, 9000.0)]).hours
     3
@@ -111,9 +116,9 @@ SHOWN = 25
 def my_jobs(
     settings: Settings, user: str, viewer: Viewer, now: float, records: Mapping[RecordKey, TrackRecord] | None = None
 ) -> dict[str, Any]:
-    """Return the page's data about one user; `records` are the track records in memory.
+    """Return the data of the page *My jobs* about one user. `records` are the track records in memory.
 
-    Refused if the viewer may not see the user's jobs.
+    Raises Refused if the viewer may not see this user's jobs.
     """
     with open_site(settings, viewer, now) as site:
         check_may_see(site, user)
@@ -123,7 +128,8 @@ def my_jobs(
         finished = used(site, Whose(user), now - DAYS * 86400, math.inf, 1)
         shared = axis(now, [bar["chances"] for bar in waiting])
         capped = [_capped(row, of_forecast(row, row["start_time"], now)) for row in running]
-        until = axis(now, capped)  # a separate axis: jobs end within hours while others wait for days
+        # running jobs have a separate axis, because they may end within hours while others wait for days
+        until = axis(now, capped)
         pending = records is not None and (None, site.least) not in records
         lines = _together(waiting, shared)
         finite = [bar["chances"] for bar in waiting if math.isfinite(bar["chances"].by_50)]
@@ -171,9 +177,9 @@ def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
 
 
 def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | None:
-    """Return how the likely and the 90 % time have moved, as steps in a box of 1000 by 100; higher is later.
+    """Return how the likely and the 90 % start have moved, as steps in a box of 1000 by 100; higher means later.
 
-    None if nothing has moved yet.
+    The result is None if the predicted start has not moved yet.
 
     >>> _track([(0.0, 600.0, 900.0), (300.0, 300.0, 900.0), (400.0, 300.0, 900.0)])["likely"]
     '0.0,50.0 750.0,50.0 750.0,100.0 1000.0,100.0'
@@ -197,7 +203,7 @@ def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | No
 
 
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
-    """Return the prediction's instants if the job waits for the machine, else the answer's instants."""
+    """Return the instants of the prediction if the job waits for the machine; otherwise the instants in the answer."""
     likely, by_90 = answer["likely_start_s"], answer["by_90_start_s"]
     if answer["counts_from"] == "submission" and newest(row)["point_s"] is not None:
         exact = of_forecast(row, row["submit_time"], now)
@@ -206,10 +212,10 @@ def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
 
 
 def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str, Any]]:
-    """Return one line for jobs of one name, partition, size and reason, in the order of starts.
+    """Combine jobs with equal name, partition, size and reason into one line each; lines are in order of likely starts.
 
-    A line is its first job's answer, with `count`, the median and the last likely start, and its `parts`: jobs of one
-    array with one answer, each with `ids`. Jobs without a name are combined only within their array.
+    A line has the answer of its first job, `count`, the median and the last likely start, and `parts`. A part has the
+    `ids` of the jobs of one array with equal answers. Jobs without a name are combined only within their array.
     """
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Any]]] = {}
     for one in waiting:
@@ -235,13 +241,13 @@ def _likely(one: Mapping[str, Any]) -> float:
 
 
 def _limit(row: Row) -> tuple[float | None, float]:
-    """Return a running job's limit, and when the limit ends the job; NaN without a limit."""
+    """Return the time limit of a running job, and the instant when the limit ends the job (NaN without a limit)."""
     limit = row["limit_now"] if row["limit_now"] is not None else row["req_time"]
     return limit, row["start_time"] + limit if limit is not None and math.isfinite(limit) else math.nan
 
 
 def _capped(row: Row, end: Chances) -> Chances:
-    """Return when a job ends, at its limit at the latest."""
+    """Limit the instants of a job's end to the end of its time limit."""
     last = _limit(row)[1]
     return Chances(*(last if t != t else min(t, last) if last == last else t for t in end))
 
@@ -256,7 +262,7 @@ def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
 
 
 def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
-    """Return finished jobs by name: first those with a flag to change, then the largest."""
+    """Return finished jobs by name: first the names with a suggestion, then the names with the most processor-hours."""
     flags: dict[str, dict[str, Any]] = {}
     for one in advise_requests(rows, settings["limit_floor"], settings["limit_step"]):
         flags.setdefault(one["job_name"], one)
@@ -278,7 +284,9 @@ MOST_PLACEMENTS = 12
 
 
 def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
-    """Return the form's request: the script's #SBATCH lines, replaced by the fields that are filled in."""
+    """Return the sbatch options in the form: the script's #SBATCH lines, and the filled-in fields, which
+    replace them.
+    """
     script = form.get("script", "")
     if len(script) > MOST_CHARACTERS:
         raise UsageError(f"a script of {len(script)} characters (accepted: up to {MOST_CHARACTERS})")
@@ -287,10 +295,11 @@ def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
 
 
 def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:
-    """Return the request of a stored job as a script's options. Refused if this viewer may not see it."""
+    """Return the request of a stored job as sbatch options. Raises Refused if this viewer may not see the job."""
     with open_site(settings, viewer, math.inf) as site:
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
-        check_may_see(site, rows[0]["user_id"] if rows else None)  # says nothing else about a job that does not exist
+        # a viewer who may not see the job gets the same answer if it does not exist
+        check_may_see(site, rows[0]["user_id"] if rows else None)
         if not rows:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
         row = rows[0]
@@ -303,7 +312,9 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
 
 
 def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float) -> dict[str, Any]:
-    """Return the answer for these options, and for variants of size, limit and partition, the earliest first."""
+    """Return the predicted starts with these options, and with variants of size, limit and partition, the earliest
+    first.
+    """
     with open_site(settings, viewer, now) as site:
         clock = forecaster(site)
         job = request_of(options, site, viewer.name or "")
@@ -343,7 +354,7 @@ NOT_HEARD = "ignored: %(options)s"
 
 
 def _not_heard(options: Mapping[str, str]) -> list[Sentence]:
-    """Return the options of a script that predictions ignore."""
+    """Return a note that lists the options of a script that predictions ignore."""
     ignored = not_heard(options)
     return [Sentence(NOT_HEARD, options=", ".join(ignored))] if ignored else []
 
@@ -353,7 +364,7 @@ def _asked(kib: float) -> str:
 
 
 def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
-    """Return variants with one change: (what, its new value), and all options."""
+    """Return variants of a request with one changed option: (option, new value), and all options of the variant."""
     variants: list[tuple[tuple[str, str], dict[str, str]]] = []
     limit = job.req_time
     if limit == limit and math.isfinite(limit):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The addresses of the pages: each gets its data through a work queue, for the viewer, and renders a template."""
+"""The routes of the web pages. Each route computes its data for the viewer in a work queue, and renders a template."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VIEWS = (("", "My jobs"), ("script", "Try a script"), ("accuracy", "Can I believ
 
 
 def routes() -> list[BaseRoute]:
-    """Return every page's route."""
+    """Return the routes of all pages and of their assets."""
 
     assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
     vendored = StaticFiles(directory=str(files("batchcast.vendored").joinpath("browser")))
@@ -62,7 +62,7 @@ def _templates() -> Any:
 
 
 def words(request: Request) -> Language:
-    """The language of this request."""
+    """Return the texts in the language of a request."""
     return language_of(
         choose_language(
             request.query_params.get("lang"), request.cookies.get("lang"), request.headers.get("accept-language", "")
@@ -71,7 +71,7 @@ def words(request: Request) -> Language:
 
 
 def render(request: Request, name: str, status: int = 200, **values: Any) -> Response:
-    """Render a page in the reader's language."""
+    """Return a page, rendered in the language of the request."""
     spoken = words(request)
     response = Response(text_of(spoken, name, request, **values), status, media_type="text/html; charset=utf-8")
     if request.query_params.get("lang") in LANGUAGES:
@@ -81,7 +81,7 @@ def render(request: Request, name: str, status: int = 200, **values: Any) -> Res
 
 
 def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str:
-    """Return a template's text."""
+    """Return the text of a rendered template."""
     environment = _templates().overlay()
     environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
     service = request.state.service
@@ -103,7 +103,7 @@ async def page(
     ask: Callable[[], dict[str, Any]],
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Response:
-    """Return a page from its data; errors are shown on the page, with what to try next."""
+    """Return a page with the data from `ask`. An error is shown on the page, with a hint on what to try next."""
     service = request.state.service
     queue = service.queues.heavy if heavy else service.queues.quick
     try:
@@ -139,23 +139,25 @@ async def _mine(request: Request) -> Response:
 
 
 async def _jobs(request: Request) -> Response:
-    """Return only the changing part of *My jobs*."""
+    """Return only the part of the page *My jobs* that changes."""
     viewer = request.state.service.viewer(request)
     return await page(request, "jobs.html.j2", False, _data(request, viewer))
 
 
 async def _stream(request: Request) -> Response:
-    """Send the changing part whenever the store has changed, and every minute because times pass."""
+    """Send the changing part of *My jobs* whenever the store has changed, and every minute, because the shown times
+    change.
+    """
     service = request.state.service
     ask, asker = _data(request, service.viewer(request)), service.asker(request)
     if service.streams[asker.counted] >= STREAMS_EACH:
-        raise UsageError(f"{STREAMS_EACH} pages of one user follow already", hint="close some")
-    await service.queues.quick.run(asker, ask)  # refuses viewers before anything is sent
+        raise UsageError(f"{STREAMS_EACH} pages with live updates of one user are already open", hint="close some")
+    await service.queues.quick.run(asker, ask)  # a viewer who must be refused is refused here, before the stream begins
     return StreamingResponse(_events(request, ask, asker), media_type="text/event-stream")
 
 
 async def _events(request: Request, ask: Callable[[], dict[str, Any]], asker: Any) -> AsyncIterator[str]:
-    """Yield the events of the stream, which also ends when its token is revoked or expires."""
+    """Yield the events of the stream. It also ends when the viewer's token is revoked or expires."""
     service, name = request.state.service, asker.counted
     service.streams[name] += 1
     until, last = time.monotonic() + STREAM_S, None
@@ -185,7 +187,7 @@ CACHED_S = 120.0
 
 
 async def script(request: Request) -> Response:
-    """Show the form, and the answer under it if the form has one."""
+    """Show the page *Try a script*: the form, and below it the answer if the form is filled in."""
     service = request.state.service
     viewer: Viewer = service.viewer(request)
     form = await _form(request)
@@ -212,7 +214,7 @@ def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Vi
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields as text; an uploaded file replaces the pasted script."""
+    """Return the fields of the form as text. An uploaded file replaces the pasted script."""
     if request.method != "POST":
         return {}
     given: dict[str, str] = {}
@@ -228,7 +230,9 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _cached(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
-    """Return a page over much history, computed once in two minutes for each kind of reader."""
+    """Return a page that needs much history. It is computed at most once in two minutes, for all readers with the same
+    rights.
+    """
     service = request.state.service
     viewer: Viewer = service.viewer(request)
     key = (name, "all" if viewer.sees_all else "several")
@@ -244,21 +248,21 @@ async def _cached(request: Request, name: str, template: str, work: Callable[...
 
 
 async def accuracy(request: Request) -> Response:
-    """Can I believe it?"""
+    """Show the page *Can I believe it?*."""
     from ..answers.accuracy import calibration
 
     return await _cached(request, "accuracy", "accuracy.html.j2", calibration)
 
 
 async def cluster(request: Request) -> Response:
-    """The cluster."""
+    """Show the page *The cluster*."""
     from .cluster import cluster_figures
 
     return await _cached(request, "cluster", "cluster.html.j2", cluster_figures)
 
 
 async def operators(request: Request) -> Response:
-    """For operators."""
+    """Show the page *For operators*."""
     from .cluster import operator_figures as figures
 
     return await _cached(request, "operators", "operators.html.j2", figures)

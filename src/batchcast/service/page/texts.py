@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts in the reader's language, and usual forms of times, spans and shares."""
+"""Translates the texts of pages, and formats times, durations and shares for them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Language(NamedTuple):
-    """One language: `say` returns its text for an English text."""
+    """One language. `say` translates an English text; `many` does so with a singular and a plural form."""
 
     language: str
     say: Callable[[str], str]
     many: Callable[[str, str, int], str]
 
     def clock(self, epoch: float | None, now: float) -> str:
-        """Return a local time: the hour today, the weekday within a week, else the date; a dash if unknown."""
+        """Return a local time: the time of day if it is today, with the weekday within a week, else with the date; a
+        dash if unknown.
+        """
         if epoch is None or not math.isfinite(epoch):
             return "–"
         there, here = time.localtime(epoch), time.localtime(now)
@@ -57,7 +59,7 @@ class Language(NamedTuple):
         return text if self.language == "en" else text.translate(str.maketrans(",.", ".,"))
 
     def short(self, seconds: float) -> str:
-        """Return a span in its largest unit, for small places.
+        """Return a duration in its largest unit, for labels with little room.
 
         >>> language_of("en").short(50), language_of("en").short(5400), language_of("de").short(100000)
         ('1\\xa0min', '1.5\\xa0h', '1,2\\xa0d')
@@ -68,7 +70,7 @@ class Language(NamedTuple):
         return f"{self.number(value, 1 if value < 9.95 else 0)}\u00a0{unit}"
 
     def sentence(self, text: str) -> Markup:
-        """Return a sentence of the service in this language, with a capital first letter and options as code.
+        """Return a sentence of an answer in this language, with a capital first letter and sbatch options as code.
 
         >>> language_of("en").sentence(Sentence("raise %(flag)s <b>", flag="--time"))
         Markup('Raise <code class="flag">--time</code> &lt;b&gt;')
@@ -85,7 +87,7 @@ class Language(NamedTuple):
         return said % values if values else said
 
     def reason(self, reason: str, words: str) -> str:
-        """Return why a job waits: Slurm's reason in this language; `words` explain it in English.
+        """Return the explanation of Slurm's reason in this language. `words` is the explanation in English.
 
         >>> language_of("de").reason("QOSMaxCpuPerUserLimit", "")
         'Ein Limit der QOS für Prozessoren je Nutzer ist erreicht'
@@ -96,14 +98,14 @@ class Language(NamedTuple):
         return capitalized(self.say(parts[0]) % {k: self.say(v) if v else "" for k, v in parts[1].items()})
 
     def share(self, value: float | None) -> str:
-        """A share in per cent."""
+        """Return a share as a percentage."""
         if value is None or not math.isfinite(value):
             return "–"
         return f"{100 * value:.0f}\u00a0%" if self.language == "de" else f"{100 * value:.0f}%"
 
 
 def span(seconds: float | None) -> str:
-    """Return a span as in every answer (`units.span`), with no-break spaces; negative spans become zero.
+    """Return a duration as in every answer (`units.span`), with no-break spaces. Negative durations become zero.
 
     >>> span(59), span(3700), span(200000), span(float("nan"))
     ('59\\xa0s', '1\\xa0h 2\\xa0min', '2\\xa0d 8\\xa0h', '–')
@@ -114,7 +116,7 @@ def span(seconds: float | None) -> str:
 
 
 def unparted(text: str) -> str:
-    """Return the text with no-break spaces between numbers and units.
+    """Return the text with no-break spaces between numbers and their units.
 
     >>> unparted("1 h 2 min")
     '1\\xa0h 2\\xa0min'
@@ -143,7 +145,7 @@ def language_of(language: str) -> Language:
 
 
 def choose_language(parameter: str | None, cookie: str | None, accepts: str) -> str:
-    """Choose the language: requested, stored in a cookie, preferred by the browser, else English.
+    """Choose the language: as requested, else as stored in a cookie, else as the browser prefers, else English.
 
     >>> choose_language(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1")
     'de'

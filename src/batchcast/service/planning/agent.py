@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning agent in the collector: reads, decides, records, changes limits, and verifies by reading back.
+"""The planning agent in the collector. It reads the queue, decides, records each change, changes limits, and verifies
+by reading the jobs again.
 
-A cycle reads the store once, at its start (`_read`), and writes at two points: before its calls to slurmctld
-(`_write_before`) and after them (`_write_after`). The order of the queue follows in the same cycle (`order`).
+A cycle reads the store once, at its start (`_read`). It writes to the store before its calls to slurmctld
+(`_write_before`) and after them (`_write_after`). Then the same cycle sets the queue order (`order`).
 
-The order makes it safe: an entry is on disk before its limit is requested. If the process is killed in between, the
-next look sees which of the entry's two limits holds.
+This sequence is safe against crashes: an entry is on disk before slurmctld is asked to change the limit. If the process
+is killed in between, the next cycle sees which of the entry's two limits the job has.
 """
 
 from __future__ import annotations
@@ -47,17 +48,17 @@ from .terms import (
 
 @dataclass(slots=True)
 class StartList:
-    """Writes the list of planned jobs to the file `place`. Without a job submit script, `place` is empty and no file is
-    written.
+    """Writes the list of planned jobs to the file `place`, which the script `batchcast-start` reads when a job starts.
+    If `place` is empty, no file is written.
     """
 
     place: str
     _last: str | None = None
 
     def write(self, entries: Iterable[Entry]) -> str:
-        """Write the list if it has changed; return what failed.
+        """Write the list if it has changed; return the error, if any.
 
-        Everybody can read it, because slurmctld's user must: it has only ids and limits.
+        Every user can read the file, because slurmctld's user must be able to. It contains only job ids and limits.
         """
         text = start_list(entries) if self.place else ""
         if not self.place or text == self._last:
@@ -68,7 +69,7 @@ class StartList:
                 part.chmod(0o644)
         except OSError as error:
             self._last = None
-            return f"plan_list {self.place}: {error.strerror}: looks alone give limits back"
+            return f"plan_list {self.place}: {error.strerror}: only cycles of the collector restore limits"
         self._last = text
         return ""
 
@@ -82,7 +83,7 @@ NO_VALUES: Mapping[str, Any] = {}
 
 @dataclass(slots=True)
 class Planner:
-    """Plans one cluster. `alarm` states why planning is stopped and until when."""
+    """Plans the jobs of one cluster. `alarm` has the reason why planning is stopped, and until when."""
 
     transport: Transport
     store: Store
@@ -111,10 +112,10 @@ class Planner:
         self.start_list = StartList(self.settings["plan_list"])
 
     def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> CycleOutcome:
-        """Set limits, order and comments. `stop` says why no planned limit may be applied; then all are restored.
+        """Set limits, queue order and comments. If `stop` gives a reason not to plan, all planned limits are restored.
 
-        `booted` is when slurmctld started (epoch, s). If it is known, planning that is off and has given everything
-        back makes no calls.
+        `booted` is when slurmctld started (epoch seconds). If it is known, planning makes no further calls once it is
+        off and has restored everything.
         """
         done = CycleOutcome()
         stored = self._read(cluster, stop, done)
@@ -136,9 +137,9 @@ class Planner:
         return done
 
     def _read(self, cluster: str, stop: str, done: CycleOutcome) -> Stored:
-        """Read the store once for the whole cycle, after repeating the writes that failed before.
+        """Repeat writes that failed before, and read the store once for the whole cycle.
 
-        If the store fails, the last known entries are used and limits are restored, because a new limit could not be
+        If the store fails, the last known entries are used, and limits are restored, because a new limit could not be
         recorded for a later process.
         """
         stored, now = Stored(self._record), self.transport.now()
@@ -165,7 +166,7 @@ class Planner:
         return stored._replace(entries=stored.entries | {entry.job_id: entry for entry, *_ in self._owed})
 
     def _limits(self, cluster: str, stop: str, booted: float, stored: Stored, done: CycleOutcome) -> None:
-        """Look at the queue once, and set or restore limits."""
+        """Read the queue, and set or restore time limits."""
         record = dict(stored.entries)
         stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {stored.off['by']}" if stored.off else "")
@@ -192,7 +193,7 @@ class Planner:
         changes += [_change(a, a.job.limit, a.job.limit) for a in actions if a.what == "note"]
         try:
             self._write_before(cluster, changes, values)
-        except BatchcastError as error:  # limits are restored nevertheless, and the next cycle repeats the write
+        except BatchcastError as error:  # restore the limits anyway; the next cycle repeats the write
             self._owed += changes
             done.problems.append(f"the record of planning: {error.message}")
         self._send("restoring", restores, terms, done)
@@ -210,8 +211,8 @@ class Planner:
         self._record = record
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
-        """Return what a cycle would plan now, without a change: each waiting job, its prediction, planned limit (NaN),
-        why.
+        """Return what a cycle would plan now, without changing jobs: each waiting job, its prediction, its planned
+        limit (NaN: none), and the reason.
         """
         with self.store.begin() as connection:
             stored = read_stored(connection, cluster, self.settings, even_if_off=True)
@@ -223,7 +224,7 @@ class Planner:
         for job in look.jobs:
             entry = stored.entries.get(job.job_id)
             if job.waits and entry is not None and owner_of(job, entry, terms) is not Owner.USERS:
-                rows.append((job, math.nan, job.limit, "it stands on this limit, see batchcast plan"))
+                rows.append((job, math.nan, job.limit, "it has this planned limit, see batchcast plan"))
             elif job.waits:
                 limit, why = verdict(job, terms, forecast, self.submissions.why_not(terms))
                 predicted = forecast(job)
@@ -233,7 +234,7 @@ class Planner:
     # -- seeing -------------------------------------------------------------------------------------------------
 
     def _look(self, stop: str) -> tuple[limits.Look, Terms]:
-        """Read partitions before jobs; an OverTimeLimit that is lowered in between is seen at the next look."""
+        """Read the partitions and then the jobs. If OverTimeLimit is lowered in between, the next cycle sees it."""
         ground = limits.ground(self.transport, self.transport.now())
         at, walls, counted = self._walls
         enforces = bool(ground.enforced & {"limits", "safe"})
@@ -245,15 +246,16 @@ class Planner:
         return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, began: float, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
-        """The watchdog: stops planning after a late look, a slow slurmctld, or predictions that no longer hold.
+        """The watchdog: stop planning for an hour after a late cycle, a slow slurmctld, or predictions whose coverage
+        is too low.
 
-        Returns the values to store.
+        Returns the alarm as a value to store.
         """
         why, now = stored.misfit, self.transport.now()
         if not why and now - began > 5 * self.settings["plan_call_s"]:
             why = f"five calls to slurmctld took {now - began:.0f} s"
         if not why and began - self._cycle_at > self.settings["plan_lag_s"]:
-            why = f"the look before was {began - self._cycle_at:.0f} s ago"
+            why = f"the last cycle was {began - self._cycle_at:.0f} s ago"
         self._cycle_at = now
         if not why:
             return {}
@@ -262,7 +264,7 @@ class Planner:
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
     def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
-        """Decide; decide again if submissions had to be looked up first."""
+        """Return the changes to make. If submissions had to be looked up first, decide again with them."""
         forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
@@ -282,19 +284,19 @@ class Planner:
         return forecasts_by(stored.forecasts, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
 
     def _notice(self, look: limits.Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
-        """Report newly seen jobs that another batchcast installation plans; return them as a value for `doctor`."""
+        """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""
         others = [job.job_id for job in look.jobs if job.job_id not in stored.entries and planned_by_another(job)]
         before = stored.values.get(planned.OTHERS) or []
         if others == before or stored.order is None:
             return {}
         if set(others) - set(before):
-            done.problems.append(f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}")
+            done.problems.append(f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}")
         return {planned.OTHERS: others}
 
     # -- changing -----------------------------------------------------------------------------------------------
 
     def _send(self, what: str, actions: Sequence[Action], terms: Terms, done: CycleOutcome) -> None:
-        """Send the changes to slurmctld and report its complaints."""
+        """Send the changes to slurmctld, and report its error messages."""
         for update, target, _ in targets(actions, terms):
             if complaint := self.comments.send(target, update):
                 done.problems.append(f"{what} {target}: {complaint}")
@@ -302,7 +304,7 @@ class Planner:
     def _plan(
         self, cluster: str, actions: Sequence[Action], record: Mapping[str, Entry], terms: Terms, done: CycleOutcome
     ) -> list[Action]:
-        """Set planned limits in batches; each job is read again just before, and recorded first."""
+        """Set planned limits in batches. Each job is read again and recorded just before its limit is changed."""
         sent: list[Action] = []
         for some in chunks(actions):
             again = {
@@ -314,7 +316,7 @@ class Planner:
                 if not self._write_before(cluster, changes, unless_off=True):
                     return sent
             except BatchcastError as error:
-                done.problems.append(f"nothing more is planned: {error.message}")
+                done.problems.append(f"no further job is planned: {error.message}")
                 return sent
             self._list(record, [*sent, *same], done)
             self._send("planning", same, terms, done)
@@ -330,7 +332,9 @@ class Planner:
         terms: Terms,
         done: CycleOutcome,
     ) -> tuple[list[Change], list[Change]]:
-        """Return which changes took effect and which did not, and count the jobs with planned limits."""
+        """Read the changed jobs again; return the changes that took effect and those that did not, and count jobs with
+        planned limits.
+        """
         jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else look).jobs}
         notes: list[Change] = []
         refused: list[Change] = []
@@ -355,13 +359,15 @@ class Planner:
         return notes, refused
 
     def _may_try(self, action: Action, now: float) -> bool:
-        """Return whether to try a change; a change without effect is tried again after an hour."""
+        """Return whether a change may be tried. A change that had no effect is tried again after an hour."""
         return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
 
     # -- writing ------------------------------------------------------------------------------------------------
 
     def _list(self, record: Mapping[str, Entry], sent: Sequence[Action], done: CycleOutcome) -> None:
-        """Write the list for the script at a job's start: jobs that have, or are about to get, a planned limit."""
+        """Write the list for the script that runs when a job starts: jobs that have a planned limit or are about to get
+        one.
+        """
         now = {**record, **{a.job.job_id: a.entry for a in sent}}
         if complaint := self.start_list.write(now.values()):
             done.problems.append(complaint)
@@ -369,8 +375,8 @@ class Planner:
     def _write_before(
         self, cluster: str, changes: Sequence[Change], values: Mapping[str, Any] = NO_VALUES, unless_off: bool = False
     ) -> bool:
-        """Write what the next calls change, before them. Return false, with nothing written, if `unless_off` and an
-        operator has switched planning off since the cycle began.
+        """Record the changes before the calls that make them. If `unless_off` is set and an operator has switched
+        planning off since the cycle began, write no record and return False.
         """
         if not changes and not values:
             return True
@@ -390,7 +396,9 @@ class Planner:
         over: Sequence[tuple[Entry, str]] = (),
         values: Mapping[str, Any] = NO_VALUES,
     ) -> None:
-        """Write what became of the calls, after them, and delete entries of jobs that are over, with the reason."""
+        """Record the results of the calls, and delete the entries of jobs that need no planning any more, with the
+        reasons.
+        """
         if not (notes or refused or over or values):
             return
         try:
@@ -405,7 +413,9 @@ class Planner:
 
     @contextmanager
     def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
-        """Report a failure of a step that can wait for the next look; restoring limits cannot wait."""
+        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not
+        use this.
+        """
         try:
             yield
         except BatchcastError as error:
@@ -413,16 +423,18 @@ class Planner:
 
 
 def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:
-    """Return the planner of a Slurm; None for other batch systems. UsageError for settings that cannot work."""
+    """Return the planner for Slurm; None for other batch systems. UsageError if planning is on for another batch
+    system.
+    """
     if settings["scheduler"] != "slurm":
         if settings["plan"] != "off":
-            raise UsageError(f"plan = {settings['plan']}: only a Slurm can be planned for, not {settings['scheduler']}")
+            raise UsageError(f"plan = {settings['plan']}: planning needs Slurm, not {settings['scheduler']}")
         return None
     return Planner(scheduler.transport, store, settings)
 
 
 def _is_all_given_back(record: Mapping[str, Entry], look: limits.Look, terms: Terms) -> bool:
-    """Return whether no entry needs a further look: limits are given back, no --time-min or token is left."""
+    """Return whether no job needs a further cycle: limits are restored, and no --time-min and no token is left."""
     left = any(job.time_min for job in look.jobs if (e := record.get(job.job_id)) and e.how is How.TIME_MIN)
     states = {entry.state for entry in record.values()}
     return states <= GIVEN_BACK and not left and not (terms.comments and stale(look.jobs, record, terms))

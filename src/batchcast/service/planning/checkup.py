@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`doctor` on planning: whether it can be switched on here, what to set, and every job with a planned limit."""
+"""The checks of `batchcast doctor` on planning: whether this site allows it, what to set, and jobs with
+planned limits.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +25,23 @@ JUDGED = 400
 """The watchdog judges this many predictions with known outcome (store/planned.py)."""
 WEEK = 7 * 86400.0
 SECOND = (
-    "users and operators may; so many look like a second program: batchcast plan --audit shows when (what: foreign), "
-    "and one collector a cluster may plan"
+    "users and operators may do this, but so many changes suggest a second program: batchcast plan --audit "
+    "shows when (what: foreign); only one collector per cluster may plan"
 )
 STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
 COST = (
     "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
-    "to 60 min less than its limit; any job may then overrun its own limit by as much"
+    "to 60 min less than its limit; any job may then run up to 60 min longer than its own limit"
 )
 
 
 def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
-    """Return jobs whose last entry leaves them at their planned limit; seconds."""
+    """Return the jobs that have a planned limit by their last entry in the store; times are in seconds."""
     return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
 
 
 def why_stopped(memory: Mapping[str, Any], now: float) -> str:
-    """Return why and until when the watchdog has stopped planning; empty if it has not.
+    """Return why and until when the watchdog has stopped planning; empty if planning is not stopped.
 
     >>> why_stopped({"plan_alarm": {"why": "a look came late", "until": 5.0}}, 9.0)
     ''
@@ -52,7 +54,7 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
 
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
-    """Return records of jobs with a factor, as stored; a restored factor remains there as 0."""
+    """Return the ids of jobs that have a SiteFactor from batchcast. A factor that was restored is stored as 0."""
     return [name for name, (factor, *_) in (memory.get(ORDER_RECORD) or {}).items() if factor]
 
 
@@ -61,18 +63,18 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     try:
         rows = standing(reader, cluster)
     except BatchcastError:
-        return  # a store from before planning existed
+        return  # the store was created before planning existed
     memory = reader.memory(cluster)
     if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
         return
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else plan_words(settings)
-    yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
+    yield finding("planning", "ok", f"{words}; {len(rows)} jobs have a planned limit")
     if placed := ordered(memory):
-        yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
+        yield finding("order", "ok", f"{len(placed)} jobs have a priority from batchcast (SiteFactor)")
     stopped = "" if settings["plan"] == "off" or switched else why_stopped(memory, now)
     if settings["plan"] in LIMITS or stopped:
-        do = "batchcast accuracy shows how the run-time forecasts held; name another predictor first in `runtime`"
+        do = "batchcast accuracy shows the coverage of run-time predictions; name another predictor first in `runtime`"
         yield judged("watchdog", not stopped, stopped or bounds(settings), do, "failed")
     if settings["plan"] in LIMITS:
         yield from _hands(reader, cluster, memory, now)
@@ -82,49 +84,58 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report who else changes limits: users and operators may, a second planning collector must not."""
+    """Report who else changes time limits. Users and operators may do this; a second collector that plans must not."""
     if others := memory.get("plan_others"):
-        fact = f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}"
+        fact = f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}"
         yield finding(
-            "another batchcast", "warning", fact, "one collector a cluster may plan: plan = off in the others"
+            "another batchcast",
+            "warning",
+            fact,
+            "only one collector per cluster may plan: set plan = off in the others",
         )
     steps = reader.ask("plan_changes", cluster=cluster, since=now - WEEK)
     ours, theirs = (
         {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)
     )
     few = len(theirs) <= max(5, len(ours) / 10)
-    fact = f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by somebody else"
+    fact = (
+        f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by another "
+        "user or program"
+    )
     yield judged("limits changed by others", few, fact, SECOND)
 
 
 def _short(settings: Settings) -> dict[str, Any]:
-    """Report whether jobs are planned that may end before the next cycle."""
+    """Report whether planning includes jobs so short that they may end before the next cycle."""
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
-    fact = f"jobs with a median forecast below {shortest:g} s are left alone; the collector's cycle is {look:g} s"
-    do = f"plan_shortest_s = {look:g}: what is over before a cycle keeps its planned limit in accounting"
+    fact = f"jobs with a median prediction below {shortest:g} s are not planned; the collector's cycle is {look:g} s"
+    do = f"plan_shortest_s = {look:g}: a job that ends before a cycle keeps its planned limit in accounting"
     return judged("short jobs", shortest >= look, fact, do)
 
 
 def bounds(settings: Settings) -> str:
-    """Return the bounds at which the watchdog stops planning, in words."""
+    """Return a sentence with the bounds at which the watchdog stops planning."""
     return (
-        f"stops for an hour, limits given back: a cycle {settings['plan_lag_s']:g} s after the one before, a call to "
-        f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
-        f"{settings['plan_length_quantile']:.0%} by three standard errors (from {FEWEST} on)"
+        f"planning stops for an hour and restores limits if a cycle comes {settings['plan_lag_s']:g} s after "
+        f"the last one, if a call to slurmctld takes {settings['plan_call_s']:g} s, or if the share of the "
+        f"last {JUDGED} jobs within the planned quantile is below {settings['plan_length_quantile']:.0%} by "
+        f"three standard errors (with at least {FEWEST} jobs)"
     )
 
 
 def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
-    """Return the finding on one job: a warning if its limit has not been restored for some looks."""
+    """Return the finding on one planned job: a warning if restoring its limit has failed for several cycles."""
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
     fact = f"{span(row['planned'])} of {span(row['user_limit'])}, {row['state']} since {since}"
-    do = "batchcast plan --off gives every limit back; is the collector running, may it change limits?"
+    do = "batchcast plan --off restores every limit; check that the collector runs and may change limits"
     return judged(f"job {row['job_id']}", not late, fact, do)
 
 
 def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report what Slurm allows: OverTimeLimit of planned partitions, the right to change limits, limits on minutes."""
+    """Report what Slurm's configuration allows: OverTimeLimit of partitions, the right to change limits, limits on
+    minutes.
+    """
     if settings["plan"] == "off" or settings["scheduler"] != "slurm":
         return
     try:
@@ -146,13 +157,14 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
         may,
         f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
-        f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+        f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify instead of add, if the "
+        "user exists)",
         "failed",
     )
 
 
 def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str]) -> Iterator[dict[str, Any]]:
-    """Report what planned limits require of the site."""
+    """Report whether the site meets the conditions for planned limits."""
     named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
     for name in named or sorted(ground.over_time):
         over = ground.over_time.get(name)
@@ -161,12 +173,12 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
     if settings["plan_list"]:
         yield _start(settings["plan_list"], ground.prolog)
     why = why_site_refused(settings, ground, counted)
-    do = "plan_allow = minutes, where jobs may count by what they are planned with"
-    yield judged("what accounting counts", not why, why or "no minutes by limits", do, "failed")
+    do = "plan_allow = minutes, if accounting may count jobs by their planned limits"
+    yield judged("what accounting counts", not why, why or "accounting limits no minutes", do, "failed")
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
-    """Report whether priorities may be changed here, by how much a job may rise, and the weight of age."""
+    """Report whether priorities may be changed here, by how much a job's priority may rise, and how age counts."""
     try:
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)
@@ -179,19 +191,20 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         fact += f"within its {settings['plan_within']} in one QOS and one partition"
     longer = head_start(settings["plan_band"], site.by_age, site.max_age)
     if settings["plan_within"] == "queue" and longer < math.inf:
-        fact += f"; half the work counts as much as {span(longer)} of waiting, by PriorityWeightAge"
+        fact += f"; half the work raises a job as much as {span(longer)} of waiting does (PriorityWeightAge)"
     return judged("priorities", not why, why or fact, do, "failed")
 
 
 def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report the lowest and the highest factor that a cycle would set now."""
+    """Report the lowest and the highest SiteFactor that a cycle would set now."""
     from ..answers.disclosure import choose_cluster
     from .order import Orderer, extremes
 
     try:
         with Reader(settings["store"]) as reader:
             cluster = str(choose_cluster(reader, settings["cluster"] or None))
-        from ...store.database import Store  # needs SQLAlchemy, without which doctor still answers
+        # imported here because it needs SQLAlchemy, without which `doctor` must still answer
+        from ...store.database import Store
 
         store = Store(settings["store"], read_only=True)
         try:
@@ -199,7 +212,7 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
         finally:
             store.close()
     except BatchcastError as error:
-        yield finding("order now", "warning", error.message, error.hint or "batchcast plan --dry-run says more")
+        yield finding("order now", "warning", error.message, error.hint or "batchcast plan --dry-run shows more")
         return
     fact = why or extremes(factors) or "no waiting job opted in"
     beyond = any(abs(factor) > settings["plan_band"] for factor in factors.values())
@@ -207,37 +220,39 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _reserve_finding(reserving: limits.Reserving, within: str, band: int) -> dict[str, Any]:
-    """Report for whom Slurm reserves processors: under an order of the queue, and while batchcast does not run."""
+    """Report for which jobs Slurm's backfill reserves processors, with a planned queue order and while batchcast does
+    not run.
+    """
     name, word = "reserved processors", "bf_min_prio_reserve"
     if reserving.least == 0:
-        more = f"; with {word}={band} for those past the age alone" if within == "queue" else ""
+        more = f"; with {word}={band} only for jobs past the age limit" if within == "queue" else ""
         return finding(name, "ok", f"for every waiting job{more}")
     if within == "queue" and reserving.least > band:
-        fact = f"{word} is {reserving.least:g}, above plan_band: for nobody, however long he waits"
+        fact = f"{word} is {reserving.least:g}, above plan_band: for no job, however long it waits"
         return finding(name, "warning", fact, f"{word}={band}, then scontrol reconfigure")
     if reserving.by_age < reserving.least:
-        when = "while batchcast is dead" if within == "queue" else f"within its {within}, however long he waits"
-        fact = f"PriorityWeightAge is {reserving.by_age:g}, below {word}: for nobody {when}"
+        when = "while batchcast does not run" if within == "queue" else f"within its {within}, however long it waits"
+        fact = f"PriorityWeightAge is {reserving.by_age:g}, below {word}: for no job {when}"
         return finding(name, "warning", fact, f"PriorityWeightAge={reserving.least:g}, then scontrol reconfigure")
-    return finding(name, "ok", f"for jobs past the age ({word}={reserving.least:g})")
+    return finding(name, "ok", f"for jobs past the age limit ({word}={reserving.least:g})")
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
-    """Report whether slurmctld runs a script at a job's start, and whether it finds the list of jobs."""
+    """Report whether slurmctld runs a script when a job starts, and whether the list of planned jobs exists."""
     if not prolog:
         do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
-        return finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
+        return finding("given back at the start", "warning", "slurmctld runs no script when a job starts", do)
     if not Path(place).exists():
         fact = f"there is no {place} yet; the collector writes it when it plans"
-        return finding("given back at the start", "warning", fact, "is the collector running, may it write there?")
+        return finding("given back at the start", "warning", fact, "check that the collector runs and may write there")
     return finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
 
 
 def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
-    """Return one finding of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
+    """Return one finding of `doctor`: the check, its state (ok, warning, failed), the fact, and what to do."""
     return {"check": name, "state": state, "found": fact, "do": do}
 
 
 def judged(name: str, good: object, fact: str, do: str, bad: str = "warning") -> dict[str, Any]:
-    """Return a finding that is ok if `good`; else `bad`, with what to do."""
+    """Return a finding with the state `ok` if `good` is true, else with the state `bad` and what to do."""
     return finding(name, "ok" if good else bad, fact, "" if good else do)

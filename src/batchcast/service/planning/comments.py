@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comments on jobs: the token of a planned limit, and with `plan = "advise"` only the predicted start.
+"""Writes comments on jobs: the token of a planned limit or, with `plan = "advise"`, the predicted start.
 
-An administrator writes AdminComment. An operator may only write Comment, which belongs to the user, so other text in it
-is kept. No decision depends on comments.
+An administrator writes the field AdminComment. An operator may only write the field Comment, which belongs to the user,
+so other text in it is preserved. No decision depends on comments.
 """
 
 from __future__ import annotations
@@ -30,30 +30,34 @@ from ..settings import Settings, own_name
 
 HOUR = 3600.0
 MOST_CLEARED = 20
-"""Maximum number of outdated comments that are removed per cycle: each is one call."""
+"""Largest number of outdated comments that are removed per cycle, because each needs one call to slurmctld."""
 
 
 @dataclass(slots=True)
 class CommentWriter:
-    """Sends updates, with their comment as long as slurmctld accepts it."""
+    """Sends updates of jobs to slurmctld, with a comment if slurmctld accepts it."""
 
     transport: Transport
     _may: bool = False
     _asked_at: float = -math.inf
 
     def may_write(self) -> bool:
-        """Return whether this user may write AdminComment, as root and administrators may. Asked once an hour."""
+        """Return whether this user may write AdminComment, which only root and administrators may. This is checked once
+        an hour.
+        """
         now = self.transport.now()
         if not 0 <= now - self._asked_at < HOUR:
             self._asked_at, who = now, own_name()
             try:
                 self._may = who == "root" or admin_level(self.transport, who).lower() == "administrator"
-            except BatchcastError:  # slurmdbd does not answer: limits come first, and need no comment
+            except BatchcastError:  # slurmdbd does not answer: limits are more important, and need no comment
                 self._may = False
         return self._may
 
     def send(self, target: str, update: Update) -> str:
-        """Send an update to slurmctld, without the comment if that is refused; return its complaint."""
+        """Send an update to slurmctld. If it refuses the comment, send the update without it. Return the error
+        message.
+        """
         complaint = limits.update(self.transport, target, update.words)
         bare = update._replace(admin_comment=None)
         if complaint and update.admin_comment is not None and bare.words:
@@ -63,7 +67,7 @@ class CommentWriter:
         return complaint
 
     def clear(self, left: Sequence[tuple[Plannable, str]]) -> list[str]:
-        """Remove some outdated tokens; return complaints."""
+        """Remove some outdated tokens from comments; return error messages."""
         by_comment: dict[str, list[str]] = {}
         for job, comment in left:
             ids = by_comment.setdefault(comment, [])
@@ -78,24 +82,24 @@ class CommentWriter:
 
 
 COMMENT_FIELD = "plan_advised"
-"""Key in the store for the field (Comment or AdminComment) that may have comments from batchcast."""
+"""The stored value with this name is the field (Comment or AdminComment) in which batchcast has written comments."""
 MOST_WRITTEN = 10
-"""Maximum number of comments that are written per cycle: each is a call to slurmctld."""
+"""Largest number of comments that are written per cycle, because each needs one call to slurmctld."""
 
 
 @dataclass(slots=True)
 class Adviser:
-    """Maintains the comments on one cluster's waiting jobs."""
+    """Keeps the predicted starts in the comments of one cluster's waiting jobs up to date."""
 
     transport: Transport
     store: Store
     settings: Settings
 
     def cycle(self, cluster: str, values: Mapping[str, Any]) -> tuple[int, list[str]]:
-        """Look once and write comments; return the number of changes, and what failed.
+        """Read the queue and write comments; return the number of changes and the errors.
 
-        `values` are the stored values of the cluster. If the setting is off, it removes its comments, and afterwards
-        sends no queries.
+        `values` are the stored values of the cluster. If `plan` is not "advise", the comments are removed, and
+        afterwards no queries are sent.
         """
         stop = "off" if self.settings["plan"] != "advise" or values.get(planned.SWITCH) else ""
         written = values.get(COMMENT_FIELD)
@@ -119,7 +123,7 @@ class Adviser:
             clock_jobs.write_meta(connection, cluster, **{COMMENT_FIELD: field})
 
     def _starts(self, cluster: str, now: float) -> dict[str, Start]:
-        """Return what `batchcast start` answers for every waiting job."""
+        """Return the start times that `batchcast start` gives for every waiting job."""
         with Reader(self.store.url) as reader:
             memory = reader.memory(cluster)
             rows = reader.waiting(cluster, answering_method(memory))
@@ -127,7 +131,9 @@ class Adviser:
         return {a["job_id"]: Start(a["likely_start_s"], a["by_90_start_s"]) for a in answers}
 
     def _write(self, wanted: Sequence[tuple[Plannable, str]], field: Field) -> tuple[int, list[str]]:
-        """Write comments on jobs that are unchanged since the look; waiting tasks of an array share a comment."""
+        """Write comments on the jobs that have not changed since the queue was read. Waiting tasks of an array share a
+        comment.
+        """
         if not wanted:
             return 0, []
         again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue order on a live Slurm: reads, decides, records, sets SiteFactors, and verifies by reading back.
+"""Sets the queue order in Slurm by SiteFactors: reads the queue, decides, records, changes, and reads the result.
 
-Before a call, the record has the requested factor and our previous factor, so after a crash at any instant the next
-look finds one of the two. Both stay in the record while the job waits, because a killed slurmctld restores its saved
-state, which may have the previous factor. A factor that is neither was set by somebody else and is left alone.
+Before each call, the new factor and batchcast's previous factor are recorded. So after a crash at any instant the next
+cycle finds one of the two in Slurm. Both stay recorded while the job waits, because a killed slurmctld restores its
+saved state, which may have the previous factor. Any other factor was set by somebody else and is not changed.
 """
 
 from __future__ import annotations
@@ -41,17 +41,21 @@ from ..settings import Settings
 from .terms import ORDERS, Forecasts, Stored, method_of, order_time, read_stored
 
 MOST_CALLS = 20
-"""Maximum number of calls that set factors in one look; calls that restore are not limited."""
+"""Largest number of calls per cycle that set factors. Calls that restore factors are not limited."""
 PAUSE_S = 3600.0
-"""Seconds without further calls after slurmctld denied one: the audit log would fill with the same refusal."""
+"""If slurmctld denies a call, no factors are set for this many seconds. Otherwise the audit log would fill with equal
+refusals.
+"""
 OVERRUN = "time limit and arrival: jobs of this user ran longer than predicted"
 NEW = "time limit and arrival: no job of this user with this name and command has ended"
 TOGETHER = 500
-"""Maximum number of records per call."""
+"""Largest number of job records per call."""
 
 
 class Group(NamedTuple):
-    """A waiting record of slurmctld: its tasks, its visible priority, and whether it may be ordered."""
+    """A waiting job record of slurmctld, which may have several array tasks: its tasks, its priority in sprio, and
+    whether it may be ordered.
+    """
 
     tasks: tuple[Plannable, ...]
     seen: Priority
@@ -59,12 +63,14 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> Plannable:
-        """The task that represents all of them, because they were submitted together."""
+        """Return the first task, which represents all tasks, because they were submitted together."""
         return self.tasks[0]
 
     @property
     def target(self) -> str:
-        """The record as `scontrol update jobid=` takes it: an array by the tasks that wait in this record."""
+        """Return the id of the record for `scontrol update jobid=`. For an array it lists the tasks that wait in this
+        record.
+        """
         one = self.first
         if "_" not in one.job_id or one.raw_id != one.base:
             return one.job_id
@@ -72,12 +78,14 @@ class Group(NamedTuple):
 
 
 Call = tuple[int, list[Group]]
-"""A factor, and the records that get it."""
+"""One call to slurmctld: a SiteFactor, and the records that get it."""
 
 
 @dataclass(slots=True)
 class OrderOutcome:
-    """What one cycle did: records set and restored, number of jobs with a factor from batchcast, calls, failures."""
+    """The results of one cycle: numbers of factors set and restored, of jobs with a factor from batchcast, and of
+    calls, and the problems.
+    """
 
     set: int = 0
     returned: int = 0
@@ -88,7 +96,7 @@ class OrderOutcome:
 
 @dataclass(slots=True)
 class Orderer:
-    """Orders one cluster's queue."""
+    """Sets the order of one cluster's queue."""
 
     transport: Transport
     store: Store
@@ -103,10 +111,11 @@ class Orderer:
     _quiet: Quiet = field(default_factory=Quiet)
 
     def cycle(self, cluster: str, stored: Stored, stop: str = "", booted: float = math.nan) -> OrderOutcome:
-        """Read the queue once and set SiteFactors; with `stop`, restore every factor that batchcast set.
+        """Read the queue and set SiteFactors. If `stop` gives a reason not to plan, restore every factor that batchcast
+        has set.
 
-        Once every factor is restored, no calls are made while `stop` and slurmctld's start time, `booted`, do not
-        change. Raises BatchcastError.
+        After every factor is restored, no calls are made as long as `stop` holds and slurmctld's start time, `booted`,
+        does not change. Raises BatchcastError.
         """
         assert stored.order is not None
         done, record = OrderOutcome(), dict(stored.order)
@@ -124,7 +133,7 @@ class Orderer:
             stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
         if stop and stop != "off":
             done.problems.append(f"nothing is ordered: {stop}")
-            if not record:  # without priority/multifactor, sprio does not answer
+            if not record:  # sprio fails without the plugin priority/multifactor
                 return done
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, stop)
@@ -151,7 +160,9 @@ class Orderer:
         return done
 
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
-        """Return the factor that each waiting job would have now, and why none would, without a change."""
+        """Return the factor that each waiting job would get now, or the reason why no job would get one. Nothing is
+        changed.
+        """
         if why := limits.why_unordered(self.transport, self.settings["plan_band"]):
             return {}, why
         with self.store.begin() as connection:
@@ -164,9 +175,10 @@ class Orderer:
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
-        """Find the users whose waiting jobs are ordered by time limit because many of their jobs ran past predictions.
+        """Find the users whose jobs often ran longer than predicted. Their waiting jobs are ordered by time limit.
 
-        Also find which kinds of jobs of each user have ended. A user without recent jobs is looked up at once.
+        Also find which kinds of jobs of each user have ended. Both are renewed at intervals; the jobs of a new user are
+        looked up at once.
         """
         now = self.transport.now()
         if not issued or self.settings["plan_order_by"] == "limits":
@@ -197,7 +209,7 @@ class Orderer:
         self._overrun = frozenset(users[k] for k in found.tolist())
 
     def _groups(self, jobs: Iterable[Plannable], now: float, stop: str) -> dict[str, Group]:
-        """Return the waiting records that sprio shows, by raw id."""
+        """Return the waiting job records that sprio shows, by raw id."""
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
             if job.waits:
@@ -222,7 +234,7 @@ class Orderer:
         procs: float,
         now: float,
     ) -> dict[str, int]:
-        """Return the factor of each record that may be ordered, by the pure decision."""
+        """Return the factor of each record that may be ordered, as `planning.order.decide_order` decides."""
         names = [i for i, group in groups.items() if group.may]
         party: dict[tuple[object, ...], int] = {}
         within, columns, ids = self.settings["plan_within"], [], []
@@ -254,7 +266,7 @@ class Orderer:
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
 
     def _why_by_limit(self, said: Mapping[str, Any]) -> str:
-        """Return why the time limit orders a job with a prediction; empty: the prediction does."""
+        """Return why a job with a prediction is ordered by its time limit; empty if its prediction orders it."""
         user = said["user_id"]
         if user in self._overrun:
             return OVERRUN
@@ -264,7 +276,7 @@ class Orderer:
     def _changes(
         self, groups: Mapping[str, Group], record: dict[str, Standing], wanted: Mapping[str, int]
     ) -> list[tuple[Group, int]]:
-        """Return the factors to set; records that somebody else has changed leave our record."""
+        """Return the factors to set. Records whose factor somebody else has changed are removed from `record`."""
         changes = []
         for name, group in groups.items():
             shown, ours = group.seen, _is_ours(group.seen, record.get(name))
@@ -277,7 +289,9 @@ class Orderer:
         return changes
 
     def _settle(self, groups: Mapping[str, Group], record: dict[str, Standing], now: float) -> None:
-        """Forget a record whose factor was restored and read back as 0 so long ago that slurmctld cannot undo it."""
+        """Remove records whose factor was restored and seen as 0 so long ago that a crash of slurmctld cannot
+        undo it.
+        """
         for name, one in record.items():
             if one.factor != 0 or (name in groups and groups[name].seen.factor != 0):
                 self._settled.pop(name, None)
@@ -292,7 +306,9 @@ class Orderer:
     def _hidden(
         self, jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
     ) -> list[tuple[Group, int]]:
-        """Return restores for jobs that sprio hides, held or begun: a requeue would show their factor."""
+        """Return the restores for held or running jobs, which sprio does not show. If this job were requeued, its old
+        factor would take effect again.
+        """
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:
             one = record.get(job.raw_id)
@@ -312,7 +328,7 @@ class Orderer:
         stop: str,
         done: OrderOutcome,
     ) -> None:
-        """Record, call, and read back."""
+        """Record the changes, send them to slurmctld, and read the result."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
         by = "time limit" if self.settings["plan_order_by"] == "limits" else "forecast"
         for group, factor in changes:
@@ -324,11 +340,11 @@ class Orderer:
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:
             if not self._write(cluster, record, steps, at, unless_off=not stop):
-                return  # `plan --off` has just returned the factors; the next cycle finds planning off
+                return  # `plan --off` has just restored the factors; the next cycle sees that planning is off
         except BatchcastError:
             if not stop:
                 raise
-            done.problems.append("the record of the order could not be written; factors go back nevertheless")
+            done.problems.append("the record of the order could not be written; factors are restored anyway")
         refused: dict[str, str] = {}
         for factor, some in calls:
             done.calls += 1
@@ -354,7 +370,8 @@ class Orderer:
             holds = shown[name].factor if name in shown else None if name in refused else factor
             if holds == factor:
                 done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
-                if not factor and name not in shown:  # sprio does not show held jobs, so this cannot be checked again
+                # sprio does not show held jobs, so the factor cannot be read later
+                if not factor and name not in shown:
                     del record[name]
                 elif not factor:
                     record[name] = record[name]._replace(is_read_back=True)
@@ -368,8 +385,8 @@ class Orderer:
     def _write(
         self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float, unless_off: bool = False
     ) -> bool:
-        """Write the record and the audit. Return false, with nothing written, if `unless_off` and an operator has
-        switched planning off since the cycle began.
+        """Write the record and the audit log. If `unless_off` is set and an operator has switched planning off since
+        the cycle began, write neither and return False.
         """
         with self.store.begin() as connection:
             if unless_off and clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
@@ -379,7 +396,7 @@ class Orderer:
 
 
 def extremes(factors: Mapping[str, int]) -> str:
-    """Return the lowest and the highest factor of a preview and their jobs, in words; empty without jobs.
+    """Return a sentence with the lowest and the highest factor of a preview and their jobs; empty without jobs.
 
     >>> extremes({"7": -512, "8": 0, "9": 1024})
     'the lowest factor would be -512, of job 7; the highest +1024, of job 9'
@@ -401,12 +418,14 @@ def _is_ours(seen: Priority, standing: Standing | None) -> bool:
 
 
 def _stands(seen: Priority, standing: Standing | None) -> bool:
-    """Return whether batchcast has set a factor on the record's job."""
+    """Return whether a job has a factor that batchcast has set."""
     return seen.factor != 0 and _is_ours(seen, standing)
 
 
 def _at_once(changes: Sequence[tuple[Group, int]]) -> list[Call]:
-    """Return the calls that restore, all of them, then the first `MOST_CALLS` that set, highest factors first."""
+    """Return all calls that restore factors, and then at most `MOST_CALLS` calls that set factors, the highest factors
+    first.
+    """
     by_factor: dict[int, list[Group]] = {}
     for group, factor in changes:
         by_factor.setdefault(factor, []).append(group)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of planning from settings, site and store: its terms, predictions, and jobs as submitted."""
+"""Collects the inputs of planning from settings, site and store: terms, run-time predictions, and submissions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 Forecasts = Mapping[tuple[str, float], Mapping[str, Any]]
 """Run-time predictions at submission, by job id and submit time."""
 LIMITS, ORDERS = ("plan", "limits", "both", "time-min"), ("order", "both")
-"""Values of the setting `plan` that change limits, and that change factors."""
+"""The values of the setting `plan` with which batchcast changes limits, and those with which it changes SiteFactors."""
 ORDERED_BY_LIMITS = "the users' time limits"
 FEWEST = 50
-"""Predictions are judged only if at least this many have a known outcome."""
+"""Predictions are judged only if the outcomes of at least this many are known."""
 WITHIN_S = 14 * 86400.0
-TOO_SHORT = "it would probably be over before a cycle of the collector gives its limit back"
+TOO_SHORT = "it would probably end before a cycle of the collector restores its limit"
 UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
 
 
@@ -45,7 +45,7 @@ def terms_of(
     now: float,
     stop: str,
 ) -> Terms:
-    """Return the terms of one look."""
+    """Return the terms of planning for one cycle: settings, and limits of the site."""
     late = 3 * settings["interval_s"]
     return Terms(
         now=now,
@@ -69,7 +69,9 @@ def terms_of(
 
 
 def why_site_refused(settings: Settings, ground: Ground, counted: Sequence[str]) -> str:
-    """Return why the site is not planned: accounting counts limits, so planned limits would change it. Empty: it is."""
+    """Return why this site must not be planned, because its accounting counts time limits; empty if it may be
+    planned.
+    """
     if settings["plan_allow"] == "minutes":
         return ""
     if "safe" in ground.enforced:
@@ -78,14 +80,14 @@ def why_site_refused(settings: Settings, ground: Ground, counted: Sequence[str])
 
 
 def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
-    """Describe where OverTimeLimit (s, by partition) is lower than in the last cycle.
+    """Return a sentence for each partition whose OverTimeLimit (s) is lower than in the last cycle.
 
     >>> over_time_cuts({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
-    ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more go back']
+    ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more are restored']
     """
     return [
         f"OverTimeLimit of partition {name} was lowered from {span(was)} to"
-        f" {span(now.get(name, 0.0))}: limits that need more go back"
+        f" {span(now.get(name, 0.0))}: limits that need more are restored"
         for name, was in before.items()
         if now.get(name, 0.0) < was
     ]
@@ -97,7 +99,7 @@ def method_of(settings: Settings) -> str:
 
 
 def plan_words(settings: Settings) -> str:
-    """Describe what planning does under the settings: the times by which it orders jobs and plans limits.
+    """Return a sentence on what planning does: how it sets limits, and by which times it orders jobs.
 
     >>> from ..settings import load
     >>> plan_words(load({"plan": "both", "plan_order_by": "limits"}, {}))
@@ -116,12 +118,14 @@ def plan_words(settings: Settings) -> str:
 
 
 def uses_predictions(settings: Settings) -> bool:
-    """Return whether planning uses run-time predictions, which the watchdog must then judge."""
+    """Return whether planning uses run-time predictions. If it does, the watchdog must judge them."""
     return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
 def forecasts_by(issued: Forecasts, level: float, shortest: float) -> Callable[[Plannable], float | str]:
-    """Return a function that gives the planned time of a waiting job: a quantile of its prediction, or why none."""
+    """Return a function that returns a waiting job's planned time, a quantile of its prediction, or the reason for
+    none.
+    """
 
     def forecast(job: Plannable) -> float | str:
         row = issued.get((job.job_id, job.submit_time))
@@ -131,13 +135,14 @@ def forecasts_by(issued: Forecasts, level: float, shortest: float) -> Callable[[
 
 
 def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) -> float | str:
-    """Return the quantile of a prediction in seconds; a reason if it has no basis or does not reach that far.
+    """Return a quantile of a prediction in seconds, or the reason why the job cannot be planned by it.
 
-    Also a reason if half of such jobs run shorter than `shortest`: they would probably end before a look.
+    A prediction is unusable if no similar job has ended, if it lacks this quantile, or if its median is below
+    `shortest`: then the job would probably end before a cycle sees it run.
     """
     prediction = as_prediction(row)
     if prediction.grounds in UNKNOWN:
-        return "nothing like it has ended yet"
+        return "no similar job has ended yet"
     if not prediction.levels:
         return "its forecast has no quantiles"
     if shortest > 0 and given_waited(prediction, 0.0, (0.5,)).point < shortest:
@@ -147,9 +152,9 @@ def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) ->
 
 
 def order_time(row: Mapping[str, Any] | None, settings: Settings) -> float:
-    """Return the run time (s) that orders a job, before its limit bounds it: a quantile of its prediction.
+    """Return the run time (s) by which a job is ordered, a quantile of its prediction, before its time limit caps it.
 
-    NaN means that the time limit orders the job: under `plan_order_by = "limits"`, without a prediction, and if no
+    NaN means that the job is ordered by its time limit: with `plan_order_by = "limits"`, without a prediction, or if no
     similar job has ended.
     """
     if row is None or row["point_s"] is None or settings["plan_order_by"] == "limits":
@@ -159,9 +164,9 @@ def order_time(row: Mapping[str, Any] | None, settings: Settings) -> float:
 
 
 def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings, now: float) -> str:
-    """Return why predictions should not be used for planning: too many recent jobs exceeded the planned quantile.
+    """Return why planning should not use the predictions: too many recent jobs ran longer than the planned quantile.
 
-    Empty if they hold within three standard errors, or too few have a known outcome.
+    The text is empty if the coverage is within three standard errors of its level, or if too few outcomes are known.
     """
     from ...store import planned
 
@@ -172,16 +177,17 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
         return ""
     held = sum(actual <= at for actual, at in judged) / len(judged)
     slack = 3 * math.sqrt(level * (1 - level) / len(judged))
-    short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned, {level:.0%} should"
+    short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned; expected are {level:.0%}"
     return short if held + slack < level else ""
 
 
 class Stored(NamedTuple):
-    """What the store holds when a planning cycle starts: planned limits, the order, the site's values and predictions.
+    """The contents of the store at the start of a planning cycle: planned limits, queue order, site values,
+    predictions.
 
-    `ended` lists the planned jobs whose end is known, `off` names who switched planning off, and `misfit` states why
-    predictions should not be used. If the store could not be read, `order` is None and `entries` holds the last known
-    entries.
+    `ended` lists the planned jobs whose end is known, `off` names the user who switched planning off, and `misfit`
+    gives the reason why predictions should not be used. If the store could not be read, `order` is None and `entries`
+    has the last known entries.
     """
 
     entries: dict[str, Entry]
@@ -196,7 +202,7 @@ class Stored(NamedTuple):
 def read_stored(
     connection: Connection, cluster: str, settings: Settings, stop: str = "", even_if_off: bool = False
 ) -> Stored:
-    """Read what one cycle needs. With `stop`, or if planning is switched off, it does not need predictions."""
+    """Read the data of one planning cycle. Predictions are not read with `stop`, or if planning is switched off."""
     from ...store import clock_jobs, planned
 
     values = clock_jobs.read_meta(connection, cluster)
@@ -213,18 +219,20 @@ def read_stored(
 
 
 MOST_LOOKED_UP = 20
-"""Maximum number of submissions looked up per cycle: each is a call to slurmctld."""
+"""Largest number of submissions that are looked up per cycle, because each needs one call to slurmctld."""
 
 
 @dataclass(slots=True)
 class Submissions:
-    """Submissions by raw id."""
+    """The options with which waiting jobs were submitted, by raw id."""
 
     transport: Transport
     known: dict[str, Submitted] = field(default_factory=dict)
 
     def why_not(self, terms: Terms) -> Callable[[Plannable], str]:
-        """Return a function that says why a job's submission rules planning out, if it was looked up."""
+        """Return a function that returns why a job cannot be planned by the options of its submission; empty
+        if it can.
+        """
 
         def why(job: Plannable) -> str:
             asked = self.known.get(job.raw_id)
@@ -233,13 +241,13 @@ class Submissions:
         return why
 
     def look_up(self, jobs: Iterable[Plannable], most: int = MOST_LOOKED_UP) -> bool:
-        """Look up unknown submissions; return whether any became known."""
+        """Look up at most `most` unknown submissions; return whether at least one was found."""
         raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self.known][:most]
         found = limits.submissions(self.transport, raw_ids) if raw_ids else {}
         self.known |= found
         return bool(found)
 
     def keep(self, jobs: Sequence[Plannable]) -> None:
-        """Forget the submissions of all jobs except these waiting jobs."""
+        """Discard all submissions except the submissions of the waiting jobs in `jobs`."""
         shown = {job.raw_id for job in jobs if job.waits}
         self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}

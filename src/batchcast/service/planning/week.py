@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a past week: which jobs planning would have changed, and with what effect.
+"""Replays a past week: which jobs planning would have changed, and how waits would have changed.
 
-Each job's own prediction, as issued and stored at its submission, is used. What the store lacks (`UNKNOWN`) is assumed
-not to exist.
+The replay uses the prediction that was stored at each job's submission. Job properties that the store does not have
+(`UNKNOWN`) are assumed to be absent.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservation
 SHORT = "it started before a cycle of the collector could plan it"
 NOW = "own limits"
 ARMS = {"limits": "planned limits", "order": "order by forecast", "both": "limits and order"}
-"""What the simulation compares for each value of the setting `plan`; for `off`, it compares all plans."""
+"""The names of the simulated plans, by value of the setting `plan`. With `off`, all plans are simulated."""
 RESERVE = "bf_min_prio_reserve"
-"""With this parameter set to `plan_band`, Slurm reserves processors only for jobs that waited past the age limit. The
-order is also simulated with this parameter.
+"""If this parameter of Slurm is set to `plan_band`, backfill reserves processors only for jobs that have waited longer
+than the age limit. The order is also simulated with this parameter.
 """
 
 
 class Week(NamedTuple):
-    """Finished jobs in log order, the planned limit of each (s; NaN: its own), and why (not).
+    """The finished jobs of a week in log order, with the planned limit of each job (s; NaN: not planned) and the
+    reason.
 
-    `unseen` (n,) is the probability that no look saw the job run, so that a planned limit stays in accounting.
-    `forecast` (n,) is the run time (s) that orders a job: its limit if nothing was predicted.
+    `unseen` (n,) is the probability that no cycle of the collector sees the job run, so that a planned limit stays in
+    accounting. `forecast` (n,) is the predicted run time (s) by which a job is ordered; NaN means its time limit.
     """
 
     trace: Trace
@@ -55,7 +56,7 @@ class Week(NamedTuple):
 
 
 def site_terms(transport: Transport, settings: Settings) -> Terms:
-    """Return the present terms of the site, assumed for the past too; outages are ignored."""
+    """Return the present terms of the site, which the replay assumes for the past week. Outages are ignored."""
     now = transport.now()
     ground = limits.ground(transport, now)
     walls, counted = limits.walls(transport) if ground.enforced & {"limits", "safe"} else ({}, [])
@@ -63,11 +64,13 @@ def site_terms(transport: Transport, settings: Settings) -> Terms:
 
 
 def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
-    """Return the ended jobs submitted in [since, until). NoAnswer if there are none."""
+    """Return the ended jobs submitted in [since, until), with planned limits. NoAnswer if there are none."""
     with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
     if not len(trace):
-        raise NoAnswer(f"no job of {cluster} that was submitted then is over", hint="an earlier -S, e.g. -S now-30days")
+        raise NoAnswer(
+            (f"no job of {cluster} that was submitted in that time has ended"), hint="an earlier -S, e.g. -S now-30days"
+        )
     asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}
     rows = {(row["job_id"], row["submit_time"]): row for row in reader.each("plan_week", **asked)}
     submit = trace.submit_time.tolist()
@@ -82,9 +85,9 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
 
 
 def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
-    """Return the probability that a job of each run time (n,) starts and ends between two looks.
+    """Return the probability that a job of each run time (n,) starts and ends between two cycles of the collector.
 
-    A job that never ran (NaN: cancelled while it waited) cannot end before a look.
+    For a job that never ran (NaN: cancelled in the queue) the probability is 0.
 
     >>> never_seen(np.array([0.0, 10.0, 30.0, 99.0, math.nan]), 30.0).round(2).tolist()
     [1.0, 0.67, 0.0, 0.0, 0.0]
@@ -111,7 +114,9 @@ def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> t
 
 
 def by_partition(one: Week) -> list[dict[str, Any]]:
-    """Return a row per partition: jobs, how many are planned, by how much, reasons of the others by frequency."""
+    """Return a row per partition: numbers of jobs and of planned jobs, how much their limits shrink, and why other jobs
+    are not planned.
+    """
     names = np.array([name if isinstance(name, str) else "" for name in one.trace.nominal("partition_id").decode()])
     limit, rows = one.trace.number("req_time"), []
     for name in sorted(set(names.tolist())):
@@ -137,11 +142,12 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
 def simulated(
     one: Week, machine: Machine, settings: Settings, seed: int = 0
 ) -> tuple[list[dict[str, Any]], Any, list[str]]:
-    """Simulate the week under Slurm's loops with own limits and under `plan` (off: each way), by size and group.
+    """Simulate the week with Slurm's two loops, under the users' limits and under the setting `plan` (off: every plan).
 
-    Waiting jobs have planned limits, running jobs their own, restored limits; no job is ended by a planned limit. All
-    jobs are ordered, also without opting in. Also returns how close the first schedule is to the record, and notes. An
-    order of the whole queue is also simulated with `RESERVE`, if it is not set.
+    Waiting jobs have planned limits, and running jobs have the users' limits again, so no job is killed by a planned
+    limit. All jobs are ordered, even jobs that have not opted in. An order of the whole queue is also simulated with
+    `RESERVE`, if Slurm does not set this parameter. Returns rows by size class and group, how close the first schedule
+    is to the record, and notes.
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
@@ -183,12 +189,14 @@ def simulated(
 
 
 def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Describe the partitions' rows, and why other jobs are left alone, most frequent reasons first."""
+    """Return sentences on the rows of partitions, and on the jobs that are not planned, the most frequent reasons
+    first.
+    """
     said = []
     for row in rows:
-        share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
+        share = f", shortened to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
         said.append(f"{row['partition'] or '(no partition)'}: {row['planned']} of {row['jobs']} jobs{share}")
         if (never := round(row["never_seen"])) > 0:
-            said.append(f"  {never} of them over before a cycle, with the planned limit left in accounting")
-        said += [f"  {count} left alone: {why}" for why, count in row["left_alone"].items()]
+            said.append(f"  {never} of these jobs end before a cycle, so that the planned limit stays in accounting")
+        said += [f"  {count} not planned: {why}" for why, count in row["left_alone"].items()]
     return said

@@ -1,17 +1,18 @@
--- batchcast for job_submit.lua: what the last jobs like this one were advised, in milliseconds or not at all.
+-- batchcast for job_submit.lua: returns the suggestion for the user's last similar job within milliseconds, or nil.
 --
 --   package.path = "/etc/slurm/?.lua;" .. package.path
 --   local there, batchcast = pcall(require, "batchcast")
 --   function slurm_job_submit(job, partitions, uid)
 --      local hint = there and batchcast.ask(job)
---      if hint and hint.limit then slurm.log_user("jobs like this one were advised " .. hint.limit .. " min") end
+--      if hint and hint.limit then slurm.log_user("suggested limit of similar jobs: " .. hint.limit .. " min") end
 --      return slurm.SUCCESS
 --   end
 --
--- ask() returns nil, or a table: limit (min), likely_start, by_90_start (epoch, s), each nil where nothing is known.
--- It raises nothing, waits at most `wait` seconds, and after a failure leaves the service alone for `rest` seconds,
--- doubled up to `longest`: slurmctld takes one submission at a time, and must not wait for a service that hangs.
--- Needs LuaSocket for slurmctld's Lua (Debian: lua-socket). Without it nothing is asked; no process is started.
+-- ask() returns nil, or a table: limit (min), likely_start, by_90_start (epoch, s). A value is nil if it is unknown.
+-- It raises no errors and waits at most `wait` seconds. After a failure it does not query the service for `rest`
+-- seconds; the pause doubles with each failure, up to `longest`. slurmctld processes one submission at a time, and must
+-- not wait for a service that hangs. Needs LuaSocket for slurmctld's Lua (Debian: lua-socket); without it, ask()
+-- returns nil. No process is started.
 
 local M = {
    path = "/run/batchcast/api.sock", wait = 0.05, rest = 30, longest = 600,
@@ -34,7 +35,8 @@ local function open_socket()
    return unix()
 end
 
--- One GET over the socket: status and body; raises what went wrong. Every step gets what is left of `wait`.
+-- Send one GET request over the socket; return status and body, or raise the error. All steps together take at most
+-- `wait` seconds.
 local function get(target, from)
    local connection = assert(open_socket())
    local function step(name, ...)
@@ -68,7 +70,7 @@ local function quoted(value)
    return (tostring(value):gsub("[^%w%-._~]", function(c) return string.format("%%%02X", c:byte()) end))
 end
 
-local function number(value)  -- Slurm's "not set" is just below 2^16, 2^32 or 2^64
+local function number(value)  -- Slurm marks "not set" by a number just below 2^16, 2^32 or 2^64
    local n = tonumber(value)
    if n == nil or n <= 0 or n >= 4294967290 or (n >= 65533 and n <= 65535) then return nil end
    return n

@@ -1,15 +1,16 @@
--- batchcast for cli_filter/lua: sbatch, salloc and srun say in one line what limit would be enough, and when jobs like
--- this one are likely to start. It changes nothing, and says nothing where the service does not answer in time.
+-- batchcast for cli_filter/lua: sbatch, salloc and srun print one line with the time limit that similar jobs need, and
+-- with the likely start. The plugin does not change the job. If the service does not answer in time, it prints no line.
 --
--- In slurm.conf of the nodes where people submit: CliFilterPlugins=lua. Beside it: this file and batchcast.lua.
+-- Set CliFilterPlugins=lua in slurm.conf of the nodes where users submit, and copy this file and batchcast.lua beside
+-- slurm.conf.
 
--- Slurm loads this file by its whole path, so the other one is found beside it, wherever slurm.conf is.
+-- Slurm loads this file by its full path, so batchcast.lua is found in the same directory, wherever slurm.conf is.
 local folder = debug.getinfo(1, "S").source:match("^@(.*)/") or "/etc/slurm"
 package.path = folder .. "/?.lua;" .. package.path
 local there, batchcast = pcall(require, "batchcast")
 if there then batchcast.quiet = true end
 
--- Minutes of a --time: 90, 90:00, 1:30:00, 1-6, 1-6:30, 1-6:30:00; nil for none and for what is no time.
+-- Minutes of a --time: 90, 90:00, 1:30:00, 1-6, 1-6:30, 1-6:30:00; nil if the text is empty or not a time.
 local function minutes(text)
    local days, rest = tostring(text or ""):match("^(%d+)%-(.+)$")
    local parts = {}
@@ -29,7 +30,8 @@ local function span(whole)
    return string.format("%d h %d min", math.floor(whole / 60), whole % 60)
 end
 
--- The line, or nil where there is nothing to say: no limit known, or none shorter than what is asked by a fifth.
+-- Return the line; nil if the limit and the start are unknown, or if the known limit is not at least a fifth shorter
+-- than the requested limit.
 local function line(options)
    local limit = minutes(options["time"])
    local hint = batchcast.ask({
@@ -40,7 +42,7 @@ local function line(options)
    if not hint then return nil end
    local words = {}
    if hint.limit and (not limit or hint.limit <= 0.8 * limit) then
-      words[#words + 1] = string.format("jobs like this one are done within %s (--time=%d)", span(hint.limit), hint.limit)
+      words[#words + 1] = string.format("similar jobs end within %s (--time=%d)", span(hint.limit), hint.limit)
    end
    if hint.likely_start and hint.likely_start > os.time() + 60 then
       local by = hint.by_90_start and os.date(", 9 of 10 by %a %H:%M", hint.by_90_start) or ""
@@ -52,7 +54,7 @@ end
 function slurm_cli_setup_defaults(options, early_pass) return slurm.SUCCESS end
 
 function slurm_cli_pre_submit(options, pack_offset)
-   if there and not os.getenv("SLURM_JOB_ID") then  -- a step within a job asks for nothing new
+   if there and not os.getenv("SLURM_JOB_ID") then  -- a step inside a job is not a new request
       local fine, text = pcall(line, options)
       if fine and text then slurm.log_info("batchcast: %s", text) end
    end

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derives a machine from a log: size and nodes, caps by user, outages, and jobs held for reasons not in the log."""
+"""Learns a machine from a log: size and nodes, caps of users, outages, and jobs held for reasons not in the log."""

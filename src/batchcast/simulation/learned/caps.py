@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caps learned from a log: users or accounts that stay at a number of jobs while more wait and there is room.
+"""Learns caps from a log: users or accounts that do not exceed a use although their jobs wait and there is room.
 
-A *refusal* is a job that waited although for ten minutes there was room for it and for all other waiting jobs; or that
-was passed: another user's later job, with no smaller request, started while it waited, and afterwards there was room
-for it for ten minutes. Neither the order of the queue nor a reservation explains this repeatedly at one level. The
-level of a refusal is what its user would have used with it: processors, jobs, GPUs. A cap is the largest use ever seen,
-below the refused levels.
+A *refusal* is a job that waited although for ten minutes there was room for it and for all other waiting jobs; or a job
+that was overtaken: another user's later job with no smaller request started while it waited, and afterwards there was
+room for it for ten minutes. The queue order or a reservation cannot explain refusals that are repeated at one level.
+The level of a refusal is the use (processors, jobs, GPUs) that the job's user would have reached with the job. A cap is
+the largest recorded use, below the refused levels.
 
 The module also finds jobs held for reasons that the log does not have: a dependency, a begin time, a hold, a throttle
 of an array.
@@ -28,21 +28,21 @@ from ...table import Nominal, Trace
 TRES = {"cpu": "cpu", "gpu": "gres/gpu"}
 """Slurm's names of what a cap may limit, except jobs."""
 PATIENCE_S = 600.0
-OUTAGE_S = 4 * 3600.0  # without any start; jobs are not refused meanwhile
-LOOKS = 6  # instants of a job's wait that are examined
-PASSERS = 300  # starts that are searched for one that passed
-LEAST_JOBS, LEAST_OWN = 10, 50  # refusals above a cap for all users, and above a single user's cap
-LEAST_GROUPS = 3  # groups that were refused above a cap for all, or whose peak it is
-PURITY = 0.8  # share of the refusals that a cap must explain
-ABOVE = 0.1  # share of the groups that may use more than a cap for all
+OUTAGE_S = 4 * 3600.0  # period without a start that counts as an outage, in which no job is refused
+LOOKS = 6  # number of instants of a job's wait that are examined
+PASSERS = 300  # number of starts that are searched for a job that overtook
+LEAST_JOBS, LEAST_OWN = 10, 50  # minimum number of refusals above a cap for all users, and above a single user's cap
+LEAST_GROUPS = 3  # minimum number of groups with refusals above a cap for all, or with their peak at it
+PURITY = 0.8  # minimum share of the refusals that a cap must explain
+ABOVE = 0.1  # maximum share of the groups that use more than a cap for all
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap and its evidence: `value` of `what` (cpu, jobs, gpu) for each group (`of`), or only for `name`.
+    """A cap and its evidence: at most `value` of `what` (cpu, jobs, gpu) for each `of` (user, account), or for `name`.
 
-    `jobs` of `groups` users or accounts were refused above it, `against` below it without another reason; `above`
-    groups used more.
+    `jobs` of `groups` users or accounts were refused above the cap; `against` jobs were refused below the cap without
+    another reason; `above` groups used more than the cap.
     """
 
     of: str
@@ -57,10 +57,10 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors.
+    """The jobs of one partition that ran: instants (s), sizes, limits (NaN: none), (n,) each; and the partition's size.
 
-    GPUs, nodes and their numbers are None if unknown; `memory` is per processor. `alone`: the partition shares no
-    nodes.
+    `gpus` and `nodes` (n,) are None if unknown; `gpus_there` and `nodes_there` are the partition's numbers. `memory` is
+    per processor. `alone` is true if the partition shares no nodes with other partitions.
     """
 
     submit: np.ndarray
@@ -78,19 +78,19 @@ class Queue:
 
     @property
     def held(self) -> list[tuple[np.ndarray, float]]:
-        """Return what running jobs use of the machine, each (n,), with the total of each."""
+        """Return the resources that running jobs use: each job's amount (n,), and the partition's total."""
         gpus = [] if self.gpus is None else [(self.gpus, self.gpus_there)]
         return [(self.size, self.capacity), *gpus]
 
     @property
     def counted(self) -> dict[str, np.ndarray]:
-        """Return the amounts that a cap may limit: (n,) each."""
+        """Return the resources that a cap may limit: (n,) each."""
         found = {"cpu": self.size, "jobs": np.ones(len(self.size))}
         return found if self.gpus is None else {**found, "gpu": self.gpus}
 
 
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
-    """Find the caps of a partition, the best supported first; each explains refusals that earlier ones do not.
+    """Find the caps of a partition, best supported first; each cap explains refusals that earlier caps do not explain.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
     groups
         Codes (n,) of users, accounts and so on, by kind; -1 for unknown.
     held
-        Jobs (n,) that waited for reasons not in the log, which are not refusals.
+        Mask (n,) of jobs that waited for reasons not in the log; their waits are not refusals.
 
     Notes
     -----
@@ -131,7 +131,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
 
 
 def limits_of(caps: Sequence[Cap]) -> Limits:
-    """Return the caps for all users as limits of a QOS."""
+    """Return the caps that apply to all users or accounts as limits of a QOS."""
     by = {(cap.of, cap.what): cap.value for cap in caps}
     tres = {of: {name: by[of, what] for what, name in TRES.items() if (of, what) in by} for of in ("user", "account")}
     return Limits(
@@ -143,10 +143,10 @@ def limits_of(caps: Sequence[Cap]) -> Limits:
 
 
 def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, value: float) -> str:
-    """Return whose cap this value is, `of` or a kind that contains it, such as accounts: the users in it do not reach
-    it.
+    """Return the kind of group that a cap limits: `of`, or a wider kind (accounts) if single users do not reach it.
 
-    A cap on users lets their account use more, a cap on accounts does not. If the log shows neither, it is `of`.
+    Under a cap on users, an account can use more than the cap; under a cap on accounts, it cannot. If the log shows
+    neither, the result is `of`.
     """
     size = queue.counted[what]
     for wider, codes in groups.items():
@@ -159,7 +159,7 @@ def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, v
 
 
 def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return what the group of each job used after its start (n,)."""
+    """Return the use of each job's group just after the job's start (n,)."""
     level = np.zeros(len(codes))
     for rows in _rows_of(codes):
         level[rows] = _held_at(queue.start[rows], queue.end[rows], size[rows], queue.start[rows])
@@ -167,7 +167,7 @@ def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.nda
 
 
 def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarray:
-    """Return the examined instant (n,) at which a job of a known group was refused; NaN for none."""
+    """Return the instant (n,) at which each job was refused; NaN for jobs that were not refused."""
     at = np.full(len(codes), np.nan)
     wait = queue.start - queue.submit
     candidates = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S))
@@ -178,7 +178,7 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
     for share in (np.arange(LOOKS) + 0.5) / LOOKS if queue.alone else ():
         left = candidates[np.isnan(at[candidates])]
         instant = queue.submit[left] + share * (wait[left] - PATIENCE_S)
-        last = np.searchsorted(starts, instant, side="right") - 1  # the job itself starts after it
+        last = np.searchsorted(starts, instant, side="right") - 1  # the job itself starts after this instant
         quiet = (last < 0) | (starts[last + 1] - starts[last] >= OUTAGE_S)
         left, instant = left[~quiet], instant[~quiet]
         room = np.logical_and.reduce([each.has(left, instant) for each in rooms])
@@ -199,7 +199,7 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Use of an amount of which `there` exists: instants, and the largest use over periods after each."""
+    """The use of a resource of which `there` exist, over time, with its maxima over periods."""
 
     queue: Queue
     size: np.ndarray
@@ -213,17 +213,17 @@ class _Room:
         return cls(queue, size, there, time, range_maxima(running))
 
     def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
-        """Return whether each job had enough for ten minutes after an instant, or requests none."""
+        """Return whether each job had enough of the resource for ten minutes after an instant, or requests none."""
         first = np.searchsorted(self.time, instant, side="right") - 1
         last = np.searchsorted(self.time, instant + PATIENCE_S, side="right") - 1
         most, asks = most_between(self.most, np.maximum(first, 0), last), self.size[rows]
         return np.asarray((most + asks <= self.there) | (asks <= 0))
 
     def has_beside_others(self, codes: np.ndarray, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
-        """Return whether also all other waiting jobs, and any one job of the same group, had enough."""
+        """Return whether there was enough for other groups' waiting jobs and for the group's largest waiting job."""
         q, found = self.queue, np.zeros(len(rows), bool)
         every = np.stack([instant, instant + PATIENCE_S])
-        taken = _held_at(q.submit, q.end, self.size, every)  # waiting and running jobs
+        taken = _held_at(q.submit, q.end, self.size, every)  # use of waiting and running jobs
         for group in np.unique(codes[rows]).tolist():
             mine, own = codes[rows] == group, np.flatnonzero(codes == group)
             largest = np.zeros(every[:, mine].shape)
@@ -237,23 +237,23 @@ class _Room:
 
 
 def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
-    """Return the use at instants, of sizes used from `begin` to before `end`."""
+    """Return the total use at the instants `when`, of sizes that are used from `begin` to before `end`."""
     time, held = steps(begin, end, size)
     place = np.searchsorted(time, when, side="right") - 1
     return np.asarray(np.where(place >= 0, held[np.maximum(place, 0)], 0.0))
 
 
 def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
-    """Return which jobs are another user's, submitted later than this job, and no smaller and no shorter by limit."""
+    """Return which jobs of `others` are another user's, submitted later than job `row`, and no smaller or shorter."""
     found = (queue.submit[others] > queue.submit[row]) & (codes[others] != codes[row])
     for asks in (queue.size, queue.limit, queue.gpus, queue.memory):
         if asks is not None:
-            found &= ~(asks[others] < asks[row])  # unknown values are not compared
+            found &= ~(asks[others] < asks[row])  # comparisons with unknown values are false
     return np.asarray(found)
 
 
 def held_levels(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.ndarray) -> np.ndarray:
-    """Return what each refused job's group would have used with it (n,); NaN for other jobs."""
+    """Return the use that each refused job's group would have reached with the job (n,); NaN for other jobs."""
     levels = np.full(len(codes), np.nan)
     for rows in _rows_of(codes):
         mine = rows[~np.isnan(refused[rows])]
@@ -262,14 +262,14 @@ def held_levels(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.n
 
 
 def peaks_of(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return the most that each group ever used, by code."""
+    """Return the largest use of each group over the whole log, by code."""
     return np.array(
         [steps(queue.start[rows], queue.end[rows], size[rows])[1].max(initial=0.0) for rows in _rows_of(codes)]
     )
 
 
 def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
-    """Return the rows of each code from 0 on."""
+    """Return the rows of each code, in the order of codes from 0."""
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(int(codes.max(initial=-1)) + 2))
     return [order[begin:end] for begin, end in pairwise(bounds.tolist())]
@@ -278,9 +278,10 @@ def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
 def best_cap(
     of: str, what: str, codes: np.ndarray, levels: np.ndarray, peaks: np.ndarray, other: np.ndarray
 ) -> Cap | None:
-    """Return the best supported cap: one for all if enough groups show it, else one group's own.
+    """Return the best supported cap: a cap for all groups if enough groups show it, else a cap of one group.
 
-    Refusals beyond the largest use of another amount by their group (`other`, (n,)) do not count against a cap.
+    Refusals that exceed their group's largest use of another resource (`other`, a mask (n,)) do not count against a
+    cap.
     """
     known = ~np.isnan(levels)
     if not known.any():
@@ -308,7 +309,7 @@ def best_cap(
 
 
 def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants of changes in order, and the use after each; ends before starts."""
+    """Return the instants of starts and ends in order, and the use after each; ends come before starts."""
     time = np.concatenate([start, end])
     change = np.concatenate([size, -size])
     order = np.lexsort((change, time))
@@ -316,7 +317,7 @@ def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndar
 
 
 def range_maxima(values: np.ndarray) -> list[np.ndarray]:
-    """Return, for `most_between`, the maxima over every range of 1, 2, 4, ... values."""
+    """Return the maxima over all ranges of 1, 2, 4, ... values, for `most_between`."""
     levels, width = [values], 1
     while 2 * width <= len(values):
         one = levels[-1]
@@ -350,10 +351,10 @@ ALIKE = (
 
 
 def find_held(trace: Trace) -> np.ndarray:
-    """Return the held jobs (n,): two later jobs of the same user and request started ten minutes earlier.
+    """Return a mask (n,) of held jobs: two later jobs of the same user and request started ten minutes earlier.
 
-    No queue order lets a user's similar later job pass a job, so it was not eligible. Jobs of an unknown user are never
-    called held. O(n log n).
+    No queue order lets a user's similar later job overtake a job, so the job was not eligible. Jobs of an unknown user
+    never count as held. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "wait_time": [5000, 9, 9], "run_time": [9, 9, 9],
     ...                          "user_id": ["ada"] * 3})
@@ -387,7 +388,7 @@ def find_held(trace: Trace) -> np.ndarray:
 
 
 def with_releases(trace: Trace, held: np.ndarray) -> Trace:
-    """Return the log with held jobs eligible at their starts, which is all that the log shows of their release."""
+    """Return the log with held jobs eligible at their starts, because the log does not show an earlier release."""
     submit, wait, _ = outcome(trace)
     known = trace.number("eligible_time")
     eligible = np.where(held & np.isnan(known), submit + wait, known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explains differences of recorded and simulated waits: wait-hours by what the log shows between both starts."""
+"""Explains differences of recorded and simulated waits: divides the time between both starts by cause."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from ..schedule import Schedule
 from .caps import Queue
 
 SHORTER: Mapping[str, str] = {
-    "explained": "simulated as well",
-    "room": "all waiting jobs had room",
-    "order": "passed by a later job, no smaller and no shorter",
-    "capacity": "the first waiting job had room: the real machine had less room than the learned machine",
-    "behind": "it had room, and the first waiting job had none",
-    "full": "as many jobs ran as the learned machine can run: unexplained",
+    "explained": "the simulation has this waiting time too",
+    "room": "there was room for all waiting jobs",
+    "order": "overtaken by a later job that is no smaller and no shorter",
+    "capacity": "the learned machine had room for the first waiting job, so the real machine had less room",
+    "behind": "there was room for the job, but not for the first waiting job",
+    "full": "the learned machine had no room: unexplained",
     "left out": "not simulated: the learned machine cannot run it",
-    "hold": "on hold, equally long in both",
+    "hold": "the job was held, equally long in the log and in the simulation",
 }
-"""Kinds of recorded waiting time, which sum to all of it."""
+"""Causes of recorded waiting time; their times sum to the whole recorded waiting time."""
 LONGER: Mapping[str, str] = {
     "more": "simulated too long: more jobs ran than the learned machine can run",
-    "turn": "simulated too long: it started before an earlier job, no larger and no longer",
+    "turn": "simulated too long: the job started before an earlier job that is no larger and no longer",
     "later": "simulated too long: unexplained",
 }
-"""Kinds of time that only the simulation has, in addition."""
+"""Causes of waiting time that only the simulation has."""
 KINDS = (*SHORTER, *LONGER)
 BLOCK = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One kind of waiting time: hours, and hours times processors, also as shares of the recorded time."""
+    """The waiting time of one cause: hours, core-hours, and both as shares of the recorded waiting time."""
 
     kind: str
     says: str
@@ -49,14 +49,14 @@ class Cause:
 
     def __str__(self) -> str:
         much = f"{self.share:.1%} of the recorded waiting time ({self.wait_hours:,.0f} h)"
-        return f"{much} on the jobs that were not used for learning: {self.says}"
+        return f"{much} of the jobs that were not used for learning: {self.says}"
 
 
 def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndarray, procs: str = "req") -> list[Cause]:
-    """Return the recorded waiting time of the jobs in `rest` (n,) by kind, and the simulation's additional time.
+    """Return the recorded waiting time of the jobs in the mask `rest` (n,) by cause, and the simulation's extra time.
 
-    Time before a job was eligible is on *hold*; `by_cause` defines the other kinds. Partitions that share nodes are one
-    queue; a job passes only jobs of its own partition.
+    The time before a job was eligible has the cause *hold*; `by_cause` defines the other causes. Partitions that share
+    nodes are one queue; a job can overtake only jobs of its own partition.
     """
     submit, wait, run = outcome(trace)
     procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
@@ -89,7 +89,7 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
 
 
 def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """Return seconds (n, kinds) of each judged job's waiting time, in the order of `KINDS`."""
+    """Return the waiting time (n, causes) of each job in the mask `judged` by cause, s, in the order of `KINDS`."""
     n = len(partition)
     seconds = np.zeros((n, len(KINDS)))
     begun, left = np.maximum(simulated, queue.submit), np.isnan(simulated)
@@ -119,7 +119,7 @@ def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """State after each instant (m,): running processors, processors of waiting jobs, size of the earliest of them."""
+    """The state after each instant (m,): running processors, waiting jobs' processors, the first waiting job's size."""
 
     time: np.ndarray
     running: np.ndarray
@@ -142,17 +142,17 @@ class _State:
         return cls(time, held(queue.start, queue.end), held(queue.submit, queue.start), head)
 
     def between(self, when: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Return the seconds from each `begin` to its `end` at which `when` (m,) holds."""
+        """Return the number of seconds between each `begin` and `end` at which the mask `when` (m,) is true."""
         upto = np.concatenate([[0.0], np.cumsum(np.diff(self.time) * when[:-1])])
         return np.asarray(np.interp(end, self.time, upto) - np.interp(begin, self.time, upto))
 
     def at(self, values: np.ndarray, when: np.ndarray) -> np.ndarray:
-        """Return the values at instants not before the first."""
+        """Return the values of a state variable at the instants `when`."""
         return np.asarray(values[np.searchsorted(self.time, when, side="right") - 1])
 
 
 def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
-    """Return when each job was first passed between its simulated and recorded start; the latter if never."""
+    """Return when each job was first overtaken between its simulated and recorded start; else the recorded start."""
     order = np.argsort(queue.start, kind="stable")
     starts = queue.start[order]
     first: np.ndarray = queue.start[rows].copy()
@@ -168,14 +168,14 @@ def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.n
 
 
 def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small: np.ndarray | int) -> np.ndarray:
-    """Return whether the first jobs are in the place of the second, no smaller and no shorter by known limits."""
+    """Return whether jobs `large` are in the partition of jobs `small`, and no smaller or shorter by known limits."""
     longer = ~(queue.limit[large] < queue.limit[small])
     found: np.ndarray = (place[large] == place[small]) & (queue.size[large] >= queue.size[small]) & longer
     return found
 
 
 def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return whether each job started while an earlier job, no larger and no longer, still waited."""
+    """Return whether each job started while an earlier job that was no larger or longer still waited."""
     order = np.argsort(queue.submit, kind="stable")
     submits = queue.submit[order]
     low = np.searchsorted(np.maximum.accumulate(queue.start[order]), queue.start[rows], side="right")
@@ -191,7 +191,7 @@ def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarra
 
 
 def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
-    """Return partitions that share nodes, as codes of the log's names (empty: none), and their sizes."""
+    """Return groups of partitions that share nodes, as codes of the log's partition names, with their sizes."""
     cpus = {name: group.cpus for group in machine.nodes for name in group.names}
     pools: list[tuple[set[str], set[str]]] = []
     for part in machine.partitions:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits a learned machine to the log: its usable part, and its order; finds outages and closed hours of the week."""
+"""Fits a learned machine to the log: usable share of nodes and scheduling interval; finds outages and closed hours."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from .caps import OUTAGE_S, Queue, steps
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
 LEAST_HOURS, LEAST_WEEKS, LEAST_ROOMY = 4, 10, 4
-CLOSED = 0.9  # share of the weeks in which no long job runs at that hour although some wait
+CLOSED = 0.9  # minimum share of the weeks in which no long job runs at an hour although long jobs wait
 ROOM = 0.8  # if less than this share of the capacity is in use, there is room
-EDGE = 0.05  # share of the jobs beside an edge that may lie beyond it
+EDGE = 0.05  # share of the jobs near an edge that may be on the wrong side of it
 BROKEN_WEEKS = 3
-IDLE = 0.2  # share of the processors that may still be in use at the end of an outage
+IDLE = 0.2  # maximum share of the processors in use at the end of an outage
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Seconds of the log's first week (`begin` may be negative) in which no job with a longer limit runs.
+    """A period of the week in which no job with a limit above `limit` runs, in seconds of the log's first week.
 
-    `weeks` is the number of hours in which such jobs waited and none ran, `against` the number in which one ran.
+    `begin` may be negative. `weeks` is the number of hours in the period in which such jobs waited and none ran,
+    `against` the number of hours in which one ran.
     """
 
     limit: float
@@ -42,11 +43,12 @@ class Closed:
 
 
 def closed_hours(queue: Queue) -> list[Closed]:
-    """Return the periods of a week that are closed to jobs above the smallest limit for which there are any.
+    """Return the periods of the week that are closed to long jobs, for the smallest limit that has such periods.
 
-    An hour is closed if in nine of ten weeks in which such jobs wait none runs, with room in several of them. Periods
-    of at least four such hours count. They begin when 95 % of earlier jobs should have ended by their limits, and end
-    when 95 % of later starts have not happened yet. `tests/naive/implied.py` is a slow version. O(n log n) per limit.
+    An hour is closed if in nine of ten weeks in which jobs above the limit wait at that hour none of them runs, and if
+    there was room for jobs in several of these weeks. Periods of at least four closed hours count. A period begins when
+    95 % of the earlier jobs should have ended by their limits, and ends before 95 % of the later jobs start.
+    `tests/naive/implied.py` is a slow version. O(n log n) per limit.
 
     >>> day, two = np.arange(100) * 86400.0, np.full(100, 1.0)  # by night alone: submitted at eight, begun at eighteen
     >>> night = Queue(day + 8 * 3600, day + 18 * 3600, day + 30 * 3600, two, two * 12 * 3600, 9.0)
@@ -69,7 +71,7 @@ def closed_hours(queue: Queue) -> list[Closed]:
 
 
 def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return per hour of the week: weeks in which long jobs wait, in which none runs, whether it is closed."""
+    """Return per hour of the week: weeks in which long jobs wait, weeks in which none runs, whether it is closed."""
     hours, waits, runs, roomy = _weeks(queue, long)
     count, closed = np.bincount(hours, waits, 168), np.bincount(hours, waits & ~runs, 168)
     room = np.bincount(hours, waits & ~runs & roomy, 168)
@@ -77,7 +79,7 @@ def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
-    """Return when closed hours ended: the first of three weeks in which long jobs ran in half of them; inf: never."""
+    """Return when closed hours ended: the first of three weeks with long jobs in over half of them; inf: never."""
     if not closed:
         return math.inf
     hours, waits, runs, _ = _weeks(queue, queue.limit > closed[0].limit)
@@ -94,7 +96,9 @@ def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
 
 
 def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each half hour: hour of the week, whether long jobs wait, whether they run, whether there is room."""
+    """Return for the middle of each hour: hour of the week, and whether long jobs wait, long jobs run, there is
+    room.
+    """
     first = math.floor(queue.submit.min() / WEEK_S) * WEEK_S
     when = np.arange(first, queue.start.max(), HOUR_S) + HOUR_S / 2
     one = np.ones(int(long.sum()))
@@ -110,10 +114,10 @@ def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
-    """Return first and last + 1 hour of each period, across the week's end; the first may be below 0."""
+    """Return the half-open range of hours of each period; a period across the week's end begins below 0."""
     if shut.all() or not shut.any():
         return []
-    turn = int(np.flatnonzero(~shut)[-1]) + 1 - 168  # begin after an open hour
+    turn = int(np.flatnonzero(~shut)[-1]) + 1 - 168  # the hour after the last open hour
     around = shut[np.arange(turn, turn + 168) % 168]
     change = np.flatnonzero(np.diff(np.concatenate([[False], around, [False]])))
     pairs = ((turn + int(a), turn + int(b)) for a, b in change.reshape(-1, 2))
@@ -121,7 +125,7 @@ def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float, float]:
-    """Return begin and end to the second, from planned ends and starts of long jobs."""
+    """Return begin and end of a closed period to the second, from planned ends and starts of long jobs."""
     begin, end = first * HOUR_S + HOUR_S / 2, last * HOUR_S - HOUR_S / 2
     ends = (queue.start[long] + queue.limit[long] - begin + WEEK_S / 2) % WEEK_S - WEEK_S / 2
     starts = (queue.start[long] - end + WEEK_S / 2) % WEEK_S - WEEK_S / 2
@@ -132,11 +136,11 @@ def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float
 
 
 def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
-    """Return periods of four hours and more without a start, although three jobs had room, which ended all at once.
+    """Return periods of four hours or more without a start although three jobs had room: outages.
 
-    The three jobs started within the hour after it, so the machine came back. Returns begin and end, seconds on the
-    log's clock, and the number of waiting jobs. If much still runs at the end, nodes may have been kept free for a wide
-    job.
+    The three jobs must have started within an hour after the period, so the machine came back then. If many processors
+    are in use at the period's end, it does not count, because nodes may have been kept free for a wide job. Returns
+    begin and end in seconds on the log's clock, and the number of waiting jobs that had room.
     """
     starts = np.unique(queue.start)
     long = np.flatnonzero(np.diff(starts) >= OUTAGE_S)
@@ -150,7 +154,7 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
         first = int(np.searchsorted(time, begin, side="right")) - 1
         most = float(running[first : int(np.searchsorted(time, end))].max(initial=0.0))
         left = float(running[int(np.searchsorted(time, end)) - 1])
-        soon = queue.start <= end + HOUR_S  # jobs that wait longer are held for other reasons
+        soon = queue.start <= end + HOUR_S  # jobs that wait longer have other reasons to wait
         roomy = through & soon & (queue.size + most <= queue.capacity)
         if roomy.sum() >= 3 and left <= IDLE * queue.capacity:
             found.append((begin, end, int(roomy.sum())))
@@ -158,33 +162,34 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
 
 
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
-"""Shares of the peak use: nodes are down, reserved, or too few for the waiting jobs."""
+"""Tried shares of the machine's nodes; the rest may be down, reserved, or too few for the waiting jobs."""
 LOOKS_S = (60, 120, 240)
-"""Intervals of a scheduler that does not run after every submission and end."""
+"""Tried intervals (s) of a scheduler that does not run after every submission and end."""
 WORTH = 0.05
 FEW = 0.005
-"""Share of jobs, the widest, that may be too wide for a usual day: they are left out and counted."""
+"""Share of the jobs, the widest jobs, that may not fit on the usable nodes; they are left out and counted."""
 MOST_TRIED = 30_000
 
 
 def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str, str]:
-    """Return the name of the machine whose simulated waits are closest to the log, and each distance, in words.
+    """Return the name of the machine whose simulated waits are closest to the log, and a text with all distances.
 
-    The first, unless another is closer by a twentieth. The latest 30,000 jobs are simulated on each.
+    The result is the first machine unless another machine is closer by a twentieth. The latest 30,000 jobs are
+    simulated on each machine.
     """
     latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
     apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
     first = next(iter(tried))
     best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
-    return best, "simulated waits are this far from the record: " + ", ".join(
+    return best, "distances of simulated waits from recorded waits: " + ", ".join(
         f"{name} {value:.2f}" for name, value in apart.items()
     )
 
 
 def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
-    """Return the machine with each possible share of its nodes, by name; the whole machine first.
+    """Map the name of each possible share of the nodes to a machine with that share; the whole machine comes first.
 
-    No share is below the mean use of the busiest week.
+    No share is below the mean use in the busiest week.
     """
     rule = "alloc" if machine.partitions[0].exclusive else procs
     widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
@@ -193,7 +198,7 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
 
 
 def with_intervals(machine: Machine) -> dict[str, Machine]:
-    """Return the machine with each scheduling interval, by name: Slurm's usual one first."""
+    """Map the name of each scheduling interval to a machine with that interval; Slurm's usual interval comes first."""
 
     def every(seconds: int) -> Machine:
         words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
@@ -203,7 +208,7 @@ def with_intervals(machine: Machine) -> dict[str, Machine]:
 
 
 def _busiest(trace: Trace, rule: str) -> float:
-    """Return the mean processors in use in the busiest week."""
+    """Return the mean number of processors in use during the busiest week."""
     submit, wait, run = outcome(trace)
     size = trace.procs(rule)
     ran = (run > 0) & (size > 0)
@@ -217,7 +222,7 @@ def _busiest(trace: Trace, rule: str) -> float:
 
 
 def _part_of(machine: Machine, share: float, widest: float) -> Machine:
-    """Return the machine with a share of each partition's nodes, but enough for a job of this width."""
+    """Return the machine with a share of each partition's nodes, but with enough nodes for a job of width `widest`."""
 
     def kept(nodes: tuple[str, ...]) -> tuple[str, ...]:
         each = size_of(machine, nodes) / len(nodes)
@@ -234,7 +239,7 @@ def _part_of(machine: Machine, share: float, widest: float) -> Machine:
 
 
 def _apart(trace: Trace, schedule: Schedule) -> float:
-    """Return how far simulated waits are from the log: distributions, means and ranks; 0 is equal.
+    """Return the distance of simulated waits from recorded waits, by distributions, means and ranks; 0 if equal.
 
     Waits below a minute count as zero, as in validity checks, because they depend on the log's clock.
     """
@@ -247,7 +252,7 @@ def _apart(trace: Trace, schedule: Schedule) -> float:
 
 
 def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
-    """Return processors, or a kind of GRES, of some of a machine's nodes."""
+    """Return the number of processors, or of a kind of GRES, on some of a machine's nodes."""
     inside = set(nodes)
     each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
     return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns a machine from a log: size, caps, outages and holds, each with its evidence."""
+"""Learns a machine from a log: size, caps, outages, held jobs and queue order, each with its evidence."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, par
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
 SHARE = 0.6
-"""Share of the jobs to learn from; the others judge."""
+"""Share of the jobs from which the machine is learned; the other jobs test the machine."""
 GROUPS = {"user": "user_id", "account": "account"}
 UNITS = {"cpu": "processors", "jobs": "jobs", "gpu": "GPUs"}
 CLASSES = ("qos", "queue_id", "partition_id")
 LEAST_WHOLE = 20  # number of jobs
 UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
 """Columns of a CSV from which a machine could be learned if a map declared them."""
-WHOLE_SHARE = 0.95  # share of the jobs that request part of a node and get whole nodes
+WHOLE_SHARE = 0.95  # minimum share of the jobs that request part of a node but get whole nodes
 SHARED = 0.9
-"""Partitions share nodes if together they never used this share of the sum of their peaks."""
+"""Partitions share nodes if their total use never reached this share of the sum of their peaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One learned fact: its place in the machine's file, the fact, and its evidence."""
+    """One learned fact: its table and name in the machine's file, the fact, and its evidence."""
 
     table: str
     name: str
@@ -50,19 +50,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The machine, its evidence line by line, and which jobs (n,) were held for reasons not in the log."""
+    """A learned machine, its evidence line by line, and a mask (n,) of jobs held for reasons not in the log."""
 
     machine: Machine
     lines: tuple[Line, ...]
     held: np.ndarray
 
     def sentences(self) -> list[str]:
-        """Return the evidence, with all outages in one line: the machine's file has each."""
+        """Return the evidence, with all outages in one line, because the machine's file lists each outage."""
         lines = [str(line) for line in self.lines if not line.name.startswith("outage-")]
         return [*lines, *self._outages()]
 
     def in_short(self) -> str:
-        """Return one sentence on what was learned, without the jobs that show it."""
+        """Return a short text about what was learned, without the evidence."""
         lines = [line.says for line in self.lines if not line.name.startswith("outage-")]
         return f"The machine was learned from the log's first part. {'; '.join([*lines, *self._outages()])}."
 
@@ -74,21 +74,22 @@ class Learned:
 def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """Learn the machine on which a log was recorded.
 
-    Size and nodes as in `machine_of_log`; partitions that share nodes; whole nodes if jobs that request part of a node
-    get all of it; caps for all users or accounts of a partition (`caps`); outages (four hours and more without a start
-    although several jobs waited and had room); jobs held for reasons not in the log, which keep their recorded release.
-    Nothing depends on a log's name.
+    The function learns size and nodes as in `machine_of_log`; which partitions share nodes; whether jobs that request
+    part of a node get the whole node; caps on all users or accounts of a partition (`caps`); outages (four hours or
+    more without a start although several jobs waited and had room); and jobs held for reasons not in the log, which
+    keep their recorded release. The result does not depend on the name of the log.
 
-    The queue order is the one that pairs of comparable jobs support (`order`). Simulated waits decide how much of the
-    machine is usable on a usual day, how often the queue is scheduled (`fit`), and whether that order is used: the
-    whole machine, Slurm's usual interval and arrival order, unless another is closer to the log by a twentieth.
+    Pairs of comparable jobs support a queue order (`order`). Simulated waits then decide which share of the nodes is
+    usable on a usual day, how often the queue is scheduled (`fit`), and whether the queue order is used. The defaults
+    are the whole machine, Slurm's usual interval and arrival order; an alternative replaces a default if its simulated
+    waits are closer to the log by a twentieth.
 
     InputError if no job has processors or a wait. O(n log n), plus a simulation of the latest 30,000 jobs per size and
     order.
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(
-            f"{trace.info.source}: no job tells how long it waited",
+            f"{trace.info.source}: no job has a recorded wait",
             hint="a log with start times, such as one from sacct",
         )
     found = implied(trace, procs)
@@ -98,7 +99,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
 
 
 def implied(trace: Trace, procs: str = "req") -> Learned:
-    """Return what the log itself shows of the machine, without what simulations decide (size, interval, order)."""
+    """Return what the log itself shows about the machine: all but the usable size, the interval and the order."""
     whole, held = _whole_nodes(trace), find_held(trace)
     procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
@@ -108,7 +109,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
         Line(
             "partition",
             p.name,
-            f"{p.name}: {len(p.nodes):,} nodes at its most",
+            f"{p.name}: {len(p.nodes):,} nodes at most",
             "the largest simultaneous use of its jobs",
         )
         for p in machine.partitions
@@ -136,7 +137,12 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
     if held.any():
         users = len(np.unique(trace.nominal("user_id").codes[held]))
         lines.append(
-            Line("", "", f"{int(held.sum()):,} jobs were held", f"of {users} users; like ones of theirs passed them")
+            Line(
+                "",
+                "",
+                f"{int(held.sum()):,} jobs were held",
+                f"of {users} users; similar later jobs of these users overtook them",
+            )
         )
     settings = {**machine.settings, **({"AccountingStorageEnforce": "limits"} if len(classes) > 1 else {})}
     learned = replace(
@@ -147,7 +153,7 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
 
 
 def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) -> list[tuple[Reservation, Line]]:
-    """Return hours in which long jobs do not run on a partition, as reservations that short jobs may use."""
+    """Return the weekly hours without long jobs on a partition, as reservations that short jobs may use."""
     if not len(rows):
         return []
     queue = _eligible(trace, queue, rows)
@@ -162,7 +168,15 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
         kept = Reservation(name, partition.nodes, begin, end, ("nobody",), (), flags, each.limit, until)
         says = f"{partition.name}: no job over {span(each.limit)} for {span(end - begin)} of each week"
         made.append(
-            (kept, Line("reservation", name, says, f"in {each.weeks:,} hours some waited, in {each.against:,} one ran"))
+            (
+                kept,
+                Line(
+                    "reservation",
+                    name,
+                    says,
+                    f"in {each.weeks:,} hours such jobs waited and none ran, in {each.against:,} one ran",
+                ),
+            )
         )
     return made
 
@@ -172,12 +186,12 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
     machine, lines = _tuned(machine, trace, asked)
     order, by = _order(trace, machine, procs)
     if not order.factors:
-        known = f"{order.first_come:.0%} of {order.pairs:,} pairs start so, and no weight puts more of them right"
+        known = f"{order.first_come:.0%} of {order.pairs:,} pairs start in this order, and no weight predicts more"
         nobody = (trace.nominal("user_id").codes < 0).all()
-        why = "the log has no users, which comparing pairs of jobs requires" if nobody else "that decides nothing"
+        why = "the log has no users, which comparing pairs of jobs requires" if nobody else "too few to decide"
         support = known if order.pairs >= LEAST_PAIRS else f"{order.pairs:,} pairs of comparable jobs: {why}"
         return machine, [*lines, Line("", "", "the queue is taken by arrival", support)]
-    tried = {"by arrival": machine, "by these": with_order(machine, order, by, _people(trace))}
+    tried = {"by arrival": machine, "by these weights": with_order(machine, order, by, _people(trace))}
     chosen, why = nearest(tried, trace, asked)
     right = f"{order.right:.0%} of {order.pairs:,} pairs start by these weights, {order.first_come:.0%} by arrival"
     if chosen == "by arrival":
@@ -199,7 +213,7 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
-    """Return the order in the partitions with most pairs, and the column of its classes."""
+    """Return the queue order of the partitions with the most pairs, and the column of its classes."""
     names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
     codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
     place = np.array([codes[name] for name in names])
@@ -209,7 +223,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
         by = next((name for name in CLASSES if len(np.unique(trace.nominal(name).codes[rows])) >= 2), CLASSES[-1])
         classes, users = trace.nominal(by), trace.nominal("user_id").codes[rows].astype(np.int64)
         codes_of = classes.codes[rows].astype(np.int64)
-        if len(machine.qos) and by != "partition_id":  # a job has one class, and its cap belongs to the partition
+        if len(machine.qos) and by != "partition_id":  # a job has one QOS, and the QOS of its partition has the cap
             codes_of = np.full(len(rows), -1)
         if len(rows):
             queue = _eligible(trace, queue, rows)
@@ -218,15 +232,25 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
 
 
 def _factor_line(factor: Factor, by: str) -> Line:
-    """Return the line of a weight, with the pairs for it and against it."""
+    """Return the evidence line of a priority factor, with the numbers of pairs for and against it."""
     worth = span(factor.worth)
-    support = f"{factor.pairs:,} pairs, won by {factor.users} users, start so for it, {factor.against:,} against it"
+    support = f"{factor.pairs:,} pairs (won by {factor.users} users) support this, {factor.against:,} contradict it"
     if factor.name == SIZE:
-        return Line("settings", "PriorityWeightJobSize", f"a job of the whole machine is {worth} ahead", support)
+        return Line(
+            "settings",
+            "PriorityWeightJobSize",
+            f"a job as large as the machine counts as {worth} older",
+            support,
+        )
     if factor.name == USE:
-        return Line("settings", "PriorityWeightFairShare", f"who used least is {worth} ahead of who used most", support)
+        return Line(
+            "settings",
+            "PriorityWeightFairShare",
+            f"a job of the user with least past use counts as {worth} older",
+            support,
+        )
     table = "partition" if by == "partition_id" else "qos"
-    return Line(table, factor.name, f"{factor.name} is {worth} ahead", support)
+    return Line(table, factor.name, f"{factor.name}: a job counts as {worth} older", support)
 
 
 def _people(trace: Trace) -> list[tuple[str, str]]:
@@ -236,22 +260,22 @@ def _people(trace: Trace) -> list[tuple[str, str]]:
 
 
 def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learned, Trace, np.ndarray]:
-    """Learn from the first `share` of the jobs; return the machine, the log with releases, and the other jobs (n,).
+    """Learn from the first `share` of the jobs; return the machine, the log with releases, and a mask of other jobs.
 
-    Held jobs of the whole log keep their recorded release, which comes from their own part of the log.
+    The releases of held jobs come from the whole log, so the later part uses its own releases.
     """
     first = int(len(trace) * share)
     if not 0 < first < len(trace):
-        raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn from and to judge by")
+        raise InputError(f"{trace.info.source}: {len(trace)} jobs are too few to learn a machine and to test it")
     learned = learn_machine(trace.take(np.arange(first)), procs)
-    if learned.machine.associations:  # later users are known when they submit, and begin without past use
+    if learned.machine.associations:  # users of later jobs begin without past use
         learned = replace(learned, machine=replace(learned.machine, associations=siblings(_people(trace))))
     released = with_releases(trace, find_held(trace))
     return _with_ends(learned, released, procs), released, np.arange(len(trace)) >= first
 
 
 def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
-    """Add the week in which closed hours ended, from the whole log: context, not learned."""
+    """Add the week in which closed hours ended, as read from the whole log (given to the test, not learned)."""
     machine, lines = learned.machine, list(learned.lines)
     kept = [r for r in machine.reservations if r.every]
     if not kept:
@@ -264,13 +288,13 @@ def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
         untils |= {r.name: until for r in mine}
         if math.isfinite(until):
             says = f"{part.name}: the closed hours end with second {until:.0f}"
-            lines.append(Line("", "", says, "read off the whole record, which shows such jobs at all hours after that"))
+            lines.append(Line("", "", says, "read from the whole log, in which such jobs run at all hours afterwards"))
     ends = tuple(replace(r, until=untils.get(r.name, r.until)) for r in machine.reservations)
     return replace(learned, machine=replace(machine, reservations=ends), lines=tuple(lines))
 
 
 def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -> tuple[Queue, np.ndarray]:
-    """Return the queue of a partition and its rows."""
+    """Return the jobs of a partition as a queue, and their rows in the log."""
     names = trace.nominal("partition_id").decode()
     alone = len(machine.partitions) == 1
     rows = np.flatnonzero([alone or (name is not None and str(name) == part.name) for name in names])
@@ -281,7 +305,7 @@ def _of_partition(trace: Trace, machine: Machine, part: Partition, procs: str) -
 
 
 def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
-    """Return the queue without the time for which held jobs were not eligible."""
+    """Return the queue with submission times moved to the times at which jobs became eligible."""
     submit = np.fmax(queue.submit, trace.number("eligible_time")[rows])
     return replace(queue, submit=np.minimum(submit, queue.start))
 
@@ -305,17 +329,22 @@ def commented(text: str, lines: Sequence[Line | Cause]) -> str:
 
 
 def _whole_nodes(trace: Trace) -> list[Line]:
-    """Return the evidence that a job gets whole nodes for any number of processors; empty without evidence."""
+    """Return the evidence that jobs get whole nodes for any number of processors; an empty list without evidence."""
     yes, no = count_whole(trace)
     if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
     return [
-        Line("", "", "jobs get whole nodes", f"{yes:,} jobs that ask for part of a node hold all of it, {no:,} do not")
+        Line(
+            "",
+            "",
+            "jobs get whole nodes",
+            f"{yes:,} jobs that requested part of a node got the whole node, {no:,} did not",
+        )
     ]
 
 
 def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:
-    """Let partitions share nodes if together they never used the sum of their peaks."""
+    """Let partitions share nodes if their total use never came near the sum of their peaks."""
     if len(machine.partitions) < 2 or len({group.cpus for group in machine.nodes}) > 1:
         return machine, []
     peak, apart = peak_procs(trace, procs), float(machine.cpus)
@@ -326,13 +355,13 @@ def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[
     names = tuple(f"node-{k + 1}" for k in range(count))
     partitions = tuple(replace(p, nodes=names[: len(p.nodes)]) for p in machine.partitions)
     says = f"partitions share {count:,} nodes of {cpus} processors"
-    support = f"all jobs together held {peak:,.0f} processors at most, the partitions' own peaks add up to {apart:,.0f}"
+    support = f"all jobs together used at most {peak:,.0f} processors, the partitions' peaks add up to {apart:,.0f}"
     shared = replace(machine, nodes=(replace(machine.nodes[0], names=names),), partitions=partitions)
     return shared, [Line("nodes", "", says, support)]
 
 
 def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple[Queue, np.ndarray]:
-    """Return the jobs of `rows` that ran with known size and wait, and their rows."""
+    """Return the jobs of `rows` that ran and have a known size and wait, and their rows."""
     submit, wait, run = (column[rows] for column in outcome(trace))
     size = trace.procs(procs)[rows]
     ran = (run > 0) & (size > 0) & (trace.wait_time[rows] >= 0)
@@ -346,14 +375,14 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
 
 
 def _unread(trace: Trace) -> list[Line]:
-    """Return columns that were not understood, and what could be learned from them."""
+    """Return lines about columns that were not read, with the field that they could be mapped to."""
     names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
-    remedy = "a map (--map FILE.toml) can say that it is"
+    remedy = "a map (--map FILE.toml) can declare it as"
     return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]
 
 
 def _gpu_lines(machine: Machine) -> list[Line]:
-    """Return the lines on the GPUs of a learned machine."""
+    """Return the evidence lines about the GPUs of a learned machine."""
     return [
         Line(
             "nodes",
@@ -378,9 +407,11 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
     unit = UNITS[cap.what]
-    above = f", {cap.above} held more" if cap.above else ""
-    support = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it with room, {cap.against:,} below it{above}"
+    above = f"; {cap.above} used more" if cap.above else ""
+    support = (
+        f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it despite room, {cap.against:,} below it{above}"
+    )
     if cap.name:
         category = trace.nominal(GROUPS[cap.of]).categories[int(cap.name)]
-        return Line("", "", f"{cap.of} {category} alone stands at {cap.value:g} {unit} in {partition}", support)
-    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} a {cap.of} in {partition}", support)
+        return Line("", "", f"{cap.of} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
+    return Line("qos", f"cap-{partition}", f"at most {cap.value:g} {unit} per {cap.of} in {partition}", support)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learns the order of waiting jobs from pairs: weights of age, size, past use and class.
 
-A pair is two jobs of different users that had both waited for ten minutes when one of them started, with room for
-either, and with sizes and limits within a factor of two. What the winner had more of is counted, each pair of users
-once a day, so that no burst decides.
+A pair is two jobs of different users that had both waited for ten minutes when one of them (the winner) started. There
+was room for either job, and their sizes and limits differ by less than a factor of two. The method counts what winners
+had more of. Each pair of users counts once a day, so that a burst of jobs does not decide.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 
 HALF_LIVES_S = (86400.0, 7 * 86400.0, 30 * 86400.0)
 MAX_AGE_DAYS = 128
 ROOT = "root"
-NEAR = 2.0  # factor between sizes and limits of a pair
-LOSERS = 20  # jobs that still waited when one started, evenly spread over the queue
-LEAST_GAIN = 0.01  # share of the pairs that a factor must correct
-SURE = 4.0  # standard errors over pairs of users
+NEAR = 2.0  # maximum factor between sizes, and between limits, of a pair
+LOSERS = 20  # maximum number of pairs per start; the losers are evenly spread over the queue
+LEAST_GAIN = 0.01  # minimum share of the pairs that a factor must correct
+SURE = 4.0  # minimum gain of a factor in standard errors over pairs of users
 LEAST_PAIRS, LEAST_PEOPLE = 100, 10
 HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor of the order: the seconds of waiting that it is worth at most, and its evidence.
+    """One factor of the queue order: the waiting time (s) that its maximum is worth, and its evidence.
 
-    `name` is size, past use or a class. Of the pairs whose order it changes, `pairs` started as it predicts and
-    `against` did not; `users` are the winners of the former.
+    `name` is size, past use or a class. Of the pairs whose predicted order the factor changes, `pairs` started as
+    predicted and `against` did not; `users` is the number of users who won the former.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Factors besides waiting time; without factors the log shows first come, first served.
+    """The factors of a queue order besides waiting time; without factors the order is first come, first served.
 
-    `half_life` is of past use, in seconds. The share `right` of the `pairs` starts as this order predicts, the share
-    `first_come` by arrival.
+    `half_life` is the half-life of past use (s). This order predicts the share `right` of the `pairs` correctly;
+    arrival order predicts the share `first_come` correctly.
     """
 
     factors: tuple[Factor, ...]
@@ -61,24 +61,25 @@ class Order:
 
 
 def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
-    """Learn the order that the pairs of a log support.
+    """Learn the queue order that the pairs of a log support.
 
     Parameters
     ----------
     queue
-        The jobs that share a capacity; `submit` is when a job was eligible.
+        The jobs that share a set of nodes; `submit` is when a job became eligible.
     users, classes
-        Their codes (n,); -1 unknown: a job of an unknown user is in no pair.
+        Codes of the jobs' users and classes (n,), -1 if unknown; jobs of unknown users are in no pair.
     names
         Names of the classes.
 
     Notes
     -----
-    Priority is the time waited, plus a worth from `WORTH_S` times each factor: size as a share of the capacity, rank by
-    decayed past use, each class. The factor and worth that predict most pairs correctly are chosen, then the next, as
-    long as each corrects one per cent more of the pairs, exceeds `SURE` standard errors over pairs of users, and ten
-    users support it. So a job that waited for weeks for unknown reasons has one vote. The half-life is the best of
-    three. O(n log n) and twenty pairs per start.
+    The priority is the waiting time plus the sum of each factor times a worth from `WORTH_S`. The factors are the size
+    as a share of the capacity, the rank by decayed past use, and each class. The method chooses the factor and worth
+    that predict most pairs correctly, then the next factor, as long as a factor corrects one per cent more of the
+    pairs, its gain exceeds `SURE` standard errors over pairs of users, and ten users support it. So a job that waited
+    for weeks for unknown reasons has one vote. The half-life is the best of three. O(n log n) and twenty pairs per
+    start.
     """
     winner, loser = find_pairs(queue, users)
     if len(winner) < LEAST_PAIRS:
@@ -101,7 +102,7 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
 
 @dataclass(frozen=True, slots=True)
 class _Votes:
-    """The pairs' weights (m,), each pair of users counted once a day; the pair of users, and the winner."""
+    """The weights of the pairs (m,), so that each pair of users counts once a day; and each pair's users and winner."""
 
     weight: np.ndarray
     people: np.ndarray
@@ -116,11 +117,11 @@ class _Votes:
         return cls(1.0 / often[cell.ravel()], people.ravel(), users[winner])
 
     def share(self, margin: np.ndarray) -> float:
-        """Return the share of pairs that a margin predicts correctly."""
+        """Return the weighted share of pairs that the winners' margins predict correctly."""
         return float((self.weight * _right(margin)).sum() / self.weight.sum())
 
     def choose(self, age: np.ndarray, factors: Mapping[str, np.ndarray]) -> tuple[tuple[Factor, ...], float]:
-        """Return the chosen factors, the best first, and the share of pairs that they predict correctly."""
+        """Choose factors one by one, best first; return them, and the share of pairs that they predict correctly."""
         chosen: list[Factor] = []
         margin = age
         while True:
@@ -139,7 +140,7 @@ class _Votes:
         return tuple(chosen), self.share(margin)
 
     def factor(self, name: str, worth: float, before: np.ndarray, after: np.ndarray) -> Factor | None:
-        """Return the factor with its evidence; None if it could be chance or too few users support it."""
+        """Return the factor with its evidence; None if its gain could be chance or too few users support it."""
         gain = _right(after) - _right(before)
         by_people = np.bincount(self.people, self.weight * gain)
         sure = by_people.sum() >= SURE * np.sqrt((by_people**2).sum())
@@ -150,12 +151,12 @@ class _Votes:
 
 
 def _right(margin: np.ndarray) -> np.ndarray:
-    """Return 1 if the winner is ahead, 0.5 if neither is."""
+    """Return 1 if the predicted order puts the winner first, 0.5 if the order is a tie, else 0."""
     return np.asarray(0.5 + 0.5 * np.sign(margin))
 
 
 def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of jobs that started, and of comparable jobs that still waited although they had room."""
+    """Return the rows of winners (jobs that started) and of losers (comparable jobs that waited although they fit)."""
     time, running = steps(queue.start, queue.end, queue.size)
     order = np.argsort(queue.submit, kind="stable")
     submits, latest = queue.submit[order], np.maximum.accumulate(queue.start[order])
@@ -180,9 +181,9 @@ def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def past_use(
     queue: Queue, users: np.ndarray, when: np.ndarray, one: np.ndarray, two: np.ndarray, half_life: float
 ) -> np.ndarray:
-    """Return how much higher the first users rank than the second by decayed past use, least first; in (-1, 1).
+    """Return the difference in (-1, 1) of the ranks of users `one` and `two` by decayed past use, least use first.
 
-    Use counts from the end of a job; ranks are by hour.
+    A job's use counts from its end on; ranks are updated every hour.
     """
     count = int(users.max(initial=0)) + 1
     hours = (when // HOUR_S).astype(np.int64)
@@ -204,14 +205,15 @@ def past_use(
 
 
 def siblings(people: Sequence[tuple[str, str]]) -> tuple[Association, ...]:
-    """Return associations of accounts and users with equal shares."""
+    """Return associations of all accounts and users, with equal shares."""
     return (Association(ROOT), *(Association(account, user, ROOT) for account, user in people))
 
 
 def with_order(machine: Machine, order: Order, by: str, people: Sequence[tuple[str, str]]) -> Machine:
-    """Return the machine with the order as Slurm's priority: weights are seconds of waiting.
+    """Return the machine with the order as Slurm's multifactor priority, in which a weight of 1 is a second of waiting.
 
-    `by` is the column of the classes: `partition_id`, else names of QOS or queues. `people` are accounts and users.
+    `by` is the column of the classes: `partition_id`, or a column whose names become QOS. `people` are (account, user)
+    pairs.
     """
     worth = {factor.name: factor.worth for factor in order.factors}
     words = {

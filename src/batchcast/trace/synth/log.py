@@ -76,8 +76,8 @@ def group_jobs(
 
 
 def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
-    """Draw the number of each application's user, int64 (apps,), from 1. Users with small numbers are drawn more often
-    (Zipf's law).
+    """Draw a user for each application: user numbers from 1, int64 (apps,). Users with small numbers are drawn more
+    often (Zipf's law).
     """
     weights = np.cumsum(np.arange(1, users + 1) ** -ACTIVITY)
     return np.asarray(np.searchsorted(weights, rng.random(apps) * weights[-1], side="right") + 1, np.int64)
@@ -122,8 +122,8 @@ class Recipe:
     `load` is sum(procs * run) / (machine * time from the first to the last submission); it is above 1 for an overloaded
     machine. `users` defaults to twice the square root of the number of jobs. With `kinds` = `together`, all jobs are
     drawn from the published model for jobs of unknown kind. With `apart`, interactive jobs (queue 0) and batch jobs
-    (queue 1) are drawn from a model each. `longest` is the longest time limit in seconds. `killed` is approximately the
-    share of jobs that are killed at their time limit. `spread` is the standard deviation of ln run times in one
+    (queue 1) are drawn from separate models. `longest` is the longest time limit in seconds. `killed` is approximately
+    the share of jobs that are killed at their time limit. `spread` is the standard deviation of ln run times in one
     application. `waits` says whether waits are simulated by EASY with the time limits; otherwise they are unknown.
     """
 
@@ -202,7 +202,7 @@ def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> t
 
 
 def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: float) -> np.ndarray:
-    """Return submit times in whole seconds, stretched so that the last one is `span` seconds after the first one."""
+    """Return submit times in whole seconds, stretched so that `span` seconds lie between the first and the last."""
     ends = [(kinds[k], points[of == k][[0, -1]]) for k in np.unique(of)]
 
     def reached(stretch: float) -> float:
@@ -226,7 +226,8 @@ def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: f
 
 
 def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """Draw the time limit of each application: long enough for all its jobs or, if it is short, for about half."""
+    """Draw the time limit of each application: enough for all its jobs or, in some applications, for about half of
+    them."""
     ascending = np.lexsort((runs, app))
     begins = np.flatnonzero(np.diff(app, prepend=-1))
     counts = np.diff([*begins, len(app)])
@@ -237,7 +238,8 @@ def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recip
 
 
 def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarray) -> np.ndarray:
-    """Return the job of each arrival: the jobs of a kind come, in the order of their turns, at this kind's arrivals."""
+    """Return the job of each arrival: jobs of a kind are assigned to the arrivals of this kind in the order of
+    `turns`."""
     by_turn = np.empty(len(turns), np.int64)
     by_turn[turns] = np.arange(len(turns))
     rows = np.empty(len(turns), np.int64)
@@ -262,7 +264,7 @@ class _Drawn(NamedTuple):
 
 
 def _log(recipe: Recipe, submits: np.ndarray, of: np.ndarray, drawn: _Drawn) -> Trace:
-    """Convert the drawn jobs to a trace, one at each arrival; with waits by EASY if requested."""
+    """Convert the drawn jobs to a trace, one job at each arrival, with waits simulated by EASY if requested."""
     day = submits[0] // 86400.0 * 86400.0
     columns = {
         "submit_time": submits - day,
@@ -320,8 +322,8 @@ DAY = 86400.0
 def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace]:
     """Yield the log of a recipe in blocks of `block` jobs. Each block begins on the day after the block before it.
 
-    All blocks have the same users; applications are numbered anew in each block. Each block has the recipe's load, and
-    random numbers of its own that follow from the seed. Waits are simulated on a machine that is empty at the beginning
+    All blocks have the same users; application numbers start again in each block. Each block has the recipe's load, and
+    separate random numbers, which the seed determines. Waits are simulated on a machine that is empty at the beginning
     of each block. If a recipe fits into one block, the result equals the log of `make_log`.
 
     >>> blocks = list(make_blocks(1, Recipe(jobs=500, procs=64), 200))
@@ -336,7 +338,7 @@ def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace
     done, since = 0, 0.0
     while done < recipe.jobs:
         jobs = min(block, recipe.jobs - done)
-        jobs += recipe.jobs - done - jobs == 1  # a single job is no log
+        jobs += recipe.jobs - done - jobs == 1  # a log needs at least two jobs
         log = make_log(np.random.default_rng([seed, done]), replace(recipe, jobs=jobs, users=recipe.people))
         columns = {name: log.column(name) for name in log.names}
         columns |= {"job_id": log.job_id + done, "submit_time": log.submit_time + since}

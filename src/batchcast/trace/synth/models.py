@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published models from which synthetic jobs are drawn.
 
-Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants are those of the
+Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants come from the
 authors' program (U. Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads Archive). `ALL` is the
 program's model for jobs of unknown kind; `BATCH` and `INTERACTIVE` are its models for the two kinds. Time limits follow
 Tsafrir, Etsion & Feitelson (2005). Memory requests follow no published model (`with_memory`).
@@ -26,17 +26,18 @@ MOST_LOG_GAP = 13.0  # maximum gap: e^13 s, about five days
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The parameters of one kind of jobs, by the parts of the paper; gamma distributions as (shape, scale)."""
+    """The model parameters of one kind of jobs, in the order of the paper; gamma distributions are given as (shape,
+    scale)."""
 
     serial: float  # share of jobs on one processor
     power_of_two: float  # share of all jobs rounded to a power of two
-    smallest: float  # log2 sizes of parallel jobs: the smallest ...
-    below_widest: float  # ... the end of the first uniform distribution, in octaves below the widest ...
-    narrower: float  # ... and the widest, in octaves below the machine
+    smallest: float  # log2 of the smallest size of a parallel job
+    below_widest: float  # end of the first uniform distribution of log2 size, in octaves below the widest job
+    narrower: float  # log2 of the widest job, in octaves below the machine's size
     first_stage: float  # share of the first uniform distribution
-    short: tuple[float, float]  # ln run time, the two gamma distributions ...
+    short: tuple[float, float]  # the two gamma distributions of ln run time: short and long jobs
     long: tuple[float, float]
-    short_slope: float  # ... and the share of the first: slope * procs + share
+    short_slope: float  # share of short jobs: short_slope * procs + short_share
     short_share: float
     gap: tuple[float, float]  # ln gap between arrivals at the mean rate
     day: tuple[float, float]  # arrivals over the slots of a day
@@ -76,8 +77,8 @@ def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> 
 def draw_run_times(rng: np.random.Generator, kind: Kind, sizes: np.ndarray) -> np.ndarray:
     """Draw run times of jobs of these sizes, whole seconds from 1 to e^12, float64 (n,).
 
-    ln run time has a mixture of two gamma distributions (hyper-gamma). The share of the distribution of short jobs
-    falls with the job's size, within [0, 1]. Values above the maximum are drawn again from the mixture. O(n).
+    ln run time has a mixture of two gamma distributions (hyper-gamma). The share of the distribution for short jobs is
+    smaller for larger jobs, and is limited to [0, 1]. Values above the maximum are drawn again from the mixture. O(n).
 
     >>> runs = draw_run_times(np.random.default_rng(1), ALL, np.array([1, 1, 64]))
     >>> bool((runs >= 1).all()), bool((runs == np.floor(runs)).all())
@@ -147,16 +148,16 @@ def gamma_cdf(x: float, shape: float) -> float:
     return total * math.exp(-x + shape * math.log(x) - math.lgamma(shape)) if x > 0 else 0.0
 
 
-HEAD = 20  # number of popular values ...
-HEAD_SHARE = 0.89  # ... and the share of jobs that request one of them
+HEAD = 20  # number of popular time limits
+HEAD_SHARE = 0.89  # share of jobs that request one of the popular time limits
 _MINUTES = (5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 240, 300, 360, 480, 600, 720, 900, 1080, 1440, 2160, 2880)
 
 
 def popularity(rank: np.ndarray) -> np.ndarray:
     """Return the share of jobs that request the `rank`-th most popular time limit (from 1).
 
-    Ranks 2 to 20 have 14.0491 e^(-0.177531 rank) + 0.462513 percent each. Rank 1 has the rest of 89 %. Higher ranks
-    have 795.6 rank^-2.267 percent; these shares are not normalised.
+    Ranks 2 to 20 have 14.0491 e^(-0.177531 rank) + 0.462513 percent each. Ranks 1 to 20 together have 89 %, so rank 1
+    has the rest. Higher ranks have 795.6 rank^-2.267 percent; these shares are not normalised.
 
     >>> [round(float(x), 3) for x in popularity(np.array([1, 2, 20, 21]))]
     [0.217, 0.103, 0.009, 0.008]
@@ -240,8 +241,8 @@ def draw_requests(
     `short` (n, boolean) gets a value between half its need and its need, if there is such a value.
 
     Departures from the paper: applications (weighted by `jobs`) choose instead of single jobs, up to 64 applications
-    with the same remaining values at once. So the shares are met approximately. The paper has no limits that are too
-    short. O(values * n / 64 + n log n).
+    with the same remaining values at once. Therefore, the shares are met only approximately. The paper has no limits
+    that are too short. O(values * n / 64 + n log n).
 
     >>> needed, jobs = np.array([50.0, 200.0, 3000.0]), np.array([5, 1, 1])
     >>> values, short = np.array([60.0, 300.0, 3600.0]), np.array([False, True, False])

@@ -35,7 +35,7 @@ def busy_log(n, seed):
 
 
 def told_one_by_one(method):
-    """The method without its way to predict a whole log at once."""
+    """The method without `predict_trace`, so that jobs are predicted one by one."""
 
     class Alone:
         target, answers_by, levels, uses = method.target, method.answers_by, method.levels, method.uses
@@ -76,7 +76,7 @@ def test_looking_changes_nothing_that_is_said_at_a_submission():
 
 
 def one_look(looks: Renewal) -> Snapshot:
-    """At job 5, which has waited a minute; there is no simulation on nodes."""
+    """Return a look at job 5, which has waited a minute, without simulated starts on nodes."""
     features = np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32)
     return Snapshot(np.array([5]), np.array([60.0]), features, np.full((1, DRAWS), np.nan))
 

@@ -52,7 +52,7 @@ def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
 @pytest.mark.lightgbm
 def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
     kept = ("submit_time", "wait_time", "run_time", "req_procs", "req_time", "user_id")
-    # no partitions that the machine does not have
+    # without the log's partitions, which the machine does not have
     log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})
     ask = np.ones(len(log), bool)
     whole = run_wait(log, "forecast:first=20,every=20,step=10", ask, machine=MACHINE).forecasts
@@ -172,15 +172,15 @@ def test_what_was_learned_on_a_machine_is_kept_when_the_machine_changes(tmp_path
     assert method.predict(asked, again.clock.state).levels == two.levels
     use_machine([method], None)
     assert method.components.nodes is None
-    use_machine([method], larger)  # a new machine: its run times start from the method's own
+    use_machine([method], larger)  # for a new machine, run times begin with the method's run times
     assert method.components.nodes.run_times.predict(asked, again.clock.state) == method.run_time.predict(
         asked, again.clock.state
     )
 
 
 def test_who_has_used_much_waits_behind_who_has_used_little() -> None:
-    """Fair-share starts from Slurm's usage; without it both users would start even, and the first job would go
-    first."""
+    """The simulation takes each user's past usage from Slurm; without it, both users would have equal fair share, and
+    the first job would go first."""
     tree = (Association("root"), Association("a", parent="root"), *(Association("a", who) for who in ("ada", "bob")))
     fair = {
         "PriorityType": "priority/multifactor",
@@ -266,7 +266,7 @@ def test_a_long_burst_of_equal_jobs_is_simulated_a_few_times(monkeypatch: pytest
 
     monkeypatch.setattr("batchcast.predict.wait.forecast_components.start_on", counted)
     waits = submit_burst(NodesComponent(homogeneous(1, 16)), 200)
-    assert simulated < 3 * 70  # three simulated futures; one by one there would be 3 * 200
+    assert simulated < 3 * 70  # three simulated futures for several jobs at once; job by job, there would be 3 * 200
     assert waits == sorted(waits)
     alone = np.arange(1, 201) * 1000.0  # one job runs at a time, and none is known to end before its limit
     assert np.all(waits <= alone)

@@ -13,8 +13,8 @@ from batchcast.service.answers import forecaster
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """`now`, the duration `takes` of a load, and the number of loads; `ask(told)` asks when the collector has reached
-    `told`."""
+    """A fake clock: `now`, the duration `takes` of a load, and the number of loads. `ask(told)` asks for an answer
+    after the collector has reached the instant `told`."""
     at = SimpleNamespace(now=1000.0, takes=0.0, loads=0)
 
     def load(*_: Any) -> forecaster.Forecaster:

@@ -28,8 +28,8 @@ def finished(job_id: int, user: str, end: float, limit: float = 3600.0) -> Sight
 
 @pytest.fixture
 def site(tmp_path: Path) -> Settings:
-    """Six users on each of 29 days; mallory's victim alone ends a job early today, and another one on a day with few
-    jobs."""
+    """Six users have jobs on each of 29 days. A seventh user, `victim`, alone has a job that ended today, and a job on
+    the day before, on which no other job ended."""
     path = str(tmp_path / "s.db")
     store = Store(path, create=True)
     jobs = [finished(10 * day + k, f"user{k}", day * DAY + 1000 + k) for day in range(29) for k in range(6)]

@@ -92,7 +92,7 @@ def test_shares_are_those_of_seff(ask: Ask) -> None:
 
 
 def test_gpus_are_counted_by_type_too(ask: Ask) -> None:
-    """Finding C09: a site may record GPUs with a type only."""
+    """Regression: a site may record GPUs with a type only."""
     typed, both = "cpu=4,mem=8G,node=1,gres/gpu:a100=2", "cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=8G,node=1"
     jobs, _ = ask(row("1", AllocTRES=typed), row("2", AllocTRES=both), row("3"))
     assert [job.gpus for job in jobs] == [2, 2, 0]
@@ -107,7 +107,7 @@ def test_gpus_are_shared_by_the_busiest_step(ask: Ask) -> None:
 
 
 def test_energy_is_that_of_the_step_that_measured_most_and_unknown_where_nothing_measures() -> None:
-    """The batch step contains the others: their energies are parts of its own."""
+    """The energy of the batch step includes the energies of the other steps."""
     steps = [row(f"1.{k}", ConsumedEnergyRaw=joules) for k, joules in (("batch", 7_200_000), ("0", 3_600_000))]
     jobs, _ = of_sacct(row("1"), *steps, row("2"), row("2.batch", ConsumedEnergyRaw=0), row("3_1"),
                        row("3_1.batch", ConsumedEnergyRaw=1_800_000), row("3_2"),
@@ -136,8 +136,8 @@ def of_gpus(
 @pytest.mark.parametrize(
     ("held", "util", "memory", "said"),
     [
-        ("gres/gpu:v100=1", 0, "0", "holds 1 GPU and used none of them (32 GPU-hours): --gpus=0, or check that"),
-        ("gres/gpu:v100=4", 90, "9G", "holds 4 GPUs and keeps 0.9 busy: --gpus=1 would have been enough for 95 %"),
+        ("gres/gpu:v100=1", 0, "0", "gets 1 GPU and used none of them (32 GPU-hours): --gpus=0, or check that"),
+        ("gres/gpu:v100=4", 90, "9G", "gets 4 GPUs and keeps 0.9 busy: --gpus=1 would have been enough for 95 %"),
         (
             "gres/gpu:a100_80gb=2",
             130,
@@ -181,20 +181,20 @@ def test_an_array_is_one_row_with_the_worst_state(ask: Ask) -> None:
 
 
 def test_runs_of_one_number_are_no_array(ask: Ask) -> None:
-    """Finding C12: `sacct -D` prints every run of a requeued job."""
+    """Regression: `sacct -D` prints every run of a requeued job."""
     later: dict[str, object] = {"Submit": 5300, "Start": 5400, "End": 9000}
     jobs, _ = ask(row("5", State="REQUEUED"), row("5", **later), row("6_1", State="REQUEUED"), row("6_1", **later))
     assert sorted(job.job_id for job in folded(jobs)) == ["5", "5", "6_[1]"]
 
 
 def test_jobs_of_two_clusters_are_no_array() -> None:
-    """Finding C11: `sacct -M` prints jobs of several clusters, whose job numbers overlap."""
+    """Regression: `sacct -M` prints jobs of several clusters, whose job numbers overlap."""
     jobs, _ = of_sacct(*(row(job, Cluster=cluster) for job in ("6_1", "6_2") for cluster in "ab"))
     assert [(job.job_id, job.cluster) for job in folded(jobs)] == [("6_[2]", "a"), ("6_[2]", "b")]
 
 
 def test_jobs_cancelled_in_the_queue_did_not_run_and_give_no_advice(ask: Ask) -> None:
-    """Finding C05: Slurm gives such jobs a start equal to the instant at which they left; AllocCPUS may repeat the
+    """Regression: Slurm gives such jobs a start equal to the instant at which they left; AllocCPUS may repeat the
     request."""
     usual: dict[str, object] = {"ElapsedRaw": 0, "Start": 5200, "AllocTRES": "", "TotalCPU": "00:00:00"}
     state, nodes = "CANCELLED by 1001", "None assigned"
@@ -204,7 +204,7 @@ def test_jobs_cancelled_in_the_queue_did_not_run_and_give_no_advice(ask: Ask) ->
 
 
 def test_a_start_before_the_submission_is_no_wait(ask: Ask) -> None:
-    """Finding C18: two clocks differ, or a record was moved."""
+    """Regression: such times occur if two clocks differ, or if a record was changed."""
     jobs, _ = ask(row("1", Submit=1900), row("2"))
     assert {job.job_id: job.waited_s for job in jobs if job.waited_s == job.waited_s} == {"2": 600}
 
@@ -327,7 +327,7 @@ def test_nothing_is_promised_for_95_percent_that_the_jobs_do_not_show() -> None:
     few = [row(f"{300 + k}", "few", **hours) for k in range(5)]
     jobs, _ = of_sacct(*cut, *long, *few)
     told = {one["job_name"]: str(one["advice"]) for one in advice(jobs, 300, 300, 100 * 1024)}
-    assert told["mesh"].startswith("23 of 118 were cut off at their limit")
+    assert told["mesh"].startswith("23 of 118 jobs were ended at their time limit")
     assert "95 %" not in told["mesh"]
     assert "the longest of these 5 ran 10 min: --time=00:15:00 would have been enough for each" in told["few"]
 

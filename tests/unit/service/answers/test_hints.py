@@ -132,8 +132,8 @@ def test_nobody_elses_names_speak_for_a_new_one(tmp_path: Path) -> None:
 
 
 def test_a_name_that_asked_as_advised_never_makes_the_next_request_smaller(tmp_path: Path) -> None:
-    """The suggestion uses the user's written request if the service was told it, else a higher request than the true
-    one."""
+    """The suggestion uses the request that the user wrote, if the service received it; else it assumes a higher request
+    than the true one."""
     first = new_names(tmp_path / "a").about(NEW, NOW, {})["memory_kib"]
     advised = new_names(tmp_path / "b", req_mem_kib=450.0 * 1024)
     assert advised.about(NEW, NOW, {})["memory_kib"] >= first

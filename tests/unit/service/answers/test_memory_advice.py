@@ -122,10 +122,10 @@ def test_a_peak_is_learned_when_accounting_tells_it_and_every_forecast_comes_out
     assert [outcome for _, outcome, _ in forecasts] == [(100.0 + k) * MIB for k in range(8)]
     assert {how for *_, how in forecasts} == {"ended"}
     points = [point / MIB for point, *_ in forecasts]
-    assert points[0] == 1000.0  # no basis but the request
+    assert points[0] == 1000.0  # without history, the request is the prediction
     assert points[-1] < 110.0
     told = next(k for k, point in enumerate(points) if point < 1000.0)
-    assert told >= 2  # the queue shows an end at once, and accounting its memory up to 300 s later
+    assert told >= 2  # the queue shows an end at once, but accounting reports the job's memory up to 300 s later
 
 
 @pytest.mark.long
@@ -179,13 +179,13 @@ def test_the_smallest_request_that_keeps_the_risk_a_tenth_more_and_up_to_a_step(
     answer = advised([row((200.0 + k) * MIB) for k in range(40)])
     assert (answer["memory"], answer["memory_risk_kept"], answer["memory_jobs"]) == ("300M", True, 40)
     assert answer["memory_quantile_kib"] == pytest.approx(238 * MIB)
-    assert "held 238M a node or less" in answer["memory_why"]
+    assert "used 238M per node or less" in answer["memory_why"]
 
 
 def test_never_more_than_a_node_has() -> None:
     answer = advised([row(3900 * MIB)] * 40)
     assert (answer["memory"], answer["node_memory_kib"]) == ("4000M", 4000 * MIB)
-    assert "no node there has more" in answer["memory_why"]
+    assert "no node of the partition has more" in answer["memory_why"]
 
 
 def test_jobs_that_ran_out_raise_the_request_above_theirs() -> None:
@@ -199,7 +199,7 @@ def test_a_copy_of_the_request_is_no_measurement() -> None:
     rows = [row(1000 * MIB)] * 30
     assert measured_memory(rows).copied
     assert advised(rows)["memory"] is None
-    assert "no measurement" in advised(rows)["memory_why"]
+    assert "memory is not measured" in advised(rows)["memory_why"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def of_kernel(settings: Settings) -> Settings:
 
 @pytest.mark.long
 def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
-    """Asked just before a job like the others is submitted, walltime gives the suggestion that is then stored for that
+    """Just before a similar job is submitted, `walltime` gives the suggestion that the collector then stores for that
     job."""
     fine, k = of_kernel(settings), 12
     runs = [25.0 + 7 * (j % 4) for j in range(20)]
@@ -303,7 +303,7 @@ def test_jobs_that_come_to_their_limit_raise_it_and_the_record_cannot_judge_that
     follow(cluster, fine)
     (answer,) = questions.walltime(fine, "0", None, "", Viewer("root", True), 0.05, 3000.0).results
     assert (answer["limit_s"], answer["risk_kept"], answer["cut_at_limit"]) == (750.0, False, 12)
-    assert "come to their limit of 10 min" in answer["why"]
+    assert "reach their limit of 10 min" in answer["why"]
     advice = questions.accuracy(fine, 0.0, math.inf, None, Viewer("root", True), 1e9).settings["limits"][0]
     assert (advice["exceeded_rate"], advice["undecided_rate"], advice["users_exceeded_rate"]) == (0.0, 1.0, 1.0)
 
@@ -311,11 +311,11 @@ def test_jobs_that_come_to_their_limit_raise_it_and_the_record_cannot_judge_that
 @pytest.mark.parametrize(
     ("gathers", "state", "words"),
     [
-        ({"Type": "jobacct_gather/none"}, "warning", "measures none"),
-        ({"Type": "(null)"}, "warning", "measures none"),
+        ({"Type": "jobacct_gather/none"}, "warning", "measures no memory"),
+        ({"Type": "(null)"}, "warning", "measures no memory"),
         ({"Type": "jobacct_gather/cgroup", "Frequency": "task=15,energy=60"}, "ok", "every 15 s"),
         ({"Type": "jobacct_gather/linux", "Frequency": "0"}, "warning", "only when a step ends"),
-        ({**LINUX, "Params": "UsePss,OverMemoryKill"}, "ok", "OverMemoryKill ends jobs by it"),
+        ({**LINUX, "Params": "UsePss,OverMemoryKill"}, "ok", "OverMemoryKill ends jobs by this measurement"),
         ({"Type": "pbs/mom"}, "ok", "resources_used.mem"),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_request_costs_what_it_costs_in_limits_memory(jobs: list[tuple[float, 
         kib = {"used_mem_kib": held * GIB * nodes, "req_mem_kib": asked * GIB * nodes}
         status = "out_of_memory" if out else "completed"
         rows.append(job(1.0, held, asked, **kib, alloc_nodes=nodes, req_nodes=nodes, status=status))
-    measured = _measured(rows)  # all jobs end together, so they count in their order
+    measured = _measured(rows)  # all jobs end at the same instant, so they are learned in the given order
     ours = sum(_cost(row, one[2] * GIB) for row, one in zip(measured, jobs))
     asked, held, request, ended, nodes = (np.array(column) for column in zip(*jobs))
     run = np.full(len(jobs), 3600.0)

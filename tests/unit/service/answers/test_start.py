@@ -114,9 +114,9 @@ BOUND = {"latest": {"at": 0.0, "jobs": {"7": 5000}, "new": {"main": [80_000.0, 8
         ({}, BOUND, 600.0 + 1.5 * 4400.0 + 3600.0),
         ({"expected_start": 90_000.0}, BOUND, 600.0 + 1.5 * 4400.0 + 3600.0),
         ({"expected_start": 2000.0}, BOUND, 600.0 + 1.5 * 1400.0 + 3600.0),
-        ({"row": 8}, BOUND, 600.0 + 1.5 * 79_400.0 + 3600.0),  # the collector saw it after that: all are in front
-        ({"row": 8, "req_procs": 9.0}, BOUND, math.inf),  # it waits for a drained node too
-        ({}, {"latest": {**BOUND["latest"], "at": -4000.0}}, math.inf),  # of a collector that was stopped since
+        ({"row": 8}, BOUND, 600.0 + 1.5 * 79_400.0 + 3600.0),  # newer than BOUND: all other jobs are before it
+        ({"row": 8, "req_procs": 9.0}, BOUND, math.inf),  # with nine processors, it also waits for a drained node
+        ({}, {"latest": {**BOUND["latest"], "at": -4000.0}}, math.inf),  # BOUND is too old: the collector has stopped
         ({}, {}, math.inf),
     ],
 )
@@ -195,16 +195,17 @@ WAITS_FOR_IT = "ReqNodeNotAvail, Reserved for maintenance"
     ("limit", "reason", "own", "advised"),
     [
         (5 * 86400.0, WAITS_FOR_IT, {}, "2-23:50:00"),  # ten minutes are left for the scheduler
-        (math.nan, WAITS_FOR_IT, {}, "2-23:50:00"),  # no limit at all runs into it as well
-        (3600.0, WAITS_FOR_IT, {}, ""),  # it would end long before
-        (5 * 86400.0, "Priority", {}, ""),  # it waits for something else
-        (5 * 86400.0, "Reservation", {"reservation": "power"}, ""),  # it is to run inside it
+        (math.nan, WAITS_FOR_IT, {}, "2-23:50:00"),  # a job without a limit also runs into the maintenance
+        (3600.0, WAITS_FOR_IT, {}, ""),  # the job would end long before the maintenance
+        (5 * 86400.0, "Priority", {}, ""),  # the job waits for another reason
+        (5 * 86400.0, "Reservation", {"reservation": "power"}, ""),  # the job is to run in this reservation
     ],
 )
 def test_a_limit_that_fits_before_the_maintenance_is_named(
     ask: Ask, limit: float, reason: str, own: dict[str, str], advised: str
 ) -> None:
-    """The advice that support staff write by hand. Before a reservation that is already active there is no room."""
+    """The page gives the advice that support staff write by hand. Before a reservation that is already active there is
+    no room."""
     said = str(ask(job("1", reason, req_time=limit, **own), reservations=[*RESERVED[1:], *AHEAD])["maintenance"])
     assert (f"a time limit of at most {advised} the job can start" in said) if advised else said == ""
 
@@ -217,8 +218,8 @@ def test_the_queue_behind_a_maintenance_counts(ask: Ask) -> None:
     held = job("77", "JobHeldUser", **part)
     site = {"partitions": {"main": {"procs": 8.0}}}
     answer = ask(held, *jobs, reservations=RESERVED, site=site)
-    assert answer["likely_start_s"] == NOW + 9000 + 2 * 600  # two at a time, 600 s each as forecast
-    assert answer["by_90_start_s"] == NOW + 9000 + 2 * 1000  # and by their limits
+    assert answer["likely_start_s"] == NOW + 9000 + 2 * 600  # two jobs at a time, with a predicted run time of 600 s
+    assert answer["by_90_start_s"] == NOW + 9000 + 2 * 1000  # two jobs at a time, with a time limit of 1000 s
     assert "4 waiting jobs of main that go first" in disclosed(answer, hidden=False)["basis"]
 
 

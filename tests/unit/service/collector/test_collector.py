@@ -457,7 +457,7 @@ def test_what_is_older_than_a_site_keeps_goes_by_itself(settings: Settings) -> N
 
 
 def test_less_than_predictors_are_taught_with_is_refused() -> None:
-    with pytest.raises(BatchcastError, match="fewer than predictors are taught with"):
+    with pytest.raises(BatchcastError, match="shorter than the history that predictors learn from"):
         keep_since(load({"retention_days": 10}, {}), 0.0)
 
 
@@ -525,7 +525,7 @@ def test_a_job_given_up_for_lost_and_seen_again_is_renewed_like_the_others(setti
     script = Script([Job("7", 1005, 9000, 9100), Job("8", 1010, 9000, 9100)])
     collector = collect(script, settings)
     step(script, collector, *range(1000, 1100, 30))
-    script.blind = True  # on a batch system that does not report this
+    script.blind = True  # jobs are hidden, and the batch system does not report this
     step(script, collector, *range(1100, 1600, 30))
     assert dict(stored(settings, "job_id, status")) == {"7": "lost", "8": "lost"}
     script.blind = False
@@ -667,7 +667,7 @@ def test_a_collector_named_after_another_cluster_stores_nothing(
     given = settings.replaced(cluster="beta" if way == "setting" else "", floor_s=0.0)
     scheduler, health = open_scheduler(given)
     collector = Collector(scheduler, Store(given["store"], create=True), given, health)
-    with pytest.raises(WrongCluster, match="the settings name cluster beta, but its clients ask alpha"):
+    with pytest.raises(WrongCluster, match="the settings name cluster beta, but Slurm's clients query alpha"):
         collector.cycle()
     assert stored(given) == []
 
@@ -678,6 +678,6 @@ def test_a_configuration_that_is_replaced_by_another_clusters_ends_the_collector
     step(script, collector, 10.0)
     before = stored(settings)
     script.answered_by = "d"
-    with pytest.raises(WrongCluster, match="the settings name cluster c, but its clients ask d"):
+    with pytest.raises(WrongCluster, match="the settings name cluster c, but Slurm's clients query d"):
         step(script, collector, 60.0)
     assert stored(settings) == before

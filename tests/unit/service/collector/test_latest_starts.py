@@ -1,4 +1,5 @@
-"""The latest starts that limits imply: in order of priority, on the nodes that there are, into no reservation."""
+"""Tests the latest start times that time limits imply: in order of priority, on available nodes, outside
+reservations."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def machine(*reservations: Reservation, parts: tuple[Partition, ...] = BOTH) -> 
 def job(
     row: int, procs: float = 4.0, limit: float = 600.0, priority: float | None = 100.0, **more: Any
 ) -> dict[str, Any]:
-    """A waiting job; with `start_time` and `node_list` a running one."""
+    """Return a waiting job, or a running job if `start_time` and `node_list` are given."""
     blank = {"start_time": None, "node_list": None, "alloc_procs": None, "reason": "Priority", "exclusive": None,
              "partition_list": None, "partition_id": "main", "req_nodes": 1.0, "req_time": limit,
              "submit_time": 0.0}  # fmt: skip
@@ -39,7 +40,7 @@ def runs(row: int, node: str, limit: float, **more: Any) -> dict[str, Any]:
 
 
 FULL = [runs(10 + k, node, 1000.0 * (k + 1)) for k, node in enumerate(NODES)]
-"""n1 is held until 2000, n2 until 3000, n3 until 4000, n4 until 5000."""
+"""n1 is busy until 2000, n2 until 3000, n3 until 4000, n4 until 5000."""
 
 
 def bounds(*jobs: dict[str, Any], on: Machine | None = None, away: tuple[str, ...] = ()) -> dict[int, float]:
@@ -47,7 +48,7 @@ def bounds(*jobs: dict[str, Any], on: Machine | None = None, away: tuple[str, ..
 
 
 def test_only_the_jobs_in_front_count() -> None:
-    """All work of the machine by its limits told the first of the queue of a day."""
+    """Regression: for the first job of the queue, a day was computed, because all work on the machine was counted."""
     week = 7 * 86400.0
     found = bounds(*FULL, job(1, priority=300.0), job(2, limit=week), job(3, limit=week), job(4, priority=50.0))
     assert found == {1: 2000.0, 2: 2000.0 + 600.0, 3: 3000.0, 4: 4000.0}
@@ -55,7 +56,7 @@ def test_only_the_jobs_in_front_count() -> None:
 
 def test_a_job_waits_for_whole_nodes_and_not_for_as_many_processors() -> None:
     scattered = [runs(10 + k, node, 1000.0 * (k + 1), alloc_procs=1.0) for k, node in enumerate(NODES)]
-    assert bounds(*scattered, job(1)) == {1: 2000.0}  # 12 processors are free, and no node
+    assert bounds(*scattered, job(1)) == {1: 2000.0}  # 12 processors are free, but no whole node is
     assert bounds(*scattered, job(1, procs=2.0, exclusive=1.0)) == {1: 2000.0}
     assert bounds(*scattered, job(1, procs=2.0)) == {1: NOW}
 

@@ -101,7 +101,7 @@ def fresh(settings: Settings) -> dict[str, object]:
     """Return the settings' methods before any learning, by the names used in the file."""
     made = make_predictors(
         settings["runtime"], settings["wait"], limits=settings["limits"]
-    )  # none measures memory here
+    )  # no memory predictors, because this site measures no memory
     return {json.dumps(key): one for key, one in made.items()}
 
 

@@ -96,7 +96,7 @@ def test_a_minute_is_no_reason_for_a_move_of_an_hour(site: Site) -> None:
 def test_only_jobs_of_higher_priority_that_came_since_are_why_it_starts_later(site: Site) -> None:
     site.take(800.0, *(seen(str(k), 700.0 + k, user="bo", priority=90.0) for k in range(10, 15)),
               *(seen(str(k), 700.0 + k, user="bo", priority=10.0) for k in range(20, 25)))  # fmt: skip
-    assert site.tell(10800.0, 800.0)["why_it_moved"].startswith("5 jobs of higher priority came: ")
+    assert site.tell(10800.0, 800.0)["why_it_moved"].startswith("5 jobs of higher priority were submitted: ")
 
 
 def test_a_job_that_outlives_its_forecast_and_nodes_that_are_drained_are_named(site: Site) -> None:
@@ -121,7 +121,7 @@ def test_nodes_of_another_partition_and_those_down_before_the_job_came_explain_n
 def test_a_small_node_does_not_hide_much_work_that_came(site: Site) -> None:
     site.away(700.0, "t9", procs=2.0)
     site.take(800.0, *(seen(str(k), 700.0 + k, user="bo", priority=90.0, procs=64.0) for k in range(10, 15)))
-    assert site.tell(10800.0, 900.0)["why_it_moved"].startswith("5 jobs of higher priority came: ")
+    assert site.tell(10800.0, 900.0)["why_it_moved"].startswith("5 jobs of higher priority were submitted: ")
 
 
 def test_what_no_job_explains_is_said_to_be_unexplained(site: Site) -> None:

@@ -65,8 +65,8 @@ def test_three_verbs_advise_one_limit(tmp_path: Path, limits: str | None, monkey
 
 
 def test_who_may_not_read_the_clock_asks_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regression: on an open site the store is readable and its learned state is not, so the terminal had to learn
-    again what the page knew."""
+    """Regression: on an open site, users can read the store but not the learned state, so the command line had to learn
+    again from the whole history."""
     from batchcast.service.answers import fallback
     from batchcast.service.answers.answer import Answer
 

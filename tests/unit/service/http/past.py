@@ -1,4 +1,4 @@
-"""A past to collect: what the scheduler of a small site told."""
+"""A scripted batch system of a small site, whose job history a collector can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ USERS = [f"user{k}" for k in range(6)]
 
 
 class Past:
-    """Sixty finished jobs of six users, and one of each that waits."""
+    """A batch system with sixty finished jobs of six users, and one waiting job of each user."""
 
     def __init__(self, private: bool) -> None:
         self.time, self.private = 1000.0, private

@@ -88,7 +88,7 @@ def test_a_request_that_drips_in_is_ended_after_one_total_time(server: Server, m
     monkeypatch.setattr(connection, "REQUEST_S", 0.3)
     with connected(server) as slow:
         try:
-            while True:  # with each byte, a clock that counts from the last byte would start again
+            while True:  # a time limit that counts from the last byte would start again with each byte
                 slow.sendall(b"X")
                 if b"408" in _waiting(slow):
                     break
@@ -96,7 +96,7 @@ def test_a_request_that_drips_in_is_ended_after_one_total_time(server: Server, m
             pass
     with connected(server) as silent:
         assert b"408 Request Timeout" in rest(silent)
-    assert status(server, "/v1/start?job=100")[0] == 404  # no prediction yet, but an answer
+    assert status(server, "/v1/start?job=100")[0] == 404  # 404: the job has no prediction yet, but the server answers
 
 
 def _waiting(slow: socket.socket) -> bytes:
@@ -205,7 +205,7 @@ def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
 
     with Server(named, named["listen"], lambda _: None) as server:
         assert as_user(NOBODY, str(server.address)) == "403"
-        assert as_user("www-data", str(server.address)) == "404"  # bob's job, which has no prediction yet
+        assert as_user("www-data", str(server.address)) == "404"  # bob may ask, but his job has no prediction yet
 
 
 def test_health_is_worked_out_once_for_all(server: Server, settings: Settings) -> None:

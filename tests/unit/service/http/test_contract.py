@@ -26,7 +26,7 @@ from batchcast.service.settings import Settings, load
 
 DOCUMENT: dict[str, Any] = json.loads(description())
 ASKED = int(os.environ.get("BATCHCAST_QUESTIONS", "150"))
-"""Questions a test."""
+"""Number of questions per test."""
 WORDS = st.sampled_from(
     ["", "0", "-1", "1", "101", "600", "500_2", "9" * 30, "main", "relax", "re*", "[", "user1", "bob", "now",
      "now-1days", "now+6hours", "uts0", "1:00:00", "1-0", "UNLIMITED", "5%", "nan", "inf", "1e400", "2G", "4Gn",
@@ -55,7 +55,7 @@ def stores() -> Iterator[dict[bool, Settings]]:
 
 
 def keeps_to(place: str, status: int, text: str) -> None:
-    """Return whether the document allows this answer for this path."""
+    """Check that the document allows this answer for this path."""
     documented = DOCUMENT["paths"][place]["get"]["responses"]
     assert str(status) in documented, f"{status} is not among {', '.join(documented)}: {text[:300]}"
     content = documented[str(status)]["content"]

@@ -69,7 +69,7 @@ def test_the_socket_says_who_asks_and_goes_with_the_server(
         seen: list[Peer] = []
         peer = server.admission.peer
         monkeypatch.setattr(server.admission, "peer", lambda c: seen.append(peer(c)) or seen[-1])
-        assert get(server, "/v1/start?user=user1")[0] == 200  # we run the service: we see everything
+        assert get(server, "/v1/start?user=user1")[0] == 200  # the user who runs the service may see everything
         assert seen[0].viewer == Viewer(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
         with pytest.raises(BatchcastError, match="another server answers"):
             Server(made(True), str(path), print)
@@ -200,7 +200,7 @@ def test_the_short_way_says_what_the_usual_way_says(
         return replied
 
     monkeypatch.setattr(app._FromMemory, "_reply", noted)
-    own_header = {"X-Own": "1"}  # sends the question past the fast path
+    own_header = {"X-Own": "1"}  # with this header, the service does not use the fast path
     log: list[str] = []
     with service.Server(made(False), str(tmp_path / "api.sock"), log.append) as server:
         target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"

@@ -168,7 +168,7 @@ def test_what_is_in_force_is_said_not_what_a_file_says(path: str) -> None:
     findings = {f["check"]: f for f in doctor.store_findings(load({"store": path}, {}))}
     assert "yes: users see their own" in findings["jobs are private"]["found"]
     findings = {f["check"]: f for f in doctor.store_findings(load({"store": path, "private": "off"}, {}))}
-    assert "no: everybody sees everything, by private = no" in findings["jobs are private"]["found"]
+    assert "no: every user sees all jobs, by private = no" in findings["jobs are private"]["found"]
 
 
 def test_two_places_that_name_different_stores_are_a_failure(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_collector_that_cannot_see_jobs_is_a_failure_with_the_command(path: st
 @pytest.mark.parametrize(
     ("kept", "named", "state", "said"),
     [
-        (3, "", "ok", "3 nodes, 1 partitions, as Slurm says now"),
+        (3, "", "ok", "3 nodes, 1 partitions, equal to Slurm's present configuration"),
         (2, "", "failed", "nodes are new: n3"),
         (0, "", "warning", "not captured yet"),
         (2, "none", "warning", "machine = none"),
@@ -239,7 +239,8 @@ def test_a_machine_that_is_not_what_slurm_says_is_a_failure(
 
 
 def test_accuracy_and_start_count_the_jobs_that_wait_past_their_bound_alike(path: str) -> None:
-    """Regression: at one minute accuracy said 94 % and start 77 %, because the headline counted only started jobs."""
+    """Regression: at the same time `accuracy` showed 94 % and `start` 77 %, because the headline of `accuracy` counted
+    only started jobs."""
     growing(path, 25)
     with Store(path).begin() as connection:
         started = [Sighting(f"90{k}", f"90{k}", NOW - 9000 + k, "COMPLETED", start_time=NOW - 8990 + k,

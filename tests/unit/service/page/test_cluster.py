@@ -129,7 +129,7 @@ def test_a_cell_says_how_long_such_a_job_would_wait_now(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_jobs_with_gpus_asks_for_their_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the cell would tell the wait of a job that needs no GPU."""
+    """Otherwise the cell would show the predicted wait of a job without GPUs."""
     from batchcast.predict.protocol import Prediction
     from batchcast.service.answers import forecaster
 

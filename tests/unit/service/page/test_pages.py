@@ -18,7 +18,7 @@ import pytest
 from batchcast.service.http.server import Server
 from batchcast.service.settings import Settings, load
 
-pytestmark = pytest.mark.long  # its site has 1,100 jobs to learn from first
+pytestmark = pytest.mark.long  # the fixture first learns from 1,100 jobs
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to speak for other users as a proxy")
 PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "jana", "kurt")
 PAGES = ("/", "/jobs", "/script", "/accuracy", "/cluster", "/operators")

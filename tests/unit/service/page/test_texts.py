@@ -25,9 +25,9 @@ def test_every_sentence_has_a_german_text_with_the_same_places(template: str) ->
 def test_a_late_collector_is_told_of_in_the_readers_language() -> None:
     memory = {"cycle_at": 1000.0, "interval_s": 30.0, "told_until": 990.0}
     (said,) = staleness(memory, 4600.0)
-    assert said == "the collector last looked 1 h ago: is batchcast collect running?"
+    assert said == "the collector last read the queue 1 h ago: is batchcast collect running?"
     there = language_of("en").sentence(said)
-    assert there == "The collector last looked 1\u00a0h ago: is batchcast collect running?"
+    assert there == "The collector last read the queue 1\u00a0h ago: is batchcast collect running?"
     assert "ist 1\u00a0h her" in language_of("de").sentence(said)
 
 

@@ -51,8 +51,8 @@ def test_by_time_min_slurm_lowers_the_limit_and_the_job_has_its_own_back(tmp_pat
     assert site.cycle() == (2, 0, 2)
     assert [(job.limit, job.time_min) for job in site.slurm.jobs.values()] == [(120, 60), (120, 60), (120, 30)]
     one, two = site.slurm.jobs["1"], site.slurm.jobs["2"]
-    one.state, one.limit = "RUNNING", 75  # as the backfill does
-    two.state = "RUNNING"  # as the main loop does
+    one.state, one.limit = "RUNNING", 75  # Slurm's backfill loop lowers the limit
+    two.state = "RUNNING"  # Slurm's main loop does not lower the limit
     assert site.cycle() == (0, 1, 0)
     assert (one.limit, two.limit, site.state("2")) == (120, 120, State.RESTORED)
     one.limit = 90  # its user
@@ -84,7 +84,7 @@ def test_an_administrator_writes_a_token_beside_what_others_wrote_and_takes_it_a
 
 
 def test_a_comment_that_is_refused_costs_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comments, "own_name", lambda: "root")  # and slurmctld thinks otherwise
+    monkeypatch.setattr(comments, "own_name", lambda: "root")  # but slurmctld gives this user fewer rights
     site = Site(tmp_path, Job("1"))
     assert site.cycle() == (1, 0, 1)
     assert site.slurm.jobs["1"].limit == 60
@@ -103,7 +103,7 @@ def test_advice_changes_nothing_but_a_comment_and_takes_it_away(tmp_path: Path, 
     assert all("timelimit" not in command for command in site.slurm.commands)
     before = len(site.slurm.commands)
     site.cycle()
-    assert len(site.slurm.commands) == before  # nothing new to say
+    assert len(site.slurm.commands) == before  # the comment is unchanged, so there is no call
     site.slurm.jobs["1"].state = "RUNNING"
     site.cycle()
     assert getattr(site.slurm.jobs["1"], name) == "mine"
@@ -143,7 +143,7 @@ def test_killed_while_scontrol_was_under_way_it_goes_on_from_what_it_sees(tmp_pa
     site.slurm.jobs["1"].state = "RUNNING"
     site.cycle()
     assert site.slurm.jobs["1"].limit == 120
-    site.slurm.jobs["1"].limit = 60  # the update of the dead agent arrives now
+    site.slurm.jobs["1"].limit = 60  # the killed agent's update arrives late
     if not arrives:
         assert site.cycle() == (0, 1, 0)
         assert site.slurm.jobs["1"].limit == 120
@@ -171,7 +171,7 @@ def test_where_the_store_cannot_be_written_nothing_is_planned_and_everything_goe
     assert [job.limit for job in site.slurm.jobs.values()] == [120, 120, 120]
     monkeypatch.setattr(planned, "write", write)
     site.cycle()
-    # the own earlier update has arrived, not another program's
+    # the changed limits come from batchcast's own earlier update, not from another program
     assert (site.state("1"), site.state("3")) == (State.RESTORED, State.RESTORED)
     later = [site.cycle() for _ in range(6)]
     assert (later[0], later[-1]) == ((0, 0, 0), (0, 0, 2))
@@ -225,7 +225,7 @@ def test_a_change_in_between_two_looks_is_seen_and_left(tmp_path: Path) -> None:
     ("enforce", "reservation", "planned_jobs"),
     [
         ("none", "", 1),
-        ("associations,limits", "", 0),  # a QOS of the script limits minutes
+        ("associations,limits", "", 0),  # the scripted Slurm has a QOS that limits minutes
         ("associations,limits,qos,safe", "", 0),
         ("none", f"ReservationName=r StartTime={START + 7000:.0f} EndTime={START + 9000:.0f} Flags=MAINT\n", 0),
         ("none", f"ReservationName=r StartTime={START + 9000:.0f} EndTime={START + 9900:.0f} Flags=MAINT\n", 1),
@@ -286,16 +286,18 @@ def test_a_second_collector_with_a_store_of_its_own_plans_no_job_of_the_first_an
     assert site.cycle() == (2, 0, 2)
     before = len(site.slurm.commands)
     done = second.planner.cycle("c")
-    assert done.counts == (0, 0, 0)  # one hour of OverTimeLimit would put the second limit below the first
+    assert done.counts == (0, 0, 0)  # otherwise OverTimeLimit would allow an hour less than the first planned limit
     assert len(site.slurm.commands) == before
     assert [job.limit for job in site.slurm.jobs.values()] == [60, 60]
     whys = {why for *_, why in second.planner.preview("c")}
     if level == "Administrator":  # the tokens of the first batchcast are seen, and stay
-        assert any("2 jobs, 1 say, are left alone: planned by another batchcast" in said for said in done.problems)
+        assert any(
+            "2 jobs, for example 1, are not planned: planned by another batchcast" in said for said in done.problems
+        )
         assert second.planner.cycle("c").problems == []  # said once
         assert all(job.admin_comment.startswith("batchcast:limit=") for job in site.slurm.jobs.values())
         assert whys == {PLANNED_BY_ANOTHER}
-    else:  # by the submission: the second job had no --time, and its partition's default is two hours
+    else:  # a limit below the submission's shows it; job 2 had no --time, and its partition's default is two hours
         assert {why.partition(" below ")[2] for why in whys} == {
             "the limit at submission",
             "its partition's default",

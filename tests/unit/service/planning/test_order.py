@@ -68,8 +68,8 @@ def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) 
 
 
 def test_a_job_counts_as_an_eighth_of_its_limit_at_least_whatever_was_taught(tmp_path: Path) -> None:
-    """All three jobs are predicted to take 15 min. A user who taught the predictor this with short jobs gains little
-    for the long job."""
+    """All three jobs are predicted to take 15 min. A user who submits short jobs so that the predictor learns a short
+    run time gains little for the long job."""
     one = site(tmp_path, Job("1", 2400), Job("2", 60), Job("3", 480))
     look(one)
     now = factors(one)
@@ -140,8 +140,8 @@ def belongs_to(one: Site, **users: str) -> None:
 
 @pytest.mark.parametrize("running", [False, True])
 def test_a_user_whose_jobs_run_past_their_predictions_is_ordered_by_time_limits(tmp_path: Path, running: bool) -> None:
-    """Eve taught the predictor 15 min with a hundred short jobs. Then her long job ran on; Ada's jobs ended as
-    predicted."""
+    """After a hundred short jobs of Eve, the predictor predicts 15 min for her jobs. Then her long job runs much
+    longer, while Ada's jobs end as predicted."""
     one = site(tmp_path, Job("1", 600), Job("2", 120), Job("3", 600))
     belongs_to(one, job1="eve", job2="ada", job3="ada")
     for _ in range(100):
@@ -292,7 +292,7 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     assert "Access/permission denied" in done.problems[0]
     calls = len(one.slurm.commands)
     look(one)
-    assert len(one.slurm.commands) == calls  # not before an hour has passed
+    assert len(one.slurm.commands) == calls  # no new attempt before an hour has passed
     one.slurm.refuses, one.slurm.time = False, one.slurm.time + 3600.0
     assert look(one).placed == 2
 
@@ -305,7 +305,7 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
             "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = site_factor/own\n",
             "sets the factors itself",
         ),
-        ("PriorityType = priority/multifactor\nPriorityWeightQOS = 1000\n", "could pass a QOS, which differ by 500"),
+        ("PriorityType = priority/multifactor\nPriorityWeightQOS = 1000\n", "the priorities of QOS differ by 500"),
     ],
 )
 def test_a_site_that_cannot_be_ordered_is_told_why(tmp_path: Path, config: str, said: str) -> None:
@@ -347,7 +347,7 @@ def test_doctor_says_whether_priorities_may_be_ordered(tmp_path: Path, config: s
         ("bf_interval=60", 0, "ok", "for every waiting job"),
         ("bf_continue,bf_min_prio_reserve=10000", 20_000, "ok", "for jobs past the age"),
         ("bf_min_prio_reserve=10001", 20_000, "warning", "above plan_band"),
-        ("bf_min_prio_reserve=10000", 500, "warning", "for nobody while batchcast is dead"),
+        ("bf_min_prio_reserve=10000", 500, "warning", "for no job while batchcast does not run"),
     ],
 )
 def test_doctor_says_for_whom_slurm_reserves_processors(
@@ -401,7 +401,8 @@ def test_off_works_whatever_else_is_wrong_in_the_settings(tmp_path: Path, monkey
 
 
 def test_plan_counts_no_place_that_was_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Regression on a real Slurm: after `plan --off` the collector kept computing places while the jobs waited."""
+    """Regression on a real Slurm: after `plan --off`, the collector computed queue positions as long as the jobs
+    waited."""
     one = site(tmp_path)
     look(one)
     config = tmp_path / "right.toml"
@@ -529,7 +530,7 @@ def test_that_the_watchdog_stopped_planning_is_said_by_plan_doctor_and_the_dry_r
     one = site(tmp_path, plan_lag_s=60.0)
     look(one)
     one.slurm.time += 100.0
-    assert "planning stops for an hour: the look before was 130 s ago" in look(one).problems
+    assert "planning stops for an hour: the last cycle was 130 s ago" in look(one).problems
     monkeypatch.setattr("time.time", lambda: one.slurm.time)
     said = "planning is stopped by the watchdog until"
     with Reader(str(tmp_path / "s.db")) as reader:

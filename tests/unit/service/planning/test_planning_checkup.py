@@ -38,7 +38,7 @@ def test_so_many_limits_changed_by_others_look_like_a_second_program(tmp_path: P
     found = said(tmp_path, foreign)["limits changed by others"]
     assert found == (
         state,
-        f"{foreign} of the 100 jobs planned in the last 7 days had their limits changed by somebody else",
+        f"{foreign} of the 100 jobs planned in the last 7 days had their limits changed by another user or program",
     )
 
 
@@ -46,7 +46,7 @@ def test_another_batchcast_is_named_as_long_as_its_tokens_are_seen(tmp_path: Pat
     assert "another batchcast" not in said(tmp_path, 0)
     (tmp_path / "s.db").unlink()
     state, fact = said(tmp_path, 0, ("7", "8"))["another batchcast"]
-    assert (state, fact.partition(":")[0]) == ("warning", "2 jobs, 7 say, are left alone")
+    assert (state, fact.partition(":")[0]) == ("warning", "2 jobs, for example 7, are not planned")
 
 
 @pytest.mark.parametrize(("interval", "state"), [(30.0, "ok"), (31.0, "warning")])

@@ -64,10 +64,10 @@ def test_a_list_that_cannot_be_written_is_said_and_planning_goes_on(tmp_path: Pa
         ({"SLURM_JOB_ID": "8"}, "01:15:00", 0, ["update jobid=8 timelimit=120"]),
         ({"SLURM_JOB_ID": "11", "SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "2"}, "00:45:00", 0,
          ["update jobid=9_2 timelimit=60"]),
-        ({"SLURM_JOB_ID": "8"}, "01:16:00", 0, []),  # somebody changed it since
+        ({"SLURM_JOB_ID": "8"}, "01:16:00", 0, []),  # somebody changed the limit meanwhile
         ({"SLURM_JOB_ID": "9"}, "01:15:00", 0, []),  # not planned
         ({"SLURM_JOB_ID": "10"}, "01:15:00", 0, []),  # not a number
-        ({"SLURM_JOB_ID": "8"}, "01:15:00", 1, ["update jobid=8 timelimit=120"] * 10),  # slurmctld refuses
+        ({"SLURM_JOB_ID": "8"}, "01:15:00", 1, ["update jobid=8 timelimit=120"] * 10),  # slurmctld rejects the update
         ({}, "01:15:00", 0, []),
     ],
 )  # fmt: skip

@@ -63,7 +63,7 @@ def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_
     assert one.planned[1] == 2 * HOUR  # the prediction is 1.1 h, and OverTimeLimit covers at most two hours
     assert math.isnan(one.planned[0])
     assert one.why[0] == SHORT
-    assert one.why[3] == "nothing like it has ended yet"
+    assert one.why[3] == "no similar job has ended yet"
     exact, main = by_partition(one)
     assert (exact["jobs"], exact["planned"], exact["left_alone"]) == (
         4,
@@ -71,7 +71,7 @@ def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_
         {"OverTimeLimit is 0 in partition exact": 4},
     )
     assert (main["jobs"], main["planned"], main["mean_cut_s"], main["mean_share_of_limit"]) == (36, 34, 2 * HOUR, 0.5)
-    assert sentences([main])[0] == "main: 34 of 36 jobs, to 50% of their limits on average"
+    assert sentences([main])[0] == "main: 34 of 36 jobs, shortened to 50% of their limits on average"
     with pytest.raises(NoAnswer, match="no job of c"):
         week(settings, Reader(place), "c", TERMS, 2e9, 3e9)
 
@@ -83,9 +83,11 @@ def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Pa
         settings = load({"store": place, "runtime": "kernel", "plan_shortest_s": shortest}, {})
         rows[shortest] = by_partition(week(settings, Reader(place), "c", TERMS, 0.0, 1e9))[1]
     assert (rows[0.0]["planned"], rows[0.0]["never_seen"]) == (34, pytest.approx(34 * 2 / 3))
-    assert "  23 of them over before a cycle, with the planned limit left in accounting" in sentences([rows[0.0]])
+    assert "  23 of these jobs end before a cycle, so that the planned limit stays in accounting" in sentences(
+        [rows[0.0]]
+    )
     assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
-    assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first job, which started at once
+    assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # including the first job, which started at once
 
 
 def test_jobs_cancelled_while_they_waited_are_summed_up_with_the_others(tmp_path: Path) -> None:
@@ -118,14 +120,14 @@ def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp
     assert {row["size"] for row in rows if row["part"] == "simulated"} == {"all", "2-4", "5-16"}
     assert validity.verdict
     users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
-    assert users == []  # eight jobs each, where one job's luck would decide
+    assert users == []  # no rows by user: with eight jobs each, a single job would decide the result
     sizes = {row["group"]: row for row in rows if row["part"] == "group" and row["by"] == "size class"}
-    assert sizes["2-4"]["bursts"] == 5  # five users, each every 50 minutes, so there is no interval
+    assert sizes["2-4"]["bursts"] == 5  # one burst per user (a job every 50 min): too few for an interval
     assert math.isnan(sizes["2-4"]["differences"]["wait_s"].low)
 
 
 def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: Path) -> None:
-    place = store(tmp_path, 240, 1800.0)  # each user every two and a half hours
+    place = store(tmp_path, 240, 1800.0)  # each user submits every two and a half hours
     settings = load({"store": place, "runtime": "kernel", "plan": "limits"}, {})
     one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
     nodes = ("n1",)
@@ -142,11 +144,11 @@ def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: P
 
 def test_the_order_of_a_past_week_is_by_the_forecasts_of_then(tmp_path: Path) -> None:
     place = store(tmp_path)
-    settings = load({"store": place, "runtime": "kernel"}, {})  # planning is off, so each mode is shown
+    settings = load({"store": place, "runtime": "kernel"}, {})  # planning is off, so the simulation shows every mode
     one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
     known = one.forecast[~np.isnan(one.forecast)]
-    assert 0 < len(known) < len(one.forecast)  # the first jobs have no forecast: their limits order them
-    assert known == pytest.approx(1.1 * HOUR)  # the 90 % quantile, not the point
+    assert 0 < len(known) < len(one.forecast)  # the first jobs have no prediction, so their limits order them
+    assert known == pytest.approx(1.1 * HOUR)  # the 90 % quantile, not the point prediction
     by_limits = load({"store": place, "runtime": "kernel", "plan_order_by": "limits"}, {})
     assert np.isnan(week(by_limits, Reader(place), "c", TERMS, 0.0, 1e9).forecast).all()
     one = one._replace(forecast=np.where(np.arange(len(one.trace)) % 2 == 0, 60.0, HOUR))

@@ -209,7 +209,7 @@ def test_partitions_that_never_filled_together_share_nodes() -> None:
 
 def test_a_log_without_waits_is_refused_in_one_sentence() -> None:
     log = Trace.from_arrays({"submit_time": [0, 1, 2, 3], "run_time": [9, 9, 9, 9], "req_procs": [1, 1, 1, 1]})
-    with pytest.raises(InputError, match="no job tells how long it waited"):
+    with pytest.raises(InputError, match="no job has a recorded wait"):
         learned.split(log)
 
 

@@ -47,7 +47,7 @@ def test_sizes_are_serial_powers_of_two_or_any(kind) -> None:
     assert sizes.max() == (128 if kind.narrower == 0 else 45)
     rng = np.random.default_rng(7)
     one_by_one = np.array([naive.size(rng, kind, 128) for _ in range(N // 10)])
-    # the critical value of Kolmogorov and Smirnov at 0.1 %
+    # critical value of the Kolmogorov-Smirnov test at 0.1 %
     assert cdf_distance(sizes, one_by_one) < 1.95 / np.sqrt(N / 11)
 
 
@@ -64,8 +64,8 @@ def test_run_times_are_the_published_mixture_of_gammas(kind, size) -> None:
 
     seconds = np.unique(runs)
     below = np.searchsorted(np.sort(runs), seconds, side="right") / N
-    expected = mixture(np.log(seconds + 1)) / mixture(np.array(12.0))  # whole seconds: rounded down
-    assert np.abs(below - expected)[seconds > 1].max() < 1.95 / np.sqrt(N)  # Kolmogorov & Smirnov, 0.1 %
+    expected = mixture(np.log(seconds + 1)) / mixture(np.array(12.0))  # run times are rounded down to whole seconds
+    assert np.abs(below - expected)[seconds > 1].max() < 1.95 / np.sqrt(N)  # Kolmogorov-Smirnov, 0.1 %
 
 
 def test_arrivals_follow_the_hours_of_the_day_at_the_models_rate() -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mapping heuristics, found as entry points `batchcast.heuristics`."""
+"""Mapping heuristics, registered as entry points of the group `batchcast.heuristics`."""

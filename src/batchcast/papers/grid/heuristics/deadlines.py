@@ -16,7 +16,7 @@ class EminMin:
     Parameters
     ----------
     urgent
-        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
+        Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
 
     Raises
     ------
@@ -25,10 +25,11 @@ class EminMin:
 
     Notes
     -----
-    Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the least c is placed and
-    repeated. Departures: the printed pseudo code starts its minimum at 0 and compares Ext; both are misprints. Urgent
-    jobs (section 3) are placed at once, earliest deadline first, where they complete first. A job that no resource can
-    finish in time stays unplaced. Ties go to the lowest job, then to the lowest resource. O(nm log n).
+    Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the pair with the least c is
+    placed, and the step is repeated. The code departs from the printed pseudo code, which starts its minimum at 0 and
+    compares Ext; both are misprints. Urgent jobs (section 3) are placed before all others, earliest deadline first, on
+    the resource on which they complete first. A job that no resource can finish in time stays unplaced. Ties go to the
+    lowest job, then to the lowest resource. O(nm log n).
 
     References
     ----------
@@ -57,14 +58,14 @@ class EminMin:
 
 
 class ByPreference:
-    """Places each job where its user's weighted sum of time and cost is least, the earliest completion first.
+    """Places each job on the resource with the least sum of time and cost, weighted by the job's user.
 
     Parameters
     ----------
     cost
-        Weight of cost against time of jobs without a weight, 0 (time alone, which is `emin_min`) to 1 (cost alone).
+        Weight of cost against time for jobs that have no weight, 0 (time alone, which is `emin_min`) to 1 (cost alone).
     urgent
-        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
+        Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
 
     Raises
     ------
@@ -73,12 +74,12 @@ class ByPreference:
 
     Notes
     -----
-    Users' preferences are the future work of Hao et al.; this reading is ours. Job i with weight w goes to the resource
-    j with the least (1 - w) (c(i,j) - now) / T_i + w p_j Ext(i,j) / C_i, among the resources that end it in time: c is
-    the completion, p the price of a time unit, T_i and C_i are the job's mean run time and mean cost over the resources
-    that can run it. The job with the earliest completion at its chosen resource is placed, and the step is repeated.
-    Without prices only time counts. Ties go to the lowest job, then to the lowest resource. The cost is O(n^2 + nm),
-    and a scan of m resources whenever another job took a job's resource.
+    Hao et al. name users' preferences as future work; the formula below is our own. Job i with weight w goes to the
+    resource j with the least (1 - w) (c(i,j) - now) / T_i + w p_j Ext(i,j) / C_i, among the resources that end it in
+    time: c is the completion, p the price of a time unit, T_i and C_i are the job's mean run time and mean cost over
+    the resources that can run it. The job with the earliest completion at its chosen resource is placed, and the step
+    is repeated. Without prices only time counts. Ties go to the lowest job, then to the lowest resource. The cost is
+    O(n^2 + nm), and a scan of m resources whenever another job took a job's resource.
 
     References
     ----------
@@ -131,7 +132,7 @@ class ByPreference:
             stale = np.flatnonzero(waits & (chosen == column))
 
     def _weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """Return the factor (n,) of the time to completion, and the weighted costs (n, m)."""
+        """Return the factor (n,) of the time to completion in the weighted sum, and the weighted costs (n, m)."""
         times, fits = batch.times, np.isfinite(batch.times)
         count = np.maximum(fits.sum(axis=1), 1)
         own = np.full(len(times), np.nan) if batch.cost_weight is None else batch.cost_weight
@@ -156,10 +157,11 @@ class Ebest:
     Parameters
     ----------
     urgent
-        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
+        Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     reading
-        `pair`, or `job`, another reading of the source's "jobs with pressing deadlines first": the job with the least
-        slack at its earliest completion goes first. It delays jobs less, and its means are closer to the printed means.
+        `pair` (the rule above), or `job`, another interpretation of the source's "jobs with pressing deadlines first":
+        the job with the least slack at its earliest completion goes first. `job` delays jobs less, and its means are
+        closer to the printed means.
 
     Raises
     ------
@@ -168,9 +170,9 @@ class Ebest:
 
     Notes
     -----
-    Algorithm 2 of the source (equation 11), so jobs run as late as their deadlines allow; urgent rule as in `emin_min`.
-    Without deadlines every slack is infinite and jobs go in index order to the first resource that can hold them. Ties
-    go to the lowest job, then to the lowest resource. O(nm log n).
+    Algorithm 2 of the source (equation 11): jobs run as late as their deadlines allow. The urgent rule is the same as
+    in `emin_min`. Without deadlines every slack is infinite and jobs go in index order to the first resource that can
+    hold them. Ties go to the lowest job, then to the lowest resource. O(nm log n).
 
     References
     ----------
@@ -207,7 +209,7 @@ class Esufferage:
     Parameters
     ----------
     urgent
-        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
+        Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     lone
         A job with one feasible resource goes `first` (its second completion is infinite), or `last` (its sufferage is
         0: another reading of the printed pseudo code, which never sets the second completion).
@@ -219,8 +221,9 @@ class Esufferage:
 
     Notes
     -----
-    Algorithm 3 of the source; urgent rule as in `emin_min`. Ties go to the lowest job, then to the lowest resource. The
-    cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
+    Algorithm 3 of the source. The urgent rule is the same as in `emin_min`. Ties go to the lowest job, then to the
+    lowest resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource
+    changed.
 
     References
     ----------
@@ -250,18 +253,20 @@ class Esufferage:
 
 
 class Asjs:
-    """Assigns each job on arrival to the resource with the highest cluster score a ATP + b ACP that meets its deadline.
+    """Assigns each job on arrival to the resource with the highest cluster score a ATP + b ACP that meets the deadline.
 
     Parameters
     ----------
     compute
-        b, in [0, 1], and a = 1 - b; by default `data_share`, as Hao et al. 2014 print in table 1.
+        The weight b of the computing score, in [0, 1], with a = 1 - b; by default `data_share`, as in table 1 of Hao et
+        al. 2014.
     data_share
-        The share of data jobs.
+        The share of jobs that have files.
     urgent
-        A job that fewer than this share of the resources can finish in time goes first; 0: no such rule.
+        Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     load_unit
-        Mean least times of the waiting jobs that count as a full load (`reproduce grid --sweep` chose it).
+        The amount of assigned work that counts as a full load, as a multiple of the waiting jobs' mean least time
+        (chosen by `reproduce grid --sweep`).
 
     Raises
     ------
@@ -271,12 +276,13 @@ class Asjs:
     Notes
     -----
     Only the abstract and citations of the paper were available (papers/grid-heuristics.md). ATP is the mean available
-    bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every resource is a
-    cluster of one; its load is its assigned work divided by `load_unit`, which exceeds 1 if jobs queue. Both terms are
-    divided by their means over the grid, because the sources give no common unit. The score moves with each placement
-    (local update) and with each mapping event (global update). The urgent rule is Hao's, "used in the experiments"; a
-    resource that would miss the deadline is passed over. If only a matrix is known, a resource's speed is the inverse
-    of its mean time. Ties go to the lowest resource. The cost is O(n^2 + nm), or O(nm) with urgent=0.
+    bandwidth to the other clusters (of the narrower of the two links); ACP is speed * (1 - load). Here every resource
+    is a cluster of one machine. Its load is its assigned work divided by `load_unit`, and exceeds 1 if jobs queue. Both
+    terms are divided by their means over the grid, because the sources give no common unit. The score moves with each
+    placement (local update) and with each mapping event (global update). The urgent rule is that of Hao et al., "used
+    in the experiments"; a resource that would miss the job's deadline is skipped. If only a matrix is known, a
+    resource's speed is the inverse of its mean time. Ties go to the lowest resource. The cost is O(n^2 + nm), or O(nm)
+    with urgent=0.
 
     References
     ----------
@@ -321,7 +327,7 @@ class Asjs:
 
 
 def _mean_links(bandwidth: np.ndarray) -> np.ndarray:
-    """Return the mean over other resources of the narrower of two links; a single resource has its own. O(m log m)."""
+    """Return each resource's mean bandwidth (of the narrower link) to the other resources. O(m log m)."""
     m = len(bandwidth)
     if m == 1:
         return bandwidth

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`exact`: the mixed-integer program of the makespan, with a proved bound.
 
-A solver (SciPy's HiGHS) finds mappings below a makespan, or refutes them, which raises the bound. The linear relaxation
-is a weak bound if jobs differ much: each job is cheap on few resources, so there are few ways to fill a resource
-exactly. Cuts in a program with a fixed cap on every load prove this.
+A solver (SciPy's HiGHS) finds a mapping below a given makespan, or proves that no such mapping exists, which raises the
+lower bound. The linear relaxation is a weak bound if jobs differ much: each job is cheap on few resources, so there are
+few ways to fill a resource exactly. Cuts in a program with a fixed cap on every load prove stronger bounds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..balance import PAIRS_A_CHECK, settle
 from ..model import Batch, Plan
 from .search import Search, whole_up
 
-STEP, GROWTH = 0.0005, 0.15  # the least step, as a share of the bound and of the distance to it
-TOLERANCE = 1e-6  # of the solver's rows, and of bounds derived from them
+STEP, GROWTH = 0.0005, 0.15  # minimum step of the cap: shares of the bound, and of the cap's distance from the bound
+TOLERANCE = 1e-6  # relative tolerance of the solver's constraints, and of bounds derived from them
 
 
 def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
-    """Return the bound of the prices, and the extra cost (n, m) of each column over its job's least cost."""
+    """Return the lower bound by the prices, and the extra cost (n, m) of each column over its job's least cost."""
     whole = problem.price.sum()
     dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
     least = dear.min(axis=1, keepdims=True)
@@ -33,29 +33,31 @@ def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
 
 
 def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
-    """Yield the bound as the solver refutes mappings below a cap; at the end a mapping below `top`, if one is found.
+    """Yield rising bounds as the solver proves caps infeasible; last a mapping below `top`, if the solver finds one.
 
     Parameters
     ----------
     problem
-        With any prices; prices close to the dual's optimum leave fewer columns.
+        The problem, with any prices; prices close to the dual's optimum leave fewer columns.
     bound, top
-        The bound proved so far, and the makespan of a known mapping.
+        The lower bound proved so far, and the makespan of an existing mapping.
     left
-        Returns the remaining seconds.
+        A function that returns the remaining seconds.
 
     Yields
     ------
     tuple
-        The bound so far and a mapping (n,), empty if none was found; first the given bound.
+        The bound so far, and a mapping (n,), which is empty if the solver found none. The first bound is the given
+        bound.
 
     Notes
     -----
-    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T, so that its extra costs (w_r t_ir less job
-    i's least) add up to at most T - L(w), with L the value of the Lagrangian. Hence whatever lies at or below a cap
-    uses only columns whose extra cost alone is at most cap - L: a small program, which cuts often refute at the root.
-    A refuted cap, less the solver's tolerance, bounds the whole problem. The caps climb from L to `top`, by a twentieth
-    of a per cent and later by a seventh of what lies over L, until time is up or a mapping is met.
+    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T. So its extra costs (w_r t_ir minus job i's
+    least such cost) add up to at most T - L(w), with L the value of the Lagrangian. Hence a mapping at or below a cap
+    uses only columns whose extra cost is at most cap - L. This leaves a small program, which cuts often prove
+    infeasible at the root. An infeasible cap, less the solver's tolerance, is a lower bound of the whole problem. The
+    caps rise from L to `top`, first in steps of 0.05 % of L, later in steps of 15 % of the cap's distance to L, until
+    the time is up or the solver finds a mapping.
     """
     value, extra = lagrangian(problem)
     yield bound, np.empty(0, dtype=np.int64)
@@ -75,9 +77,10 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
 def below(
     problem: Problem, extra: np.ndarray, keep: np.ndarray, cap: float, left: Callable[[], float]
 ) -> tuple[bool, np.ndarray]:
-    """Return whether no mapping over the columns `keep` (n, m) has every load at most `cap`, and such a mapping (n,).
+    """Return whether no mapping over the columns `keep` (n, m) has all loads at most `cap`, else such a mapping (n,).
 
-    The mapping with the least sum of `extra` (n, m) is searched. After a time-out neither is known.
+    The solver searches the mapping with the least sum of `extra` (n, m). After a time-out the results are False and an
+    empty mapping.
     """
     from scipy.sparse import csr_array
 
@@ -96,9 +99,9 @@ def below(
 def branch_and_bound(
     times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, left: Callable[[], float]
 ) -> tuple[np.ndarray, float]:
-    """Return each job's resource (empty: nothing below the incumbent) and the proved bound over the kept columns.
+    """Return each job's resource (empty: no better mapping found) and the bound proved for the columns `keep`.
 
-    If the kept columns have no mapping below `incumbent`, the incumbent is the bound.
+    If these columns allow no mapping below the makespan `incumbent`, the bound is `incumbent`.
     """
     from scipy.sparse import csr_array
 
@@ -132,9 +135,9 @@ def _solved(
     left: Callable[[], float],
     **options: float,
 ) -> Any:
-    """Return the solver's answer: one column per job at the least cost, `filled` at most `most`; None: no time.
+    """Choose one column per job at the least cost, with constraints `filled` <= `most`; None if no time is left.
 
-    Columns after those of `job` belong to no job and need not be whole.
+    `job` gives the job of each column. Further columns belong to no job and need not have integer values.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -153,7 +156,7 @@ def _solved(
 
 
 def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
-    """Return each job's resource (n,) in a solver's answer; empty if there is none, or not for all jobs."""
+    """Return each job's resource (n,) in a solver's result; empty without a solution that covers all jobs."""
     if answer.x is None:
         return np.empty(0, dtype=np.int64)
     where = np.full(n, -1)
@@ -166,20 +169,20 @@ LARGEST = 60_000
 SEARCHED = 0.15  # share of the time for the search for an incumbent
 SOLVED = 0.5  # share of the remaining time for the solver of the whole program
 PROVED = 0.45  # share of the time then left for raising the bound
-BESIDE = 0.85  # the same if the bound is raised beside the chains, because the solver checks its clock rarely
+BESIDE = 0.85  # this share, if a thread raises the bound: the solver checks its clock rarely
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # accepted relative loss of a kick
 
 
 def at_once(task: Callable[[], None]) -> Callable[[float], None]:
-    """Run the task now, so that there is nothing to wait for."""
+    """Run the task now; return a function that does not have to wait for it."""
     task()
     return lambda seconds: None
 
 
 class Exact:
-    """Searches the smallest makespan by branch and bound (SciPy's HiGHS) for `seconds`, and returns the proved bound.
+    """Searches for the smallest makespan by branch and bound (SciPy's HiGHS) for `seconds`, with a proved bound.
 
     Parameters
     ----------
@@ -188,9 +191,9 @@ class Exact:
     seed
         Random seed of `search`'s kicks.
     columns
-        Maximum number of resources per job, the cheapest ones.
+        Maximum number of resources per job; the cheapest resources are used.
     kicks, search_kicks
-        Maximum number of kicks of the chains after the solver, and of the search before it.
+        Maximum number of kicks in the search by chains after the solver, and in the search before the solver.
 
     Raises
     ------
@@ -203,12 +206,13 @@ class Exact:
     from the prices of the relaxation, a bound B; a column whose reduced cost exceeds U - B cannot be part of a better
     mapping, so it is omitted and the bound still holds for the whole problem. If `columns` omits more columns than U -
     B allows, the solver's bound no longer covers the whole problem, and B is reported instead; with more than 1,000
-    jobs this step is skipped. Caps between B and U are then refuted one after the other, each over all columns that its
-    own reduced costs allow, which raises the bound. The remaining time is used for kicks and descents by chains of
-    moves (`grid.assignment.chained`); `beside`, a function that may start a task in a thread and returns a function
-    that waits for it, lets both use the time. The result is never worse than the plan of the search at the beginning. A
-    batch may leave at most 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. The result is deterministic
-    except for the instant at which the time limit cuts.
+    jobs this step is skipped. To raise the bound, the solver then tries caps between B and U one after the other; each
+    program has all columns whose reduced costs the cap allows, and each infeasible cap is a new bound. The remaining
+    time is used for kicks and descents by chains of moves (`grid.assignment.chained`); `beside`, a function that may
+    start a task in a thread and returns a function that waits for it, lets the kicks and the solver run at the same
+    time. The result is never worse than the plan that `search` gives at the beginning. A batch may have at most 60,000
+    columns after this reduction (4096 jobs x 128 resources have 32,768). Without deadlines. The result is deterministic
+    except for the instant at which the time limit stops the search.
 
     Examples
     --------
@@ -236,9 +240,9 @@ class Exact:
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """The plan and the proved lower bound on any plan's makespan.
+        """Return the plan, and the proved lower bound on the makespan of every plan.
 
-        Raises UsageError for more columns than the solver is given.
+        Raises UsageError if the batch has more columns than the solver accepts.
         """
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         if len(rows) * min(self.columns, batch.times.shape[1]) > LARGEST:
@@ -269,9 +273,10 @@ class Exact:
         return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
-        """Solve the whole program: a mapping not worse than `where`, and the proved bound (0: none).
+        """Solve the whole program; return a mapping that is not worse than `where`, and the proved bound (0: no bound).
 
-        With many jobs it is tried only if it covers the whole problem: otherwise chains were always better.
+        With more than MANY jobs, the solver runs only if its columns cover the whole problem, because chains of moves
+        were always better otherwise.
         """
         dear = problem.price * problem.times
         dear = dear - dear.min(axis=1, keepdims=True)
@@ -290,24 +295,24 @@ class Exact:
     def _raised(
         self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
     ) -> None:
-        """Append bounds to `proofs` as the solver refutes mappings below `where`, and mappings it finds."""
+        """Append to `proofs` each bound that the solver proves, and each mapping better than `where` that it finds."""
         value = float(loads(problem.times, problem.free, where).max())
         for step in raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)):
             proofs.append(step)
 
     def _share(self, share: float) -> Callable[[], float]:
-        """Return a function that gives the rest of a share of the time that remains now."""
+        """Reserve a share of the remaining time; return a function that returns the seconds left of it."""
         now = min(self.left(), self.seconds)
         return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the better of two mappings, the second after a descent."""
+        """Improve the mapping `other` by a descent; return the better one of both mappings."""
         standing = Assignment.of(problem, other)
         least = loads(problem.times, problem.free, where).max()
         return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
 
     def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
-        """Return the best mapping (n,) found by chains from `where`, until time, kicks or gap are used up."""
+        """Improve `where` by chains until time, kicks or gap are used up; return the best mapping (n,)."""
         rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
         best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
         cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])

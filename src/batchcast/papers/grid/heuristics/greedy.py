@@ -13,7 +13,7 @@ from ..model import Batch, Plan
 
 
 class ByKey:
-    """Repeatedly chooses a job and a resource together, by `rule`: the name of a key in `grid.kernels`."""
+    """Base class: repeatedly chooses a job and a resource together, by the key that `rule` names in `grid.kernels`."""
 
     deadlines = False
     rule = ""
@@ -28,7 +28,7 @@ class ByKey:
 
 
 class OneByOne:
-    """Takes the jobs in order of arrival, by `rule`: the name of a key in `grid.kernels`."""
+    """Base class: assigns the jobs in order of arrival, each by the key that `rule` names in `grid.kernels`."""
 
     deadlines = False
     rule = ""
@@ -47,7 +47,8 @@ class MinMin:
     Notes
     -----
     Maheswaran et al. 1999 (after Ibarra and Kim 1977). Knows no deadlines. Ties go to the lowest job, then to the
-    lowest resource. O(nm log n): the free time of a resource shifts all its jobs alike, so each keeps one sorted list.
+    lowest resource. The cost is O(nm log n): the free time of a resource shifts the completion of all jobs on it
+    equally, so one sorted list per resource is enough.
 
     References
     ----------
@@ -74,12 +75,12 @@ class MinMin:
 
 
 class MaxMin(ByKey):
-    """Repeatedly places the job whose earliest completion time is latest, on its best resource.
+    """Repeatedly places the job whose earliest completion time is the latest of all jobs, on its best resource.
 
     Notes
     -----
     Maheswaran et al. 1999, section 3. Knows no deadlines. Ties go to the lowest job, then to the lowest resource. The
-    cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
+    cost is O(n^2), plus a scan of m resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -100,10 +101,10 @@ class Sufferage(ByKey):
 
     Notes
     -----
-    The form with one assignment a step (Casanova et al. 2000; Gogos et al. 2016); for Maheswaran's passes see
-    `sufferage_m99`. The heuristic knows no deadlines; a job with one resource has infinite sufferage. Ties go to the
-    lowest job, then to the lowest resource. The cost is O(n^2), and a scan of m resources whenever a job's best or
-    second-best resource changed.
+    This is the variant with one assignment per step (Casanova et al. 2000; Gogos et al. 2016); `sufferage_m99` is the
+    variant of Maheswaran et al. with passes. The heuristic ignores deadlines; a job that only one resource can run has
+    infinite sufferage. Ties go to the lowest job, then to the lowest resource. The cost is O(n^2), plus a scan of m
+    resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -120,12 +121,12 @@ class Sufferage(ByKey):
 
 
 class SufferageM99:
-    """Sufferage in passes: a job takes its best resource unless a later job suffers strictly more.
+    """Sufferage in passes: a job gets its best resource unless a later job has a strictly larger sufferage for it.
 
     Notes
     -----
-    Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; free times move after it. Knows no
-    deadlines. Ties go to the lower job. O(passes n m).
+    Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; the resources' free times change after
+    the pass. Knows no deadlines. Ties go to the lower job. O(passes n m).
 
     References
     ----------
@@ -215,9 +216,9 @@ class FastFit(OneByOne):
 
     Notes
     -----
-    Named in Hao et al. 2014, section 1 ("tries to give the job to the fastest resource"), without a formula; here
-    fastest means least expected time of this job, and while no resource is free the one that is free first takes it.
-    Knows no deadlines. Ties go to the lowest resource. O(nm).
+    Hao et al. 2014, section 1, name this heuristic ("tries to give the job to the fastest resource") without a formula.
+    Here the fastest resource is the resource with the least expected time of this job. If no resource is free, the job
+    goes to the resource that will be free first. Knows no deadlines. Ties go to the lowest resource. O(nm).
 
     References
     ----------
@@ -237,8 +238,9 @@ class BestFit(OneByOne):
 
     Notes
     -----
-    Named in Hao et al. 2014, section 1 ("postpones completion as far as the deadline allows"). A job that fits on no
-    resource stays unplaced; a job without a deadline goes where it ends last. Ties go to the lowest resource. O(nm).
+    Hao et al. 2014, section 1, name this heuristic ("postpones completion as far as the deadline allows"). A job that
+    no resource can end in time stays unplaced; a job without a deadline goes to the resource on which it ends last.
+    Ties go to the lowest resource. O(nm).
 
     References
     ----------

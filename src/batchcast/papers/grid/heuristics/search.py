@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heuristics that search among plans.
 
-`search`: iterated moves and swaps on the fullest resources, from the best greedy plan and from resource prices.
-`deadline_search`: moves, swaps and exchanges on the waiting jobs, for more jobs in time, and sooner.
+`search` moves and swaps jobs on the fullest resources, starting from the best greedy plan and from resource prices.
+`deadline_search` moves, swaps and exchanges waiting jobs, so that more jobs end in time, and earlier.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..assignment import Assignment, Problem
 from ..balance import PAIRS_A_CHECK, kicked, priced, settle
 from ..model import Batch, Plan, makespan
 
-SUFFERAGE_UP_TO = 2500  # jobs; with more, this start exceeds the default time limit
+SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, this start exceeds the default time limit
 
 
 class Search:
@@ -28,7 +28,7 @@ class Search:
     kicks
         Maximum number of kicks.
     near
-        Jobs move among this many of their cheapest resources; by default a quarter of all, at least 4.
+        Each job may move among this many of its cheapest resources; by default a quarter of all resources, at least 4.
     slack
         Accepted relative loss of a kick.
 
@@ -39,11 +39,12 @@ class Search:
 
     Notes
     -----
-    Beyond the papers, after the moves of Braun et al. 2001 and Xhafa 2007: starts are the best of min_min, sufferage
-    and mct, and each job where price times time is least, for the prices of the linear relaxation's dual, which also
-    give a lower bound (`bound`) and tell which exchanges are cheap. The search can end at any time: `stop` (a function,
-    called about every ten milliseconds) ends it with the best plan so far. Deadlines are ignored; jobs that no resource
-    can run stay unplaced. O(kicks) descents.
+    This heuristic goes beyond the papers; its moves follow Braun et al. 2001 and Xhafa 2007. It starts from two
+    mappings: the best of min_min, sufferage and mct, and each job on the resource with the least price times time. The
+    prices are those of the linear relaxation's dual; they also give a lower bound (`bound`) and show which exchanges
+    are cheap. The search can end at any time: when `stop` (a function, called about every ten milliseconds) returns
+    true, the result is the best plan so far. Deadlines are ignored; jobs that no resource can run stay unplaced.
+    O(kicks) descents.
 
     References
     ----------
@@ -71,7 +72,7 @@ class Search:
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """Return the plan and a lower bound on any plan's makespan (of the linear relaxation; whole if all times are).
+        """Return the plan, and the linear relaxation's lower bound on the makespan (a whole number if all times are).
 
         `price` (m,) stores the prices that give the bound.
         """
@@ -87,9 +88,10 @@ class Search:
         return Plan(rows, resource), bound
 
     def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
-        """Return the better of two descents: from the cheapest resource of each job, and from the best greedy plan.
+        """Descend from each job's cheapest resource and from the best greedy plan; return the better result.
 
-        A start with a makespan 1.5 times the other's is too far away for small steps and is omitted.
+        A start is omitted if its makespan is 1.5 times the other start's, because small steps would not make up the
+        difference.
         """
         starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
@@ -129,7 +131,7 @@ class Search:
 
 
 def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
-    """Round the bound up if all times are whole numbers, because every makespan then is.
+    """Round the bound up if all times are whole numbers, because every makespan is then a whole number.
 
     >>> whole_up(np.array([[2.0, np.inf]]), np.zeros(2), 5.2), whole_up(np.array([[2.5]]), np.zeros(1), 5.2)
     (6.0, 5.2)
@@ -140,7 +142,7 @@ def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
 
 
 def price_steps(times: np.ndarray) -> int:
-    """Return how many steps the prices of the bound need at this size: 500 come within a millionth."""
+    """Return the number of price steps for a problem of this size; 500 come within a millionth of the best bound."""
     return int(np.clip(200_000_000 // times.size, 50, 2000))
 
 
@@ -150,10 +152,10 @@ class DeadlineSearch:
     Parameters
     ----------
     worth
-        Value of a placed job, in mean least times.
+        Value of a placed job, as a multiple of the jobs' mean least time.
     reserve
-        Factor of the price of a resource's time, which is its speed-up over the mean resource. It keeps fast resources
-        for urgent jobs that arrive later.
+        Factor of the price of a resource's time; the price is the resource's speed-up over the mean resource. The price
+        saves fast resources for urgent jobs that arrive later.
     steps
         Maximum number of queue entries examined per mapping event (a few ns each), independent of the clock: the same
         batch gives the same plan.
@@ -165,9 +167,9 @@ class DeadlineSearch:
 
     Notes
     -----
-    Beyond the paper. Minimises, over the placed jobs, the sum of completions less `worth` for each, plus the price of
-    the time it takes; no placed job ends late. A job that need not start before the next mapping event waits, and is
-    decided at that event. Ties go to the plan found first.
+    This heuristic goes beyond the paper. It minimises the sum, over the placed jobs, of completion minus `worth` plus
+    the price of the job's time; no placed job ends late. A job that need not start before the next mapping event waits,
+    and is decided at that event. Ties go to the plan found first.
 
     Examples
     --------
@@ -203,7 +205,7 @@ class DeadlineSearch:
 
 
 def _faster(times: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    """Return how much faster each resource is than a job's mean resource, as a mean over the jobs it can run, (m,)."""
+    """Return each resource's mean speed-up (m,) over a job's mean resource, over the jobs that the resource can run."""
     held = np.where(finite, times, 0.0)
     mean = held.sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
     ratio = np.where(finite & (times > 0), mean[:, None] / np.where(times > 0, times, 1.0), 0.0)
