@@ -141,8 +141,7 @@ def _memory(facts: Mapping[str, Any]) -> dict[str, str]:
     use = f"{counted(facts['measured'])}, median {middle}{each}, largest {largest}"
     asked = f"{counted(facts['asked'])}, median {format_memory(facts['median_asked_kib'])}{each}"
     use = copy if facts["copied"] >= 0.9 else use if facts["measured"] else "no job has a measurement"
-    requested = asked if facts["asked"] else "no job has a memory request"
-    rows = {"requested": requested, "used at the peak": use}
+    rows = {"requested": asked if facts["asked"] else "no job has a memory request", "used at the peak": use}
     if facts["both"]:
         both = f"of the request, over {facts['both']:,} jobs that have both"
         rows |= {
