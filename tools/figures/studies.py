@@ -887,6 +887,10 @@ STUDIES = (
          "-o clusters.jsonl",),
         read_lab_clusters, rerun="lab",
     ),
+    Study(
+        "lab-clusters-arms", ("python -m benchmarks.clusters.lab --seeds 4 --jobs 300 -o clusters.jsonl",),
+        read_lab_clusters, rerun="lab",
+    ),
     Study("limits-logs", tuple(f"batchcast limits {log}" for log in LIMITED), read_limits, LIMITED),
     Study(
         "bounds-gwu",
