@@ -240,7 +240,8 @@ class ForecastTotals:
 
 
 class ScheduleTotals:
-    """Accumulate the measures of one schedule over pieces of a log, in any order.
+    """Accumulate measures of one schedule over pieces of a log, in any order: every mean, and the measures named in
+    `figures`. Percentiles need all jobs at once.
 
     Examples
     --------
@@ -253,8 +254,8 @@ class ScheduleTotals:
 
     def __init__(self, total: float) -> None:
         self.total = total
-        self.jobs = self.backfilled = 0
-        self.sums = {"wait": 0.0, "slowdown": 0.0, "per_processor": 0.0, "work": 0.0}
+        self.jobs, self.work = 0, 0.0
+        self.sums = {each.name: 0.0 for each in SCHEDULE if each.is_mean}
         self.longest, self.first, self.last = math.nan, math.inf, -math.inf
 
     def add(
@@ -265,30 +266,21 @@ class ScheduleTotals:
             return
         wait = start - submit
         self.jobs += len(submit)
-        self.backfilled += int(backfilled.sum())
-        for name, values in (
-            ("wait", wait),
-            ("slowdown", bounded_slowdown(wait, run, TAU)),
-            ("per_processor", per_processor_bounded_slowdown(wait, run, procs, TAU)),
-            ("work", procs * run),
-        ):
-            self.sums[name] += math.fsum(values)
+        self.work += math.fsum(procs * run)
+        waits = Waits(wait, run, procs, backfilled=backfilled)
+        for each in SCHEDULE:
+            if each.is_mean:
+                self.sums[each.name] += math.fsum(each.of(waits))
         self.longest = float(np.fmax(self.longest, wait.max()))
         self.first, self.last = min(self.first, float(submit.min())), max(self.last, float((start + run).max()))
 
     def figures(self) -> dict[str, float]:
         """Return the measures by name, as `measures` does. All measures are NaN without jobs."""
         makespan = self.last - self.first if self.jobs else math.nan
-        return {
-            "jobs": self.jobs,
-            "mean_wait_s": _ratio(self.sums["wait"], self.jobs),
-            "max_wait_s": self.longest,
-            "mean_bounded_slowdown": _ratio(self.sums["slowdown"], self.jobs),
-            "mean_per_processor_bounded_slowdown": _ratio(self.sums["per_processor"], self.jobs),
-            "utilization": _ratio(self.sums["work"], self.total * makespan),
-            "makespan_s": makespan,
-            "backfilled_share": _ratio(self.backfilled, self.jobs),
-        }
+        values = {name: _ratio(total, self.jobs) for name, total in self.sums.items()}
+        utilization = _ratio(self.work, self.total * makespan)
+        values |= {"max_wait_s": self.longest, "utilization": utilization, "makespan_s": makespan}
+        return {"jobs": self.jobs, **{each.name: values[each.name] for each in SCHEDULE if each.name in values}}
 
 
 def _ratio(part: float, whole: float) -> float:

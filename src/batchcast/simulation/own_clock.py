@@ -221,9 +221,9 @@ class OwnRun:
     def _ask(self, now: float) -> None:
         """Call the scheduler once; the jobs that it yields start at once."""
         machine, waiting = self.machine, list(self.queue.values())
-        machine.events, self.events = tuple(self.events), []
-        if not waiting:
+        if not waiting:  # the events stay for the next call, because a scheduler with state must see each of them
             return
+        machine.events, self.events = tuple(self.events), []
         started = []
         try:
             for choice in self._choices(self.scheduler.start(waiting, machine, now), now):

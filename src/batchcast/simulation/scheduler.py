@@ -100,8 +100,8 @@ class Machine:
     """The machine at one instant of the simulated clock, as a scheduler sees it.
 
     The attributes are `total` and `free` processors; `running` jobs in order of start; `nodes` (empty for a pool of
-    processors); `reservations`, start times by the job's row; and `events`, those of this instant since the last call,
-    empty after a requested wake. When a scheduler's `start` yields a job, all attributes are updated.
+    processors); `reservations`, start times by the job's row; and `events`, all events since the last call in order,
+    except starts; empty after a requested wake. When a scheduler's `start` yields a job, all attributes are updated.
     """
 
     def __init__(self, total: int, nodes: Sequence[Node] = (), allocator: Allocator | None = None) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import batchcast
 from batchcast.errors import BatchcastError, UsageError
+from batchcast.events.event import End
 from batchcast.simulation import Policy, simulate
 from batchcast.simulation.periods import simulate_periods
 from batchcast.simulation.scheduler import BestFit, Job, Machine, Node, Profile, Scheduler
@@ -132,6 +133,23 @@ def test_an_evaluation_takes_it_beside_ours() -> None:
     found = batchcast.evaluate(sized, predictor="last_2", policy=["fcfs", First])
     waits = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}
     assert waits["First", "last_2"] == waits["fcfs", "last_2"]
+
+
+def test_a_scheduler_sees_each_end_once_also_of_jobs_that_end_while_no_job_waits() -> None:
+    class Counts(First):
+        def __init__(self) -> None:
+            self.running: set[int] = set()
+
+        def start(self, queue: Any, machine: Any, now: float) -> Any:
+            for event in machine.events:
+                if isinstance(event, End):
+                    self.running.remove(event.job.row)
+            assert self.running == {job.row for job in machine.running}
+            chosen = super().start(queue, machine, now)
+            self.running |= {job.row for job in chosen}
+            return chosen
+
+    simulate(small_workload(), Counts, total=64)
 
 
 def test_the_forecast_the_event_and_the_reservations_are_at_hand() -> None:

@@ -75,7 +75,7 @@ class FirstScreen:
     measure: Measure
     based_on: str
     bars: Sequence[Bar]
-    tiles: tuple[Tile, Tile, Tile]
+    tiles: tuple[Tile, ...]
     next_step: str
     example: str = ""
 
