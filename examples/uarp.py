@@ -1,5 +1,4 @@
-"""UARP of the HPCOpt leaderboard (2026), written with the public API alone, and two other policies of the leaderboard:
-python examples/uarp.py LOG [PROCESSORS], or
+"""UARP and two other policies of the HPCOpt leaderboard (2026): python examples/uarp.py LOG [PROCESSORS], or
 batchcast simulate LOG --policy easy,uarp:Uarp     in the folder of this file
 """
 

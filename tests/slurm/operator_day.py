@@ -542,8 +542,8 @@ def show(day: Mapping[str, Any]) -> str:
     planning = day["planning"]
     lines += [
         "",
-        "| 90 % times | compared | later than limits imply | also later than the margin | furthest, min | jobs that "
-        "started later than limits imply (and than the margin) |",
+        "| 90 % times | compared | later than limits imply | also later than the margin | furthest, min "
+        "| started later (than the margin) |",
         "|---|---|---|---|---|---|",
     ]
     for row in day["answers"]:
