@@ -198,7 +198,7 @@ node_options = adds(
         "--scheduler",
         type=click.Choice(["policy", "slurm"]),
         metavar="WORD",
-        help="policy (pool of processors) or slurm (its main and backfill loops).",
+        help="policy (pool of processors) or slurm (simulated).",
     ),
     click.option(
         "--machine",

@@ -12,7 +12,6 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.ledger import SUBMITTED, Entry, Ledger
 from .configured import Cluster
-from .offers import LEVELS
 
 RESAMPLES = 2000
 PATIENCE_S = 30.0
@@ -44,6 +43,8 @@ def learned_lateness(ledger: Ledger, clusters: Sequence[Cluster], now: float) ->
 
     Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the others.
     """
+    from .offers import LEVELS  # imports numpy, which `batchcast accuracy` does not need
+
     learn_outcomes(ledger, {one.name: one for one in clusters if one.store})
     return {name: ledger.lateness(name, now) for name in LEVELS}
 

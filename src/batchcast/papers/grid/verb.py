@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`batchcast grid`: maps jobs onto the resources of a grid, once (`map`) or as they arrive (`simulate`)."""
+"""`batchcast grid`: map jobs onto the resources of a grid, once (`map`) or as they arrive (`simulate`)."""
 
 from __future__ import annotations
 
