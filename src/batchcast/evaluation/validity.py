@@ -296,7 +296,8 @@ def validity(
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
     """Return the processors of the recorded machine, and the source of that number.
 
-    The header's, unless recorded jobs held far more; else what the reader says (or their peak).
+    The number comes from the log's header, unless recorded jobs used far more processors. Otherwise the number is the
+    log's `max_procs`.
 
     >>> from batchcast.table import LogInfo
     >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})
@@ -320,7 +321,7 @@ def judge_validity(
     modelled: Collection[str] = (),
     policy: str = "easy",
 ) -> Validity:
-    """Compare the waits of a schedule with the recorded ones.
+    """Compare the simulated waits of a schedule with the recorded waits.
 
     Parameters
     ----------

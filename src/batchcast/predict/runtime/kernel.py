@@ -56,8 +56,9 @@ class RunTimes(NamedTuple):
         return float(self.weights[self.seconds > span].sum()) if len(self.seconds) else math.nan
 
     def given(self, elapsed: float) -> RunTimes:
-        """Return the distribution of a job that has run `elapsed` seconds: the longer values; empty if there
-        are none.
+        """Return the run-time distribution of a job that has run `elapsed` seconds: only the values above `elapsed`.
+
+        The distribution is empty if no value is above `elapsed`.
         """
         longer = self.seconds > elapsed
         weights = self.weights[longer]

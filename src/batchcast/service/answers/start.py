@@ -236,7 +236,7 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
     ahead = ahead[: next((k for k, job in enumerate(ahead) if job["row"] == row["row"]), len(ahead))]
     until = "the end of jobs under the same limit"
     if not holders:
-        return Release(math.nan, math.nan, until, f"no running job {whose} is known that holds this limit")
+        return Release(math.nan, math.nan, until, f"no running job {whose} is known to count towards this limit")
     unit = _unit(name)
     times = [
         own_queue(
