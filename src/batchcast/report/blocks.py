@@ -274,7 +274,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
 
 
 def _figures(blocks: Sequence[Block]) -> list[Figure]:
-    """Return the figures in order, including folded ones."""
+    """Return all figures in order, including figures in folded sections."""
     found = []
     for block in blocks:
         found += [block] if isinstance(block, Figure) else _figures(block.blocks) if isinstance(block, Folded) else []

@@ -185,7 +185,7 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
 
 
 def _change_cards(changes: Mapping[str, Difference], part: str, title: str, level: float) -> list[Card]:
-    """Return the number of changes beyond chance, and the largest of these, else the largest of all."""
+    """Return the number of significant changes, and the largest significant change (if none: the largest change)."""
     if not changes:
         return [Card(f"{part.capitalize()}s", "the same", f"none changed in {title}")]
     clear = {name: one for name, one in changes.items() if one.verdict in ("ahead", "behind")}

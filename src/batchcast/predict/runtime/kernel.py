@@ -81,7 +81,7 @@ class Kernel:
     memory
         Number of finished jobs stored, about 300 bytes each, plus 14 KB for each of the first 4,096 users.
     learn
-        Whether the similarity weights are learned; otherwise they keep their initial values.
+        Whether the similarity weights are learned. If false, the weights keep their initial values.
     offsets
         Whether an offset is learned for each user.
     running
