@@ -124,7 +124,7 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
 
 
 def _columns(measures: Measures, level: float, intervals: int) -> list[TableColumn]:
-    """Return the columns of each measure, the first ones with intervals; after the first measure a terminal shows
+    """Return the columns of each measure, the first columns with intervals; after the first measure a terminal shows
     changes alone."""
     columns = []
     for number, m in enumerate(measures):
