@@ -48,7 +48,7 @@ class Pbs:
         return float(self.transport.ticks())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """Return those of the jobs `ids` that are still in the server's history."""
+        """Return the jobs among `ids` that are still in the server's history."""
         whole = self.history(since, math.inf)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids))
 

@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     partitions: str
 
     def planners(self, policy: Policy | OwnPolicy | None) -> list[str]:
-        """Return the predictors of a policy's schedules: those given, else the policy's own."""
+        """Return the predictors of a policy's schedules: the given predictors, else the policy's default predictors."""
         return self.predictors or [policy.predictor if policy is not None else "requested"]
 
     @property

@@ -220,12 +220,12 @@ def compare_starts(
 
 
 def _differ(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
-    """Return the jobs whose value is known in both and differs."""
+    """Return a mask of the jobs whose values in `a` and `b` are known and differ by more than `apart`."""
     return np.asarray(np.abs(a[name] - b[name]) > apart)  # NaN is not above
 
 
 def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
-    """Return by how many seconds B's clock is behind A's, if all submissions known in both differ by the same; else 0.
+    """Return the seconds by which B's clock is behind A's; 0 if the known submit times differ by unequal amounts.
 
     A workload that was written for Batsim begins at 0 wherever the log's own clock stood.
     """

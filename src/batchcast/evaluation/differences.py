@@ -178,7 +178,7 @@ def wait_intervals(
 def _paired(
     values: Mapping[str, np.ndarray], against: str, group: np.ndarray, seed: int
 ) -> dict[str, PairedDifference]:
-    """Return the difference of each method's values to those of the reference."""
+    """Return each method's values minus the reference method's values."""
     others = [name for name in values if name != against]
     stacked = np.array([values[name] for name in others]).reshape(len(others), len(group))
     return dict(zip(others, paired_differences(stacked, values[against], group, np.random.default_rng(seed))))

@@ -230,12 +230,12 @@ def evaluate(
     waits: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
+    """Run a trace on the recorded clock, then every policy with every predictor on the simulated clock.
 
     Parameters
     ----------
     trace
-        The log; its machine is the one of `trace.info.max_procs`.
+        The log; its machine has `trace.info.max_procs` processors.
     predictor
         A name with parameters or a comma list of them, a class, an object, or a function that makes one of a trace; a
         sequence of these, or a mapping of names to them (None: the one known by that name). Each run has a fresh one,

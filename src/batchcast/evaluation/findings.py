@@ -211,12 +211,12 @@ def find(
     Parameters
     ----------
     rows
-        A row for each policy and predictor; the first one's policy with the users' limits is today's.
+        A row for each policy and predictor; the first row's policy with the users' limits is today's policy.
     verdict
-        How far the simulation may be believed.
+        How closely the simulation reproduces the recorded waits.
     compare
-        Compares two rows of these, paired over groups of one user's submissions of one week. Where it gives None (rows
-        made by hand), means decide.
+        Compares two rows, paired over groups of one user's submissions of one week. If `compare` returns None (for
+        example for rows built by hand), the mean waits decide.
     optimism
         How much too short the shortest mean wait of some rows is because it was picked, seconds.
     error_s

@@ -95,9 +95,9 @@ def replay(
         one of the log; a sequence of these, or a mapping of names to them. An object is taught as it is. Answers are
         seconds or a `Prediction`; estimators of river's and scikit-learn's shapes are taken as they are.
     target
-        What they forecast: `run_time`, or `wait_time`.
+        What the predictors predict: `run_time` or `wait_time`.
     protocol
-        `honest`, or `paper`: a job's end is told right after its submission.
+        `honest`, or `paper`: the predictor learns of a job's end right after the job's submission.
     procs
         A job's processors: `req` (requested, else allocated) or `alloc`.
     total

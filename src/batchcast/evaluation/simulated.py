@@ -92,8 +92,8 @@ def choose_model(
 
     The loops (None: never), on the machine that the log implies, are tried if the pool is not close to the record and
     the log has what only the loops model (nodes, partitions, memory, GPUs, QOS), or if the size of a pool is unknown.
-    If neither is close, a rough model is preferred to a far one, and the pool, which is simpler, to the loops. Returns
-    None if there is no model.
+    If neither model is close, a rough model is preferred to a model that does not reproduce the record. If both are
+    equally close, the pool is preferred, because it is simpler. Returns None if there is no model.
     """
     try:
         checked = None if pool is None else judge(pool, trace, inside, kill=kill)

@@ -296,7 +296,8 @@ def validity(
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
     """Return the processors of the recorded machine, and the source of that number.
 
-    The header's, unless recorded jobs held far more; else what the reader says (or their peak).
+    The number comes from the log's header, unless recorded jobs used far more processors. Otherwise the number is the
+    log's `max_procs`.
 
     >>> from batchcast.table import LogInfo
     >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})
@@ -320,7 +321,7 @@ def judge_validity(
     modelled: Collection[str] = (),
     policy: str = "easy",
 ) -> Validity:
-    """Compare the waits of a schedule with the recorded ones.
+    """Compare the simulated waits of a schedule with the recorded waits.
 
     Parameters
     ----------
@@ -390,10 +391,10 @@ def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, f
 def not_covered(trace: Trace) -> dict[str, np.ndarray]:
     """Return the jobs that need what a single pool of processors does not model, as masks (n,) by reason.
 
-    memory: the job requested an amount of memory. GPUs: it asked for at least one. partitions, priorities: the log
-    names several partitions, or several classes of service (QOS), and the job was not in the one with most jobs
-    (unknown ones are not counted). holds: a dependency, a hold or a begin time kept it from being eligible for more
-    than a minute, which the log counts as waiting.
+    memory: the job requested an amount of memory. GPUs: the job requested at least one GPU. partitions, priorities:
+    the log names several partitions, or several classes of service (QOS), and the job was not in the partition or
+    QOS with most jobs (jobs with an unknown partition or QOS are not counted). holds: a dependency, a hold or a begin
+    time kept the job from being eligible for more than a minute, which the log counts as waiting.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "req_mem_kib": [5.0, None], "partition_id": [1, 2]})
     >>> {name: int(mask.sum()) for name, mask in not_covered(log).items() if mask.any()}

@@ -111,8 +111,9 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     nodes, unless the number of processors given by the caller is smaller than the sum over the partitions.
 
     The processors per node follow from the log header, if possible (SWF's MaxProcs and MaxNodes). Otherwise they are
-    the largest number of processors per node among jobs, except jobs with `WIDER` of the core-hours. If the log has no
-    nodes, they are the largest number of which jobs with `WHOLE` of the core-hours request a multiple.
+    the largest number of processors per node that a job used, without the widest jobs (at most `WIDER` of the
+    core-hours). If the log has no nodes, they are the largest number of which jobs with `WHOLE` of the core-hours
+    request a multiple.
 
     Memory, GPUs and limits are unknown and do not restrict jobs; the settings are Slurm's defaults with backfill.
     Raises InputError if no job has processors. O(n log n).
@@ -151,7 +152,7 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
 
 
 def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total: float) -> Machine:
-    """Return a machine of `total` processors; each partition consists of the first nodes, as many as it needs."""
+    """Return a machine of `total` processors; each partition has as many of the first nodes as the partition needs."""
     from ..machines.machine import Machine, NodeGroup
 
     cpus = max(group.cpus for group in groups)

@@ -61,7 +61,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     source
         Name of the file in messages.
     strict
-        Whether to raise an error at the first job that cannot be read. Otherwise such jobs are dropped and counted.
+        Whether to raise an error at the first job that cannot be read. If false, such jobs are dropped and counted.
 
     Returns
     -------

@@ -189,7 +189,7 @@ def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     """Return who set the limit that Slurm shows for a job with an entry.
 
     The entry has two limits: the user's and the planned one. If Slurm shows neither of them, somebody else set the
-    limit. Somebody else also set the limit if Slurm showed the other one of the two limits in the last cycle. This does
+    limit. Somebody else also set the limit if Slurm showed the other of the two limits in the last cycle. This does
     not hold if slurmctld has started since (a killed slurmctld loses its latest changes), or if one of our changes may
     still take effect.
 

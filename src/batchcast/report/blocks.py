@@ -106,7 +106,7 @@ class Figure:
     trace's `row` has the indices. A `hovertemplate` refers to these columns by name; %{x:ms} is a length,
     %{submit:since} the time from submission to the bar's beginning.
 
-    `colourings`, the first one drawn first, split each trace into series. `below` are strips under the figure on the
+    `colourings` split each trace into series; the first is drawn first. `below` are strips under the figure on the
     same x axis (their `xaxis.range` is the figure's), with the same variants, zoomed with it and it with them; one
     with `overview` is drawn whole, and a range is chosen on it for the others. `fill` tozeroy fills a curve.
     """
@@ -274,7 +274,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
 
 
 def _figures(blocks: Sequence[Block]) -> list[Figure]:
-    """Return the figures in order, including folded ones."""
+    """Return all figures in order, including figures in folded sections."""
     found = []
     for block in blocks:
         found += [block] if isinstance(block, Figure) else _figures(block.blocks) if isinstance(block, Folded) else []

@@ -124,7 +124,7 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
 
 
 def _columns(measures: Measures, level: float, intervals: int) -> list[TableColumn]:
-    """Return the columns of each measure, the first ones with intervals; after the first measure a terminal shows
+    """Return the columns of each measure, the first columns with intervals; after the first measure a terminal shows
     changes alone."""
     columns = []
     for number, m in enumerate(measures):
@@ -185,7 +185,7 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
 
 
 def _change_cards(changes: Mapping[str, Difference], part: str, title: str, level: float) -> list[Card]:
-    """Return the number of changes beyond chance, and the largest of these, else the largest of all."""
+    """Return the number of significant changes, and the largest significant change (if none: the largest change)."""
     if not changes:
         return [Card(f"{part.capitalize()}s", "the same", f"none changed in {title}")]
     clear = {name: one for name, one in changes.items() if one.verdict in ("ahead", "behind")}

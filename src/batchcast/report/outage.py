@@ -97,7 +97,7 @@ def live_outage_blocks(rows: Cells, held: Cells, details: bool) -> list[Block]:
         TableColumn("past", "jobs still running"),
         TableColumn("mean_delay_s", "mean delay", "seconds"),
         TableColumn("work", "processor-hours delayed (80 %)"),
-        TableColumn("lost", "and lost if running jobs are ended", more=True),
+        TableColumn("lost", "processor-hours lost if running jobs are ended", more=True),
     ]
     table = Table("What the outage delays, the requested start first", columns, cells, _more(rows, shown))
     text = (

@@ -63,7 +63,7 @@ def _broken(title: str, width: int) -> str:
 
 
 def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
-    """Return the table as it fits: whole, with wrapped titles, or in blocks of columns that repeat the first ones.
+    """Return the table as it fits: whole, with wrapped titles, or in blocks of columns that repeat the first columns.
 
     Titles are broken, and columns stand closer, if that keeps the lines within `widest` characters.
     """
@@ -99,7 +99,7 @@ def _measured(console: Any, grid: Any) -> Any:
 
 def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
     """Return groups of columns that fit, each after the columns that name a row; None if not even one fits."""
-    # the columns that name a row: text at the left; the first one if all columns are text
+    # the columns that name a row: text at the left; the first column if all columns are text
     count = next((place for place, column in enumerate(table.columns) if column.kind != "text"), 1)
     keys = table.columns[: max(count, 1)]
     groups: list[list[TableColumn]] = []

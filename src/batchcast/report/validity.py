@@ -127,7 +127,7 @@ def _factor(validity: Validity) -> str:
 
 
 def _what_if(validity: Validity, asked: float) -> str:
-    """Return a sentence if the machine of the tables is not the recorded one."""
+    """Return a sentence if the machine of the tables is not the recorded machine."""
     if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
         return ""
     return (

@@ -118,7 +118,7 @@ def sharpness(methods: Sequence[Scored]) -> Figure | None:
 
 
 def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
-    """Return the mean absolute error of the point by range of the actual wait."""
+    """Return a figure of the mean absolute error of the point prediction, by range of the actual wait."""
     counts = np.bincount(bin_of(wait), minlength=len(RANGES)).tolist()
     ranges = [f"{name} ({count:,})" for name, count in zip(RANGES, counts)]
     by_range = {one.predictor: error_by_range(wait, one.forecasts.points) for one in methods}

@@ -114,9 +114,10 @@ def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None
 def advance(state: KernelState) -> int:
     """Run until the caller must act, and return the reason: DONE, NEEDS_PREDICTION, JOB_OVERDUE or LOG_FULL.
 
-    `job` of the state's record is the job that the reason concerns. For NEEDS_PREDICTION, the caller sets the job's
-    `planned` and calls again. For JOB_OVERDUE, the caller sets a longer `planned` and calls again. For LOG_FULL, the
-    caller empties the log, or enlarges it if it was empty, and calls again. The amortised cost is O(log running) per
+    `job` of the state's record is the job that the reason concerns. If the reason is NEEDS_PREDICTION, the caller
+    sets the job's planned run time `planned`. If the reason is JOB_OVERDUE, the caller sets a longer `planned`. If the
+    reason is LOG_FULL, the caller empties the log, or enlarges the log if it was empty. Then the caller calls `advance`
+    again. The amortised cost is O(log running) per
     end and O(running + blocks) per pass.
     """
     return go_on(state.record, state.rules)

@@ -53,7 +53,10 @@ def width_class(s: Record, procs: int | np.int64) -> int:
 
 @inlined
 def classes_within(s: Record, procs: int) -> int:
-    """Return the number of classes that begin at a width of at most `procs`; jobs of the last class may not fit."""
+    """Return the number of width classes whose smallest width is at most `procs`.
+
+    Some jobs of the last of these classes may need more than `procs` processors.
+    """
     index = nodes_of(s)
     count = 0
     for k in range(CLASSES):

@@ -147,7 +147,7 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
 
 @inner
 def rekey(s: Record, rules: Record) -> None:
-    """Recompute all head keys if they change with time. O(waiting), once per pass."""
+    """Recompute the queue-order key of every waiting job if these keys change with time. O(waiting), once per pass."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)

@@ -34,7 +34,7 @@ INSTANT, PYSS = range(2)
 LOG_OVERDUE, LOG_END, LOG_START = range(3)
 
 RULES = np.dtype(
-    [  # codes that select branches of the one kernel
+    [  # codes that select branches of the compiled kernel
         ("backfill", "i8"),
         ("event_order", "i8"),
         ("head_order", "i8"),

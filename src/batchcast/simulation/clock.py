@@ -39,7 +39,8 @@ def drive(
 ) -> KernelState:
     """Run the compiled scheduler to the end of the log with a Python predictor in closed loop; return the final state.
 
-    The predictor sees simulated starts and ends, never the recorded ones. Its predictions are limited to [1, request].
+    The predictor learns from simulated starts and ends, not from the recorded log. Its predictions are limited
+    to [1, request].
     The cost is one call of kernel and predictor per job: about 20 microseconds plus the time of the predictor.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))

@@ -314,7 +314,7 @@ def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
     """Return a mask (n,) of jobs that Slurm refused at submission.
 
     These jobs have more processors than their requested nodes can have, and ended in the second of their submission.
-    Jobs with too many processors that did run had requested a minimum number of nodes.
+    If a job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
     """
     over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
     refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)

@@ -178,7 +178,7 @@ class _Planner:
         return self.name in ("requested", "actual") or self.loop == "open"
 
     def known(self, trace: Trace, work: Workload) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return these plans (requested times, actual run times, or predictions of a replay), and quantiles."""
+        """Return each job's planned run time (requested, actual or predicted by a replay), and quantiles or None."""
         if self.name == "requested":
             return np.maximum(work.request, 1.0), None
         if self.name == "actual":

@@ -22,7 +22,7 @@ _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
 
 def settings_files(env: Mapping[str, str]) -> list[Path]:
-    """Return the existing settings files, the one with the lowest priority first.
+    """Return the existing settings files, the file with the lowest priority first.
 
     Parameters
     ----------

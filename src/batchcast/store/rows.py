@@ -115,7 +115,7 @@ FIELDS = ("as_of", "point_s", "levels", "quantiles_s", "basis", "grounds")
 
 
 def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a waiting job's row with its renewed prediction (columns `renewed_...`) in place of the first one.
+    """Return a waiting job's row with its renewed prediction (columns `renewed_...`) in place of the first prediction.
 
     The row is returned unchanged if there is no renewed prediction, or if no finished job supports the renewed
     prediction.

@@ -55,7 +55,7 @@ TABLES = {
 
 
 def certain_order(seen: Sequence[Sighting]) -> list[Sighting]:
-    """Return the sightings without jobs between two states, and with the runs of each job in order."""
+    """Return the sightings whose state is certain (not between two states), sorted by job and by start time."""
     return sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, start_of(s)))
 
 

@@ -65,7 +65,7 @@ def partial(trace: Trace) -> Masks:
 
 
 def duplicates(trace: Trace) -> Masks:
-    """Drops records that repeat a job number of the same cluster, except the last one in log order."""
+    """Drops records that repeat a job number of the same cluster, except the last such record in log order."""
     return {"a repeated job number": ~last_of_each_number(trace)}
 
 

@@ -186,7 +186,7 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, 
     path
         The file or folder.
     kind
-        The format. Default: by the ending, see `kind_of`.
+        The format. Default: the format that the ending of `path` names (see `kind_of`).
     mark_formulas
         As in `write_csv`.
 

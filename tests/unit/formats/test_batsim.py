@@ -170,7 +170,7 @@ def test_schedules_of_two_logs_are_told_apart(tmp_path: Path) -> None:
     b = starts(tmp_path / "b.csv", head + "1,0,0,50,8\n2,900,960,990,4\n3,20,91,95,1\n")
     assert compare_starts(read_starts(a), read_starts(b))[0]["other_job_in_b"] == 2
     said = batchcast("compare", a, b).stderr
-    assert "2 of 3 jobs in both: another submission or size in B. Are these schedules of one log?" in said
+    assert "2 of 3 jobs in both have another submit time or size in B. Are these schedules of one log?" in said
     assert "one log" not in batchcast("compare", a, a).stderr
 
 

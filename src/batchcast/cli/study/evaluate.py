@@ -222,7 +222,7 @@ def _starts(a: str, b: str, path: Path | None, drawn: dict[str, int], as_json: b
             " the times of B are shifted by this difference")  # fmt: skip
     if shared["other_job_in_b"]:
         of = f"{shared['other_job_in_b']:,} of {counted(shared['jobs'])} in both"
-        say(f"warning: {of}: another submission or size in B. Are these schedules of one log?")
+        say(f"warning: {of} have another submit time or size in B. Are these schedules of one log?")
     for side in "ab":
         if count := shared[f"before_submission_{side}"]:
             say(f"note: {counted(count)} of {side.upper()} started before being submitted")

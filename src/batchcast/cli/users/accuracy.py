@@ -192,7 +192,7 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
 
     if not rows:
         return
-    echo("planning (plan_percent): jobs drawn to be planned minus the others; 90 % intervals over users' weeks:")
+    echo("planning (plan_percent): jobs drawn for planning compared with the others; 90 % intervals over users' weeks:")
     lines = [
         ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
     ]

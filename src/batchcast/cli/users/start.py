@@ -432,7 +432,7 @@ def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
 
 
 def _together(ids: list[str]) -> str:
-    """Return one name for tasks of an array, at most `LONGEST` characters: the first spans and the last one.
+    """Return one name for tasks of an array, at most `LONGEST` characters: the first spans and the last span.
 
     >>> _together(["15_2", "15_3", "15_4", "15_9"])
     '15_[2-4,9]'

@@ -72,7 +72,7 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Notes
     -----
     Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start or
-    end of 0 is computed from the other one and resources_used.walltime. `records.asked` and `records.held` say how
+    end of 0 is computed from the other time and resources_used.walltime. `records.asked` and `records.held` say how
     processors are counted. Memory is for the whole job (`pmem` times processors if there is no `mem`).
 
     The subjobs of an array are jobs, but the parent of the array is not. If a job ran several times, the trace has its

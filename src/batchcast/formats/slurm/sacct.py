@@ -62,7 +62,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     source
         Name of the file in messages.
     strict
-        Whether to raise InputError at the first broken line or value. Otherwise they are counted.
+        Whether to raise InputError at the first broken line or value. If false, broken lines and values are counted.
     zone
         Time zone of times without an offset.
 

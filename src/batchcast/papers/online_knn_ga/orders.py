@@ -36,7 +36,8 @@ def neighbour_orders(
     """Return each template's neighbour orders of normalised queries (t, m), with codes (t, f), finished counts (t,).
 
     Candidates of query i are the first done[i] rows of `values` (jobs, m), normalised, and `codes` (jobs, f), in
-    completion order. `most` is the largest K. O(d n log n + t n) per template, d distinct queries.
+    completion order. `most` is the largest K. The cost per template is
+    O(d n log n + t n) for n jobs and t queries, of which d are distinct.
     """
     distinct, group = np.unique(np.nan_to_num(queries, nan=np.inf), axis=0, return_inverse=True)
     vectors = np.where(np.isinf(distinct), np.nan, distinct)

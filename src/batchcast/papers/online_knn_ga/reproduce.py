@@ -37,7 +37,7 @@ NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
     metavar="NAMES",
     help="Corrections of the closed loop (each trains again): requested,incremental,doubling or none.",
 )
-@output_option("Folder of page and JSON.", metavar="FOLDER", default="online-knn-ga", show_default=True)
+@output_option("Folder for the page and the JSON file.", metavar="FOLDER", default="online-knn-ga", show_default=True)
 @click.option("--again", is_flag=True, help="Recompute the results of earlier runs in FOLDER/parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(

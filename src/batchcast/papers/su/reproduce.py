@@ -53,7 +53,7 @@ NAMES = ("CTC", "SDSC-DS", "NREL")
     help="Number of jobs of Table 6 (0: none).",
 )
 @click.option("--quick", is_flag=True, help="Only the NREL sample and the first 1,500 jobs of CTC.")
-@output_option("Folder of page and JSON.", metavar="FOLDER", default="su", show_default=True)
+@output_option("Folder for the page and the JSON file.", metavar="FOLDER", default="su", show_default=True)
 @click.option("--again", is_flag=True, help="Recompute the results of earlier runs in FOLDER/parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(

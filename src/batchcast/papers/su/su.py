@@ -75,7 +75,7 @@ def _clustered(counts: tuple[tuple[str, int], ...], most: int, seed: int, starts
 
 
 def nearest_text(text: str, texts: list[str]) -> str:
-    """Return the one of `texts` with the smallest edit distance to `text`; ties go to the first."""
+    """Return the element of `texts` with the smallest edit distance to `text`; the first element wins a tie."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import extractOne
 

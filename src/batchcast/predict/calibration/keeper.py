@@ -129,7 +129,7 @@ class OnlineCalibration:
     *Delayed feedback*: a bound counts as missed as soon as a job's time so far exceeds the bound (`waited`). All other
     bounds count as met or missed when the outcome is known.
 
-    *Bursts*: a user may submit thousands of similar jobs before the first one ends. Such jobs are one piece of
+    *Bursts*: a user may submit thousands of similar jobs before the first job ends. Such jobs are one piece of
     evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50) for
     k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
 

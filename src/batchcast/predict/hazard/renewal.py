@@ -39,7 +39,7 @@ RENEWAL_COMPONENTS = (
     "simulation, with the observed lag",
     "model",
 )
-"""Components of the remaining wait; the last one is the model, and before its first fit the others are averaged."""
+"""Components of the remaining wait; the last is the model; before its first fit the other components are averaged."""
 MODEL = len(RENEWAL_COMPONENTS) - 1
 RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
 GONE = 1e-6

@@ -34,7 +34,7 @@ PLANS = (
     (EASY, BY_LIMITS),
     (EASY, BY_MEDIANS),
 )
-"""The simulations of a state: a policy and a draw of run times; or time limits, or predicted medians, for all jobs."""
+"""The simulations of one queue state: a policy, and a run time for each job (a draw, the time limit or the median)."""
 _PLANS = np.array(PLANS)
 LARGEST = 5e8
 NAMES = (

@@ -56,8 +56,9 @@ class RunTimes(NamedTuple):
         return float(self.weights[self.seconds > span].sum()) if len(self.seconds) else math.nan
 
     def given(self, elapsed: float) -> RunTimes:
-        """Return the distribution of a job that has run `elapsed` seconds: the longer values; empty if there
-        are none.
+        """Return the run-time distribution of a job that has run `elapsed` seconds: only the values above `elapsed`.
+
+        The distribution is empty if no value is above `elapsed`.
         """
         longer = self.seconds > elapsed
         weights = self.weights[longer]
@@ -80,7 +81,7 @@ class Kernel:
     memory
         Number of finished jobs stored, about 300 bytes each, plus 14 KB for each of the first 4,096 users.
     learn
-        Whether the similarity weights are learned; otherwise they keep their initial values.
+        Whether the similarity weights are learned. If false, the weights keep their initial values.
     offsets
         Whether an offset is learned for each user.
     running

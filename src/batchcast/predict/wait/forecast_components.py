@@ -124,8 +124,9 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 def look_at(
     state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
-    """Compute a snapshot of the jobs at positions `places` of the queue; each draw of run times is simulated once for
-    all.
+    """Return the ages and features of the queued jobs at positions `places`.
+
+    Each draw of run times is simulated once for all these jobs.
     """
     queue = state.queued_entries()
     jobs = state.jobs[queue[places]]

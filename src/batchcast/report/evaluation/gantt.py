@@ -256,7 +256,7 @@ def pieces(jobs: Jobs, total: int) -> np.ndarray:
 
 
 def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
-    """Return every schedule under the name that readers see; the recorded one comes last."""
+    """Return every schedule under the name that readers see; the recorded schedule comes last."""
     schedules = {}
     for each in evaluation.outcomes[:MOST_SCHEDULES]:
         s = each.schedule

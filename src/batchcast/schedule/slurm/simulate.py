@@ -66,7 +66,7 @@ def looks(
     priority.
     """
     if reorder is not None and jobs.row["preempts"].any():
-        raise UsageError("order: this machine's QOS can preempt each other, which is not modelled with an order")
+        raise UsageError("order: a QOS of this machine can preempt another QOS; an order cannot be simulated on it")
     factor = np.zeros(len(jobs.row), np.int64)
     submits = jobs.row["submit"][:-1]  # in order
     first = float(submits[0]) if len(submits) else 0.0

@@ -226,7 +226,10 @@ def _preempts_by(machine: Machine, kind: str) -> bool:
 
 
 def _mode(machine: Machine, own: str) -> str:
-    """Return OFF, REQUEUE or CANCEL by the mode `own`, else the cluster's; with JobRequeue=0, REQUEUE means CANCEL."""
+    """Return OFF, REQUEUE or CANCEL, from the mode `own` or else the cluster's mode.
+
+    With JobRequeue=0, REQUEUE means CANCEL.
+    """
     words = (own or machine.settings.get("PreemptMode", "OFF")).upper().split(",")
     found = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
     return "CANCEL" if found == "REQUEUE" and machine.settings.get("JobRequeue", "1").split()[0] == "0" else found

@@ -164,7 +164,7 @@ SETTLE_S, STEP_S = 600.0, 300.0
 def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
     """Return a sentence with the time limit that lets a job start before a coming reservation; "" if no limit does.
 
-    The reservation is the first one that a job of this limit, if started now, would overlap. The limit allows ten
+    The reservation is the first that a job of this limit, if started now, would overlap. The limit allows ten
     minutes for the scheduler to start the job, because the time before the reservation shrinks while the job waits.
 
     >>> friday = {"name": "power", "start": 90_000.0, "end": 120_000.0, "maintenance": True}
@@ -236,7 +236,7 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
     ahead = ahead[: next((k for k, job in enumerate(ahead) if job["row"] == row["row"]), len(ahead))]
     until = "the end of jobs under the same limit"
     if not holders:
-        return Release(math.nan, math.nan, until, f"no running job {whose} is known that holds this limit")
+        return Release(math.nan, math.nan, until, f"no running job {whose} is known to count towards this limit")
     unit = _unit(name)
     times = [
         own_queue(

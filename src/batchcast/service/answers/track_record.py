@@ -75,9 +75,10 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
-    """Return the standard error of a coverage, given for each prediction, in order of time, whether its bound held.
+    """Return the standard error of a coverage.
 
-    It is computed from sums over ten periods with equal numbers of predictions, assuming that the promise is true, and
+    `held` is 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The error is
+    computed from sums over ten periods with equal numbers of predictions, assuming that the promise is true, and
     is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs waited
     in it.
 

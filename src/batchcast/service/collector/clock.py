@@ -95,7 +95,7 @@ class Renewal:
 
     @staticmethod
     def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Store predictions to score after certain waits: the renewed prediction, and the first one given this wait."""
+        """Store predictions to score after certain waits: the renewed, and the first prediction given this wait."""
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
@@ -379,7 +379,7 @@ class AskedBefore:
     def find(self, connection: Connection, cluster: str, now: float) -> int:
         """Store the answers to questions as predictions for the jobs that were then submitted; return their number.
 
-        If several questions fit a job, the job is the outcome of the last one only.
+        If several questions fit a job, the job is the outcome of the last question only.
         """
         self._open += take_asked(self.path)
         question_by_row: dict[int, Mapping[str, Any]] = {}

@@ -42,7 +42,7 @@ class TrackRecordCache:
         self._renewal: asyncio.Task[None] | None = None
 
     def of(self, cluster: str, method: str, parts: Iterable[RecordKey]) -> Mapping[RecordKey, TrackRecord]:
-        """Return the known track records at once, and start to compute missing or old ones."""
+        """Return the known track records at once, and start to compute missing or outdated track records."""
         wanted = set(parts)
         if self._whose != (cluster, method):
             self._whose, self._kept = (cluster, method), {}
@@ -100,8 +100,8 @@ class QueueCache:
         self._hints = Hints(rules_of(settings))
 
     async def queue(self) -> QueueSnapshot:
-        """Return the newest queue. While a newer queue is being read, return the last one. Errors of the store are
-        raised.
+        """Return the newest queue. While a newer queue is being read, return the previous queue. Errors of the store
+        are raised.
         """
         now = time.monotonic()
         if self._queue is not None and now - self._looked < LOOK_EVERY_S:

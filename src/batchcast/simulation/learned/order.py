@@ -117,7 +117,7 @@ class _Votes:
         return cls(1.0 / often[cell.ravel()], people.ravel(), users[winner])
 
     def share(self, margin: np.ndarray) -> float:
-        """Return the weighted share of pairs that the winners' margins predict correctly."""
+        """Return the weighted share of job pairs for which the winner's margin predicts which job started first."""
         return float((self.weight * _right(margin)).sum() / self.weight.sum())
 
     def choose(self, age: np.ndarray, factors: Mapping[str, np.ndarray]) -> tuple[tuple[Factor, ...], float]:

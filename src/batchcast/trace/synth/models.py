@@ -156,8 +156,9 @@ _MINUTES = (5, 10, 15, 20, 30, 45, 60, 90, 120, 150, 180, 240, 300, 360, 480, 60
 def popularity(rank: np.ndarray) -> np.ndarray:
     """Return the share of jobs that request the `rank`-th most popular time limit (from 1).
 
-    Ranks 2 to 20 have 14.0491 e^(-0.177531 rank) + 0.462513 percent each. Ranks 1 to 20 together have 89 %, so rank 1
-    has the rest. Higher ranks have 795.6 rank^-2.267 percent; these shares are not normalised.
+    Each of the ranks 2 to 20 has 14.0491 e^(-0.177531 rank) + 0.462513 percent of the jobs. Ranks 1 to 20
+    together have 89 %, so rank 1 has the rest. Each higher rank has 795.6 rank^-2.267 percent of the jobs; these
+    shares are not normalised.
 
     >>> [round(float(x), 3) for x in popularity(np.array([1, 2, 20, 21]))]
     [0.217, 0.103, 0.009, 0.008]

@@ -101,7 +101,7 @@ def branch_and_bound(
 ) -> tuple[np.ndarray, float]:
     """Return each job's resource (empty: no better mapping found) and the bound proved for the columns `keep`.
 
-    If these columns allow no mapping below the makespan `incumbent`, the bound is `incumbent`.
+    If no mapping onto the resources of `keep` has a makespan below `incumbent`, the bound is `incumbent`.
     """
     from scipy.sparse import csr_array
 
