@@ -18,7 +18,7 @@ from ...events.state import SystemState
 from ...metrics.accuracy import APA, MAE, accuracy, best_relative_error, precision_recall, relative_accuracy
 from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
-from ...report.blocks import Table, TableColumn
+from ...report.blocks import Table
 from ...table import Trace
 from ..shared import columns_of
 from .brbf import BrbfModel
@@ -98,8 +98,9 @@ def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answe
     learning: the paper's static protocol.
     """
     parameters = {"seed": seed, "rng": np.random.default_rng(seed)}
+    unset = {name: value for name, value in parameters.items() if name not in parse_spec(spec)[1]}
     taught = trace.take(split.train)
-    method = make("runtime", spec, known_at_submit=trace.info.known_at_submit, **_wanted(spec, parameters))
+    method = make("runtime", spec, known_at_submit=trace.info.known_at_submit, **unset)
     state = SystemState()
     began = perf_counter()
     for event in events(taught):
@@ -195,12 +196,8 @@ def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     house = accuracy(predicted, actual)
     figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
     figures["best_90_mre"] = best_relative_error(predicted, actual)
-    for cut in CUTS:
-        figures[f"acc_under_{cut}_min"], figures[f"rec_under_{cut}_min"] = precision_recall(
-            predicted, actual, 0.0, 60.0 * cut
-        )
-    for low, high in RANGES:
-        name = range_name(low, high)
+    ranges = {f"under_{cut}_min": (0, cut) for cut in CUTS} | {range_name(*ends): ends for ends in RANGES}
+    for name, (low, high) in ranges.items():
         pair = precision_recall(predicted, actual, 60.0 * low, 60.0 * high if high else np.inf)
         figures[f"acc_{name}"], figures[f"rec_{name}"] = pair
     return figures
@@ -262,12 +259,6 @@ def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return summary
 
 
-def _wanted(spec: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that the method's spec does not set."""
-    named = parse_spec(spec)[1]
-    return {name: value for name, value in parameters.items() if name not in named}
-
-
 Rows = Sequence[Mapping[str, Any]]
 PRINTED = {
     # tables 3 and 4: ACC and REC of 0-30, 30-60, 60-90, 90-120, 120-150, 150-180 minutes
@@ -298,13 +289,8 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
             if spec.split(":")[0] in PRINTED:
                 printed = PRINTED[spec.split(":")[0]][measure == "rec"]
                 shown.append({"name": f"{row['name']}, printed", **dict(zip(names, printed))})
-        columns = [
-            TableColumn("name", "predictor"),
-            *(
-                TableColumn(name, f"{low}-{high} min" if high else f"> {low} min", "ratio")
-                for name, (low, high) in zip(names, RANGES)
-            ),
-        ]
+        titles = [f"{low}-{high} min" if high else f"> {low} min" for low, high in RANGES]
+        columns = columns_of("name|predictor", *(f"{name}|{range}|ratio" for name, range in zip(names, titles)))
         tables.append(Table(f"{title} · {words}", columns, shown, NOTE))
     return tables
 
