@@ -241,14 +241,9 @@ def _joined(
     further = sorted({name for one in values if one is not None for name in one} - set(MEANINGS))
     columns: dict[str, Values] = {name: _column(name, values) for name in (*MEANINGS, *further)}
     columns[STATUS] = Nominal.encode(status)
-    problems = [f"{one.reason}" for one in visits.values() if one.status == UNREADABLE]
-    return Collected(
-        trace.with_columns(columns).knowing(further),
-        _counts(status),
-        _counts([f.status for f in visits.values()]),
-        problems,
-        notes,
-    )
+    problems = [one.reason for one in visits.values() if one.status == UNREADABLE]
+    directories = _counts([one.status for one in visits.values()])
+    return Collected(trace.with_columns(columns).knowing(further), _counts(status), directories, problems, notes)
 
 
 def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Values:
@@ -279,7 +274,9 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
         if how == READ
     }
     columns = {
-        name: previous.nominal(name).decode() if _is_text(previous, name) else previous.number(name).tolist()
+        name: column.decode()
+        if isinstance(column := previous.column(name), Nominal)
+        else previous.number(name).tolist()
         for name in previous.names
         if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX))
     }
@@ -292,11 +289,6 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
             values[row] = {**unknown, **{name: column[place[key]] for name, column in columns.items()}}
             recovered += 1
     return recovered
-
-
-def _is_text(trace: Trace, name: str) -> bool:
-    """Return whether a column of a trace has text."""
-    return isinstance(trace.column(name), Nominal)
 
 
 def _counts(words: Sequence[str]) -> dict[str, int]:
