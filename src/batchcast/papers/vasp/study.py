@@ -77,25 +77,13 @@ def resampled(split: Split, rng: np.random.Generator) -> Split:
     return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
 
 
-class Answers(NamedTuple):
-    """A method's predictions of the test rows (n,), seconds of training and of one prediction, and BRBF's networks.
-
-    `networks` is the number of keys with their own network, `by_key` the share of test rows they predict (NaN for
-    methods without such networks).
-    """
-
-    points: np.ndarray
-    learn_s: float
-    ask_s: float
-    networks: int
-    by_key: float
-
-
-def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answers:
-    """Predict the test rows by a method.
+def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple[np.ndarray, dict[str, float]]:
+    """Predict the test rows by a method; return the predictions (n,), the cost, and figures about BRBF's networks.
 
     The method observes every event of the training rows, is refitted once, and then predicts each test row without
-    learning: the paper's static protocol.
+    learning: the paper's static protocol. The cost is the seconds of training and the milliseconds of one prediction.
+    `key_networks` is the number of keys with their own network, `by_key_network` the share of test rows they predict
+    (NaN for methods without such networks).
     """
     parameters = {"seed": seed, "rng": np.random.default_rng(seed)}
     unset = {name: value for name, value in parameters.items() if name not in parse_spec(spec)[1]}
@@ -111,12 +99,13 @@ def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answe
     learnt = perf_counter()
     asked = trace.take(split.test)
     points = np.array([method.predict(job, state).point for job in asked.requests()])
-    ask_s = (perf_counter() - learnt) / max(len(asked), 1)
-    model = getattr(method, "model", None)
-    if not isinstance(model, BrbfModel):
-        return Answers(points, learnt - began, ask_s, 0, float("nan"))
-    by_key = [model.has_network(class_key(job, method.uses)) for job in asked.requests()]
-    return Answers(points, learnt - began, ask_s, len(model.networks), float(np.mean(by_key)))
+    ask_ms = 1000 * (perf_counter() - learnt) / max(len(asked), 1)
+    model, networks, by_key = getattr(method, "model", None), 0, float("nan")
+    if isinstance(model, BrbfModel):
+        networks = len(model.networks)
+        by_key = float(np.mean([model.has_network(class_key(job, method.uses)) for job in asked.requests()]))
+    cost = {"learn_s": learnt - began, "predict_ms": ask_ms}
+    return points, {**cost, "key_networks": networks, "by_key_network": by_key}
 
 
 def study(
@@ -149,15 +138,13 @@ def study(
                 continue
             figures = []
             if resamples > 1:
-                points_of[spec] = predict_split(runs.trace, plain, spec, seed).points
+                points_of[spec] = predict_split(runs.trace, plain, spec, seed)[0]
             for number in range(resamples):
                 rng = np.random.default_rng([seed, SPLITS.index(split), number])
                 rows = resampled(_split(runs, split, rng), rng) if resamples > 1 else plain
-                answers = predict_split(runs.trace, rows, spec, seed)
-                points_of.setdefault(spec, answers.points)
-                one = figures_of(answers.points, runs.trace.run_time[rows.test])
-                one |= {"learn_s": answers.learn_s, "predict_ms": 1000 * answers.ask_s}
-                figures.append(one | {"key_networks": answers.networks, "by_key_network": answers.by_key})
+                points, more = predict_split(runs.trace, rows, spec, seed)
+                points_of.setdefault(spec, points)
+                figures.append(figures_of(points, runs.trace.run_time[rows.test]) | more)
                 done += 1
                 if tick is not None:
                     tick(done)
