@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any, ClassVar
@@ -171,6 +172,17 @@ class Gain:
     root: bool = False
     """Whether the values are squared errors; the gain is then computed from the roots of their means."""
 
+    def share(self, base: float, difference: float) -> float:
+        """Return the gain that a difference of means is; `base` is the reference's mean."""
+        sign = 1.0 if self.higher else -1.0
+        if self.points:
+            return sign * difference
+        if not base > 0:
+            return float("nan")
+        if self.root:
+            return 1.0 - float(np.sqrt(max(1.0 + difference / base, 0.0)))
+        return sign * difference / base
+
 
 def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
     """Return a row per gain: our gain with its 90 % interval over groups of jobs, the printed gain, and a verdict.
@@ -183,7 +195,7 @@ def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[d
     for gain in gains:
         known = ~np.isnan(gain.values) & ~np.isnan(gain.reference)
         one = paired_differences(gain.values[None], gain.reference, group, np.random.default_rng(seed))[0]
-        share = _share(gain, float(gain.reference[known].mean()) if known.any() else float("nan"))
+        share = partial(gain.share, float(gain.reference[known].mean()) if known.any() else float("nan"))
         ends = sorted((share(one.low), share(one.high)))
         row = {"method": gain.method, "against": gain.against, "measure": gain.measure, "jobs": one.jobs}
         row |= {"groups": one.groups, "gain": share(one.difference), "gain_low": ends[0], "gain_high": ends[1]}
@@ -212,22 +224,6 @@ def _amount(value: float, points: bool) -> str:
     ('12.5 %', '-12.5 points')
     """
     return f"{round(100 * value, 1) + 0.0:.1f} {'points' if points else '%'}"
-
-
-def _share(gain: Gain, base: float) -> Callable[[float], float]:
-    """Return a function that converts a difference of means to a gain."""
-    sign = 1.0 if gain.higher else -1.0
-
-    def share(difference: float) -> float:
-        if gain.points:
-            return sign * difference
-        if not base > 0:
-            return float("nan")
-        if gain.root:
-            return 1.0 - float(np.sqrt(max(1.0 + difference / base, 0.0)))
-        return sign * difference / base
-
-    return share
 
 
 def _words(low: float, high: float) -> str:

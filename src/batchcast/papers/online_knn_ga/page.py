@@ -22,12 +22,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
     sentences = []
     for each in sets:
         name = each.name
-        mine = {
-            row["protocol"]: row
-            for row in rows["3-4"]
-            if row["set"] == name and row["predictor"] == "knn_ga" and row["selection"] == "papers'"
-        }
-        if mine:
+        theirs = [r for r in rows["3-4"] if (r["set"], r["selection"]) == (name, "papers'")]
+        if mine := {r["protocol"]: r for r in theirs if r["predictor"] == "knn_ga"}:
             words = [f"{p} protocol {r['mae_s']:,.0f} s (PU {r['underestimate_rate']:.2f})" for p, r in mine.items()]
             sentences.append(
                 f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f})."
