@@ -88,15 +88,11 @@ def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ..
 
     place = Path(output)
     place.mkdir(parents=True, exist_ok=True)
-    words = {
-        "grid": ["-o", str(place / "grid.html")],
-        "vasp": ["-o", str(place / "vasp.html")],
-        "pqstar": ["-o", str(place / "pqstar.html"), *(word for log in logs for word in ("--log", log))],
-        "su": ["-o", str(place / "su")],
-        "online-knn-ga": ["-o", str(place / "online-knn-ga")],
-    }
     rows: list[dict[str, object]] = []
-    for name, more in words.items():
+    for name in ("grid", "vasp", "pqstar", "su", "online-knn-ga"):
+        # the other reproductions store their parts beside their page, in a folder
+        more = ["-o", str(place / (name if name in ("su", "online-knn-ga") else f"{name}.html"))]
+        more += [word for log in logs for word in ("--log", log)] if name == "pqstar" else []
         begun = process_time()
         say(f"reproduce {name}{' --quick' if quick else ''}")
         paper = command.get_command(ctx, name)

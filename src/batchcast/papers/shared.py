@@ -11,10 +11,12 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -125,6 +127,29 @@ def _write(path: Path, held: Mapping[str, Any]) -> None:
         raise BatchcastError(f"{path}: cannot be written: {error.strerror}", hint="another place after -o") from error
 
 
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(eq=False)
+class Gathering:
+    """Base class of what a reproduction gathers: the rows of each table, the figures and the logs' hashes.
+
+    `first` is the number of jobs of each log that are used; None: all. A subclass sets `made`, the names of its tables.
+    """
+
+    kept: ComputedParts
+    first: int | None
+    progress: Progress
+    say: Callable[[str], None]
+
+    made: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in self.made}
+        self.pictures: list[Any] = []
+        self.hashes: dict[str, str] = {}
+
+
 OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
 
 
@@ -147,6 +172,17 @@ class Gain:
     root: bool = False
     """Whether the values are squared errors; the gain is then computed from the roots of their means."""
 
+    def share(self, base: float, difference: float) -> float:
+        """Return the gain that a difference of means is; `base` is the reference's mean."""
+        sign = 1.0 if self.higher else -1.0
+        if self.points:
+            return sign * difference
+        if not base > 0:
+            return float("nan")
+        if self.root:
+            return 1.0 - float(np.sqrt(max(1.0 + difference / base, 0.0)))
+        return sign * difference / base
+
 
 def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
     """Return a row per gain: our gain with its 90 % interval over groups of jobs, the printed gain, and a verdict.
@@ -159,7 +195,7 @@ def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[d
     for gain in gains:
         known = ~np.isnan(gain.values) & ~np.isnan(gain.reference)
         one = paired_differences(gain.values[None], gain.reference, group, np.random.default_rng(seed))[0]
-        share = _share(gain, float(gain.reference[known].mean()) if known.any() else float("nan"))
+        share = partial(gain.share, float(gain.reference[known].mean()) if known.any() else float("nan"))
         ends = sorted((share(one.low), share(one.high)))
         row = {"method": gain.method, "against": gain.against, "measure": gain.measure, "jobs": one.jobs}
         row |= {"groups": one.groups, "gain": share(one.difference), "gain_low": ends[0], "gain_high": ends[1]}
@@ -188,22 +224,6 @@ def _amount(value: float, points: bool) -> str:
     ('12.5 %', '-12.5 points')
     """
     return f"{round(100 * value, 1) + 0.0:.1f} {'points' if points else '%'}"
-
-
-def _share(gain: Gain, base: float) -> Callable[[float], float]:
-    """Return a function that converts a difference of means to a gain."""
-    sign = 1.0 if gain.higher else -1.0
-
-    def share(difference: float) -> float:
-        if gain.points:
-            return sign * difference
-        if not base > 0:
-            return float("nan")
-        if gain.root:
-            return 1.0 - float(np.sqrt(max(1.0 + difference / base, 0.0)))
-        return sign * difference / base
-
-    return share
 
 
 def _words(low: float, high: float) -> str:
@@ -243,18 +263,17 @@ def sections(
 
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
     """Return the rows as a table; `naming` are (key, title) of the columns that identify a row's log."""
-    columns = [
-        *(TableColumn(key, title) for key, title in naming),
-        TableColumn("method", "method"), TableColumn("against", "against"), TableColumn("measure", "measure"),
-        TableColumn("gain_words", "gain"), TableColumn("interval", "90 % interval"),
-        TableColumn("ours", "zero vs interval"), TableColumn("printed_words", "printed"),
-        TableColumn("printed_stands", "printed beyond the noise"), TableColumn("groups", "groups", "count"),
-    ]  # fmt: skip
+    columns = columns_of(
+        *map("|".join, naming), "method", "against", "measure", "gain_words|gain", "interval|90 % interval",
+        "ours|zero vs interval", "printed_words|printed", "printed_stands|printed beyond the noise",
+        "groups|groups|count",
+    )  # fmt: skip
+    words = (("gain_words", "gain"), ("printed_words", "printed_gain"))
     cells = [
-        {**row, "interval": _interval(row), "gain_words": _words_of(row, "gain"),
-         "printed_words": _words_of(row, "printed_gain")}
+        {**row, "interval": _interval(row)}
+        | {key: None if row[gain] != row[gain] else _amount(row[gain], row.get("points", False)) for key, gain in words}
         for row in rows
-    ]  # fmt: skip
+    ]
     note = (
         "Gain: relative reduction of the error of the method in column against; for shares (UR, PU, identified, good) "
         "the difference in points. Intervals are computed over groups: one user's submissions in one week. Outside: "
@@ -270,15 +289,20 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
     return Table(caption, columns, cells, " ".join([note, *one_group]))
 
 
-def _words_of(row: Mapping[str, Any], key: str) -> str | None:
-    return None if row[key] != row[key] else _amount(row[key], row.get("points", False))
-
-
 def _interval(row: Mapping[str, Any]) -> str:
     low, high = row["gain_low"], row["gain_high"]
     if low != low:
         return f"none: {row['groups']} groups, {LEAST_GROUPS} are needed"
     return f"{100 * low:.1f} to {_amount(high, row['points'])}"
+
+
+def write_page(path: Path, title: str, parts: Sequence[Section], made_by: Mapping[str, Any]) -> None:
+    """Write the HTML page of a reproduction, and print its path on stderr."""
+    from ..cli.output import say, write_text
+    from ..report import page
+
+    write_text(path, page(title, parts, made_by))
+    say(f"page: {path}")
 
 
 def print_reproduced(

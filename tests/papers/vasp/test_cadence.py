@@ -4,11 +4,14 @@ from batchcast.events.driver import Cadence
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.learner import FeatureLearner
+from batchcast.papers.vasp.learner import FeatureMethod
 
 
 class Mean:
     name = "mean"
+
+    def __init__(self, names, settings):
+        pass
 
     def fit(self, rows, log_run):
         self.value = log_run.mean()
@@ -17,8 +20,13 @@ class Mean:
         return self.value
 
 
+class MeanMethod(FeatureMethod):
+    makes = Mean
+
+
 def test_a_young_model_is_taught_whenever_its_jobs_have_doubled():
-    learner, state = FeatureLearner(Mean(), ("nbands",), refit_every_jobs=100, window=1000, min_jobs=10), SystemState()
+    learner = MeanMethod(features=("nbands",), refit_every_jobs=100, window=1000, min_jobs=10)
+    state = SystemState()
     clock = Cadence(learner)
     for k in range(500):
         job = JobRequest(k, k, float(k), 1.0, 100.0, float("nan"), extra={"nbands": float(k)})

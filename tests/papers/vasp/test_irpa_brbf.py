@@ -9,8 +9,8 @@ from batchcast.events.event import End
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.vasp.brbf import BrbfModel, NetworkSettings
-from batchcast.papers.vasp.irpa import IrpaModel
+from batchcast.papers.vasp.brbf import Brbf
+from batchcast.papers.vasp.irpa import Irpa
 from batchcast.predict.registry import make
 from batchcast.table import Trace
 
@@ -107,15 +107,21 @@ def test_training_rows_are_in_order_of_submission():
     class Spy:
         name = "spy"
 
+        def __init__(self, names, settings):
+            pass
+
         def fit(self, rows, log_run):
             seen.append(log_run.tolist())
 
         def predict_row(self, row):
             return 1.0
 
-    from batchcast.papers.vasp.learner import VASP_FEATURES, FeatureLearner
+    from batchcast.papers.vasp.learner import FeatureMethod
 
-    method = FeatureLearner(Spy(), VASP_FEATURES, 500, 40, 10)
+    class Spied(FeatureMethod):
+        makes = Spy
+
+    method = Spied(window=40, min_jobs=10)
     for k in np.random.default_rng(0).permutation(50):
         method.observe(End(1e6, requests[k], run[k], 0.0), SystemState())
     method.refit(1e6)
@@ -127,7 +133,7 @@ def test_irpa_weighs_its_sub_models():
     requests, run = jobs()
     names = ("encut", "nbands", "ispin", "prec")
     rows = [tuple(job.extra[name] for name in names) for job in requests]
-    model = IrpaModel(names, "bayes", "paper", "log10", "first", 0, False)
+    model = Irpa(features=names).model
     model.fit(rows[:200], np.log10(run[:200]))
     x = model.encoder.one_hot(rows[200:201])[0]
     values = np.array([regressor.predict_row(x) for regressor in model.below])
@@ -139,7 +145,7 @@ def test_irpa_weighs_its_sub_models():
 
 def test_irpa_survives_one_sub_model_always_nearest():
     rows = [(float(k % 7),) for k in range(60)]
-    model = IrpaModel(("nbands",), "bayes", "paper", "log10", "first", 0, False)
+    model = Irpa(features=("nbands",)).model
     model.fit(rows, np.zeros(60) + 2.0)
     assert model.predict_row((3.0,)) == pytest.approx(2.0, abs=0.02)
 
@@ -150,7 +156,7 @@ def test_brbf_has_networks_only_for_keys_with_more_than_key_min_jobs():
     rows = [tuple(job.extra[name] for name in names) for job in requests]
     counts = {key: sum(row[2:] == key for row in rows) for key in {row[2:] for row in rows}}
     least = sorted(counts.values())[1]
-    model = BrbfModel(names, "paper", least, 56, NetworkSettings(56, 0.1, 1.0), False)
+    model = Brbf(least, ridge=0.1, floor=1.0, features=names).model
     model.fit(rows, np.log10(run))
     assert set(model.networks) == {key for key, count in counts.items() if count > least}
     assert model.general is not None

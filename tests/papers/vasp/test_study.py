@@ -125,12 +125,12 @@ def test_every_method_is_held_against_the_forest_over_systems_and_few_of_them_ha
 
 def test_brbf_says_how_many_keys_have_a_network_and_how_much_they_answer(runs):
     split = time_split(runs)
-    general = vasp_study.predict_split(runs.trace, split, "brbf")
-    by_key = vasp_study.predict_split(runs.trace, split, "brbf:key_min=1")
-    assert (general.networks, general.by_key) == (0, 0.0)
-    assert by_key.networks > 0
-    assert by_key.by_key > 0.5
-    assert np.isnan(vasp_study.predict_split(runs.trace, split, "bayesian_ridge").by_key)
+    general = vasp_study.predict_split(runs.trace, split, "brbf")[1]
+    by_key = vasp_study.predict_split(runs.trace, split, "brbf:key_min=1")[1]
+    assert (general["key_networks"], general["by_key_network"]) == (0, 0.0)
+    assert by_key["key_networks"] > 0
+    assert by_key["by_key_network"] > 0.5
+    assert np.isnan(vasp_study.predict_split(runs.trace, split, "bayesian_ridge")[1]["by_key_network"])
 
 
 @pytest.mark.lightgbm

@@ -13,22 +13,15 @@ import numpy as np
 from ...evaluation.accuracy import Scores, figures
 from ...metrics.accuracy import accuracy
 from ...table import Trace
-from ..shared import ComputedParts
+from ..shared import Gathering
 from . import page as shown
 from . import study as paper
 
 
-class Gathered:
+class Gathered(Gathering):
     """The rows of each table, the figures and the logs' hashes; every part is stored when it is finished."""
 
-    def __init__(
-        self, kept: ComputedParts, first: int | None, progress: paper.Progress, say: Callable[[str], None]
-    ) -> None:
-        self.kept, self.first, self.progress, self.say = kept, first, progress, say
-        tables = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
-        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
-        self.pictures: list[Any] = []
-        self.hashes: dict[str, str] = {}
+    made = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
 
     def add(
         self, each: paper.DataSet, traces: Path, wanted: set[str], closed: Sequence[str], sensitivity: bool
@@ -40,10 +33,12 @@ class Gathered:
         forecasts: dict[str, dict[str, np.ndarray]] = {}
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
-            forecasts[protocol] = self._accuracy(each, trace, protocol)
+            # as published, without the trade-off, and untrained
+            forecasts[protocol] = self._scored(each, trace, protocol, "", [paper.METHOD, *paper.BESIDE], paper.TRAINED)
+            self.say(_latest(self.rows["3-4"]))
             for part, specs in {"minh": [paper.MINH, paper.MINH_APART], "local": paper.LOCAL}.items():
                 if part in wanted:
-                    forecasts[protocol] |= self._more(each, trace, protocol, part, specs)
+                    forecasts[protocol] |= self._scored(each, trace, protocol, part, specs, specs)
         for protocol, said in forecasts.items():
             self.rows["noise"] += paper.noise_rows(each, trace, said, protocol)
             self.rows["near"] += paper.near_rows(each, trace, said, protocol)
@@ -53,7 +48,8 @@ class Gathered:
         if "operator" in wanted:
             scored = partial(paper.operators_scores, each, whole, self.progress, self.first)
             part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
-            self._add_accuracy(each, part["rows"], "honest", "operator's")
+            self.rows["3-4"] += _accuracy_rows(each, part["rows"], "honest", "operator's")
+            self.say(_latest(self.rows["3-4"]))
         if "baselines" in wanted:
             points = _untrained_too(trace, plain["paper"])
             run = partial(paper.baselines, each, whole, trace, points)
@@ -70,29 +66,21 @@ class Gathered:
         origin = {"log": self.hashes[each.log], "selection": _words(each), "first": self.first, **made_of}
         return self.kept.part(f"{each.name}-{name}", origin, compute)
 
-    def _add_accuracy(
-        self, each: paper.DataSet, figures: Sequence[Mapping[str, Any]], protocol: str, selection: str
-    ) -> None:
-        self.rows["3-4"] += _accuracy_rows(each, figures, protocol, selection)
-        self.say(_latest(self.rows["3-4"]))
-
-    def _accuracy(self, each: paper.DataSet, trace: Trace, protocol: str) -> dict[str, np.ndarray]:
-        """Add rows of Tables 3 and 4; return predictions (n,): as published, without the trade-off, and untrained."""
-        specs = [paper.METHOD, *paper.BESIDE]
-        scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, f"{each.name}, {protocol} protocol")
-        origin = {"specs": specs, "protocol": protocol}
-        part = self._part(each, protocol, origin, partial(_kept_figures, scored, paper.TRAINED))
-        self._add_accuracy(each, part["rows"], protocol, "papers'")
-        return {spec: np.array(points) for spec, points in part["points"].items()}
-
-    def _more(
-        self, each: paper.DataSet, trace: Trace, protocol: str, part: str, specs: Sequence[str]
+    def _scored(
+        self,
+        each: paper.DataSet,
+        trace: Trace,
+        protocol: str,
+        part: str,
+        specs: Sequence[str],
+        points_of: Sequence[str],
     ) -> dict[str, np.ndarray]:
-        """Add rows of Tables 3 and 4 for methods that the paper does not have; return their predictions (n,)."""
-        label = f"{each.name}, {protocol} protocol, {part}"
+        """Add rows of Tables 3 and 4 for these methods; return the predictions (n,) of `points_of`."""
+        label = ", ".join(filter(None, (each.name, f"{protocol} protocol", part)))
         scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, label)
         origin = {"specs": list(specs), "protocol": protocol}
-        kept = self._part(each, f"{protocol}-{part}", origin, partial(_kept_figures, scored, specs))
+        name = "-".join(filter(None, (protocol, part)))
+        kept = self._part(each, name, origin, partial(_kept_figures, scored, points_of))
         self.rows["3-4"] += _accuracy_rows(each, kept["rows"], protocol, "papers'")
         return {spec: np.array(points) for spec, points in kept["points"].items()}
 
@@ -168,22 +156,16 @@ def _accuracy_rows(
     selection: str,
 ) -> list[dict[str, Any]]:
     """Return our figures beside the paper's, under every protocol, because the paper does not state its protocol."""
-    printed = {
-        "knn_ga": {"printed_pu": each.pu, "printed_mae_s": each.mae},
-        "minh_wolters": {"printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh},
-    }
+    of_minh = {"printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh}
+    of_method = {"printed_pu": each.pu, "printed_mae_s": each.mae}
+    printed = {paper.METHOD: of_method, paper.MINH: of_minh, paper.MINH_APART: of_minh}
     return [
         {
             "set": each.name, "protocol": protocol, "selection": selection, **row,
-            **(printed.get(row["predictor"].partition(":")[0], {}) if _is_the_papers(row["predictor"]) else {}),
+            **printed.get(row["predictor"], {}),
         }
         for row in figures
     ]  # fmt: skip
-
-
-def _is_the_papers(spec: str) -> bool:
-    """Return whether the paper prints figures for this method with these settings."""
-    return spec in (paper.METHOD, paper.MINH, paper.MINH_APART)
 
 
 def _latest(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -211,6 +211,11 @@ EITHER = tuple(INSTEAD.items())
 RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
 
 
+def template_of(genome: np.ndarray) -> int:
+    """Return the template in the first four genes of a genome, a bit for each field."""
+    return sum(int(bit) << field for field, bit in enumerate(genome[:4]))
+
+
 class Parameters(NamedTuple):
     """The parameters that the search finds: template (bits: user, group, queue, application), N, K, alpha, beta."""
 
@@ -223,8 +228,8 @@ class Parameters(NamedTuple):
     @classmethod
     def of(cls, genome: np.ndarray) -> Parameters:
         """Convert a genome (x1..x4, N, K, alpha, beta)."""
-        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
-        return cls(template, int(genome[4]), int(genome[5]), float(genome[6]), float(genome[7]))
+        n, k, alpha, beta = genome[4:].tolist()
+        return cls(template_of(genome), int(n), int(k), alpha, beta)
 
 
 def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
@@ -250,17 +255,9 @@ class Trial(NamedTuple):
     @classmethod
     def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
         """Prepare a trial from the training jobs' columns, the stored finished jobs, the scaling and the largest K."""
-        finished = store.finished
-        done = np.searchsorted(finished["place"], training["done"])
-        orders = neighbour_orders(
-            normalised(training["values"], low, span),
-            training["codes"],
-            done,
-            normalised(finished["values"], low, span),
-            finished["codes"].copy(),
-            TEMPLATES,
-            most,
-        )
+        finished, done = store.finished, training["done"]
+        queries, values = (normalised(jobs["values"], low, span) for jobs in (training, finished))
+        orders = neighbour_orders(queries, training["codes"], done, values, finished["codes"].copy(), TEMPLATES, most)
         run, total = finished["run"].copy(), finished["total"].copy()
         return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
 
@@ -319,6 +316,13 @@ class BatchMethod:
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
         raise NotImplementedError
+
+    def training(self) -> dict[str, np.ndarray]:
+        """Return the columns of the finished jobs in the batch's TrainingSet; `done` counts jobs that are stored."""
+        window = self.store.window(*self.batches.training(self.batch))
+        known = ~np.isnan(window["run"])
+        jobs = {name: column[known] for name, column in window.items()}
+        return jobs | {"done": np.searchsorted(self.store.finished["place"], jobs["done"])}
 
     @property
     def trains_from(self) -> int:

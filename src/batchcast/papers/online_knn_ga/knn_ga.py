@@ -167,11 +167,7 @@ class KnnGa(RangedMethod):
 
     def trial(self, most: int) -> Trial:
         """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""
-        training = self.store.window(*self.batches.training(self.batch))
-        known = ~np.isnan(training["run"])
-        return Trial.of(
-            {name: column[known] for name, column in training.items()}, self.store, self.low, self.span, most
-        )
+        return Trial.of(self.training(), self.store, self.low, self.span, most)
 
     def _words(self) -> str:
         columns = map(self.store.column_of, fields_of(self.parameters.template))

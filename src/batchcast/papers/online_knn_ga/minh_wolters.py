@@ -17,7 +17,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction
-from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, RangedMethod, score
+from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, RangedMethod, score, template_of
 from .nearest import alike, insert, mean_and_std, mean_of_last, planned, scaling
 
 
@@ -205,9 +205,8 @@ class Weighted(NamedTuple):
     @classmethod
     def of(cls, genome: np.ndarray) -> Weighted:
         """Convert a genome of template bits, weights, N, K, alpha and beta."""
-        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
         n, k, alpha, beta = genome[11:].tolist()
-        return cls(template, tuple(genome[4:11].tolist()), int(n), int(k), alpha, beta)
+        return cls(template_of(genome), tuple(genome[4:11].tolist()), int(n), int(k), alpha, beta)
 
 
 UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
@@ -311,12 +310,13 @@ class MinhWolters(RangedMethod):
         self.span = scaling(history)[1]
         known = history[:, 0][~np.isnan(history[:, 0])]
         self.parted_at = float(np.median(known)) if self.apart and len(known) else math.nan
-        training = self.store.window(*self.batches.training(self.batch))
-        rows = np.flatnonzero(~np.isnan(training["run"]))
-        is_big = training["values"][rows, 0] > self.parted_at
-        self.small = self._searched(now, "all" if not self.apart else "small", rows[~is_big], training, self.small)
+        training = self.training()
+        is_big = training["values"][:, 0] > self.parted_at
+        self.small = self._searched(
+            now, "small" if self.apart else "all", np.flatnonzero(~is_big), training, self.small
+        )
         if self.apart:
-            self.big = self._searched(now, "big", rows[is_big], training, self.big)
+            self.big = self._searched(now, "big", np.flatnonzero(is_big), training, self.big)
 
     def _searched(
         self, now: float, side: str, rows: np.ndarray, training: dict[str, np.ndarray], before: Weighted
@@ -324,19 +324,17 @@ class MinhWolters(RangedMethod):
         if not len(rows):
             return before
         rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
-        finished = self.store.finished
-        done = np.searchsorted(finished["place"], training["done"][rows])
+        finished, jobs = self.store.finished, {name: column[rows] for name, column in training.items()}
         groups = Groups.of(
-            finished["codes"], finished["values"], training["codes"][rows], training["values"][rows], self._null(),
-            self.span, self.parted_at,
+            finished["codes"], finished["values"], jobs["codes"], jobs["values"], self._null(), self.span,
+            self.parted_at,
         )  # fmt: skip
-        fixed = (groups, finished["run"], finished["total"], done, training["fallback"][rows])
-        limit, actual = training["limit"][rows], training["run"][rows]
+        fixed = (groups, finished["run"], finished["total"], jobs["done"], jobs["fallback"])
 
         def tried(genome: np.ndarray) -> tuple[float, float, float]:
             chosen = Weighted.of(genome)
             mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
-            return score(mean, std, limit, actual, chosen.alpha, chosen.beta, self.pu_weight)
+            return score(mean, std, jobs["limit"], jobs["run"], chosen.alpha, chosen.beta, self.pu_weight)
 
         bits, weights = (Gene("bit") for _ in NOMINALS), (Gene("real", 0.0, 1.0) for _ in ATTRIBUTES)
         genes = (*bits, *weights, *self.ranges())

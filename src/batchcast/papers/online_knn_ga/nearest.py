@@ -16,13 +16,8 @@ def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
     (array([1., 5.]), array([2., 0.]))
     """
-    low, span = np.zeros(values.shape[1]), np.zeros(values.shape[1])
-    for column in range(values.shape[1]):
-        known = values[:, column][~np.isnan(values[:, column])]
-        if len(known):
-            low[column] = known.min()
-            span[column] = known.max() - low[column]
-    return low, np.where(np.isfinite(span), span, 0.0)
+    low, high = (ends.reduce(values, axis=0, initial=np.nan) for ends in (np.fmin, np.fmax))
+    return np.where(np.isnan(low), 0.0, low), np.where(np.isfinite(high - low), high - low, 0.0)
 
 
 @allocating

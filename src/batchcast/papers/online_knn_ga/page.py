@@ -22,12 +22,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
     sentences = []
     for each in sets:
         name = each.name
-        mine = {
-            row["protocol"]: row
-            for row in rows["3-4"]
-            if row["set"] == name and row["predictor"] == "knn_ga" and row["selection"] == "papers'"
-        }
-        if mine:
+        theirs = [r for r in rows["3-4"] if (r["set"], r["selection"]) == (name, "papers'")]
+        if mine := {r["protocol"]: r for r in theirs if r["predictor"] == "knn_ga"}:
             words = [f"{p} protocol {r['mae_s']:,.0f} s (PU {r['underestimate_rate']:.2f})" for p, r in mine.items()]
             sentences.append(
                 f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f})."
@@ -47,16 +43,13 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
             errors = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
             sentences.append(f"{name}, honest protocol, mean absolute error: {errors}.")
         best = {
-            row["loop"] + " " + row["protocol"]: row["wait_gain"]
+            f"{row['loop']} {row['protocol']}".strip(): row["wait_gain"]
             for row in rows["5-6"]
             if row["set"] == name and row["policy"] == "easy" and row["correction"] in ("requested", "none needed")
         }
-        gains = [
-            f"{setting.strip()} {round(100 * gain) + 0} %"
-            for setting, gain in best.items()
-            if not setting.startswith("requests")
-        ]
-        if gains:
+        if gains := [
+            f"{how} {round(100 * gain) + 0} %" for how, gain in best.items() if not how.startswith("requests")
+        ]:
             sentences.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
     return [*sentences, *_cut_sentences(rows["baselines"])]
 
@@ -129,9 +122,8 @@ def noise_table(rows: Rows) -> Table:
 
 def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
     """Return the interval of a gain as text; None if the row has no interval."""
-    if f"{key}_low" not in row:
-        return None
-    return f"{100 * row[f'{key}_low']:.1f} to {100 * row[f'{key}_high']:.1f} %"
+    low, high = (row.get(f"{key}_{end}") for end in ("low", "high"))
+    return None if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f} %"
 
 
 def tables_5_and_6(rows: Rows) -> Table:
@@ -221,16 +213,13 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "printed_wait_gain": 1 - given.waits[at + 1] / given.waits[at],
                 "printed_bounded_slowdown": given.slowdowns[at + 1],
             }
-        extended.append(
-            {
-                **row,
-                "mean_wait_min": row["mean_wait_s"] / 60,
-                "pyss_mean_wait_min": row["pyss_mean_wait_s"] / 60,
-                "wait_gain": 1 - row["mean_wait_s"] / requests["mean_wait_s"],
-                "bounded_slowdown_gain": 1 - row["mean_bounded_slowdown"] / requests["mean_bounded_slowdown"],
-                **figures,
-            }
-        )
+        ours = {
+            "mean_wait_min": row["mean_wait_s"] / 60,
+            "pyss_mean_wait_min": row["pyss_mean_wait_s"] / 60,
+            "wait_gain": 1 - row["mean_wait_s"] / requests["mean_wait_s"],
+            "bounded_slowdown_gain": 1 - row["mean_bounded_slowdown"] / requests["mean_bounded_slowdown"],
+        }
+        extended.append({**row, **ours, **figures})
     return extended
 
 

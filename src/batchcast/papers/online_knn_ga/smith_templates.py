@@ -206,11 +206,9 @@ class SmithTemplates(BatchMethod):
 
     def renew(self, now: float) -> None:
         """Search the templates for the present batch."""
-        training = self.store.window(*self.batches.training(self.batch))
-        known = ~np.isnan(training["run"])
-        if not known.any():
+        training = self.training()
+        if not len(training["run"]):
             return
-        training = {name: column[known] for name, column in training.items()}
         estimate, interval, fallback = self._answers(training)
         actual, limit = training["run"], np.nan_to_num(training["limit"], nan=np.inf)
 
@@ -228,8 +226,7 @@ class SmithTemplates(BatchMethod):
 
     def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
-        finished = self.store.finished
-        done = np.searchsorted(finished["place"], training["done"])
+        finished, done = self.store.finished, training["done"]
         codes = np.concatenate([finished["codes"], training["codes"]])
         run, limit = finished["run"], training["values"][:, 0]
         estimate, interval = np.full((2, len(UNIVERSE), len(done)), np.nan)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,7 @@ class Rows:
         self.length = kept
 
 
+@dataclass(eq=False, repr=False)
 class Store:
     """Stores requests in order of submission (from 0) and finished jobs in order of completion, with given fields.
 
@@ -127,15 +128,14 @@ class Store:
     (because a live clock began later), the job counts as submitted last. O(1) per event.
     """
 
-    def __init__(
-        self, nominals: tuple[str, ...], numbers: tuple[str, ...], instead: Mapping[str, str] | None = None
-    ) -> None:
-        self.nominals = nominals
-        self.numbers = numbers
-        self.instead = dict(instead or {})
+    nominals: tuple[str, ...]
+    numbers: tuple[str, ...]
+    instead: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self.met: dict[str, str] = {}
-        self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in nominals)
-        shape = {"codes": (len(nominals), np.int32), "values": (len(numbers), np.float64)}
+        self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in self.nominals)
+        shape = {"codes": (len(self.nominals), np.int32), "values": (len(self.numbers), np.float64)}
         self.requests = Rows(
             **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
         )
@@ -146,8 +146,7 @@ class Store:
         self.oldest = 0
         self.limits = LargestLimit()
         self.open: dict[int, int] = {}
-        self.low = np.full(len(numbers), np.inf)
-        self.high = np.full(len(numbers), -np.inf)
+        self.low, self.high = np.full(len(self.numbers), np.inf), np.full(len(self.numbers), -np.inf)
 
     @property
     def submitted(self) -> int:
@@ -156,10 +155,8 @@ class Store:
 
     def code(self, job: JobRequest) -> np.ndarray:
         """Return the job's nominal codes (int32); an unknown value gets -1, which equals no finished job's code."""
-        return np.array(
-            [known.get(self.name_value(job, name), -1) for name, known in zip(self.nominals, self.codes)],
-            dtype=np.int32,
-        )
+        codes = [known.get(self.name_value(job, name), -1) for name, known in zip(self.nominals, self.codes)]
+        return np.array(codes, dtype=np.int32)
 
     def name_value(self, job: JobRequest, name: str) -> Any:
         """Return the job's value in a column, or in the column that replaces it; None if both are unknown."""
@@ -176,8 +173,7 @@ class Store:
 
     def value(self, job: JobRequest) -> np.ndarray:
         """Return the job's numbers (float64), NaN if unknown or infinite."""
-        values = (field_value(job, name) for name in self.numbers)
-        return np.array([_finite(v) for v in values])
+        return np.array([_finite(field_value(job, name)) for name in self.numbers])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
         """Return the job's time limit (NaN: none), and the value that is predicted without any history."""

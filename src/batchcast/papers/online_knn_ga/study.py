@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +16,7 @@ from ...metrics.schedule import bounded_slowdown
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select, selection_mask
-from ..shared import Gain, Precomputed, gain_rows
-
-Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+from ..shared import Gain, Precomputed, Progress, gain_rows
 
 
 class DataSet(NamedTuple):
@@ -218,21 +215,14 @@ def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] 
 def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]:
     """Return the settings of Tables 5 and 6 with MINH's predictions (n,) by protocol, to compare with `knn_ga`."""
     name = MINH.partition(":")[0]
-    settings = []
-    for protocol, forecasts in points.items():
-        raised = Precomputed(np.fmax(forecasts, trace.run_time))
-        settings.append(Plan("open", protocol, "requested", Precomputed(forecasts), name))
-        settings.append(Plan(RAISED, protocol, "none needed", raised, name))
-    return settings
+    made = plans(trace, points, closed=())[2:]  # without the requests and the actual run times
+    return [plan._replace(predictor=name) for plan in made if plan.correction in ("requested", "none needed")]
 
 
 def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
     """Return a row of Tables 5 and 6: one policy under one setting, averaged over all jobs and as in pyss."""
     named = POLICIES[policy]
-    used = Policy(
-        named.order, named.backfill, named.backfill_order,
-        plan.correction if plan.correction in CORRECTIONS else "requested", event_order=named.event_order,
-    )  # fmt: skip
+    used = replace(named, correct=plan.correction if plan.correction in CORRECTIONS else "requested")
     trained = plan.planner == METHOD
     given = predictor(METHOD, trace, trace.info.max_procs, 0) if trained else plan.planner
     loop = "open" if plan.loop.startswith("open") else "closed"

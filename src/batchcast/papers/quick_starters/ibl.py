@@ -127,7 +127,7 @@ class Ibl:
         weights = self.tuned or self.weights
         arguments = (self.instances, asked, 0, *weights, self.literal, self.wide, self.level, self.room)
         point, bound = ibl_nearest.answer(*arguments)
-        basis = basis_of(weights[2], self.tuned)
+        basis = f"{weights[2]} nearest submissions, weights {'fixed' if self.tuned is None else 'searched'}"
         return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
@@ -196,11 +196,6 @@ class Ibl:
         if queries.any():
             training = TrainingPart(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64))
             self.tuned, self.loss = search_weights(training, self.weights, self.window, queries, self.sweeps)
-
-
-def basis_of(k: int, tuned: object) -> str:
-    """Return the basis of a prediction: the number of neighbours, and whether their weights were searched."""
-    return f"{k} nearest submissions, weights {'searched' if tuned is not None else 'fixed'}"
 
 
 def widened(array: np.ndarray, columns: int) -> np.ndarray:

@@ -103,7 +103,7 @@ class LogUniform:
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
         counts, censored = self.counts[group], self._censored(queues, at.now)
         point, bound = fitted(counts, censored, 0.5), fitted(counts, censored, self.level)
-        basis = self._words(known, group is not None)
+        basis = f"log-uniform fit to {known} waits" + ("" if group is None else f" of the same {self.by}")
         bound = at_least_a_second(max(bound, point))
         return Prediction(at_least_a_second(point), (self.level,), (bound,), basis, Grounds.MODEL)
 
@@ -115,9 +115,6 @@ class LogUniform:
         if wait is not None:
             for history in {group, None}:
                 self._learn(history, bin_of(wait))
-
-    def _words(self, known: int, own: bool) -> str:
-        return f"log-uniform fit to {known} waits" + (f" of the same {self.by}" if own else "")
 
     def _learn(self, group: Hashable, b: int) -> None:
         history = self.histories.setdefault(group, deque())

@@ -176,7 +176,7 @@ class PQStar:
         basis = np.array(BASIS, dtype=object)[mark]
         rest = asked & ~quick
         if self.fallback is None:
-            points, bounds = np.where(rest, self.rules.threshold, points), bounds
+            points = np.where(rest, self.rules.threshold, points)
             basis[rest] = "not marked; fallback none"
         elif rest.any():
             size = trace.info.max_procs if total is None else total

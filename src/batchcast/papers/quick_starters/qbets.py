@@ -312,7 +312,9 @@ class Qbets:
         bound = self._bound(group, members, at.now)
         self.latest = (job.row, at.now, bound)
         point = min(order_statistic(group.ordered, 0.5, 0), bound)
-        basis = self._words(len(group.ordered), group is not self.everyone)
+        similar = "similar processors x limit" if self.by == "product" else "similar shape"
+        similar = "all jobs" if group is self.everyone else similar
+        basis = f"order statistic of {len(group.ordered)} waits, {similar}"
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
@@ -368,11 +370,6 @@ class Qbets:
         if len(group.ordered) >= self.need:
             return group, (cluster,)
         return self.everyone, range(len(self.groups))
-
-    def _words(self, count: int, alike: bool) -> str:
-        """Return the basis of a prediction as text."""
-        similar = "similar processors x limit" if self.by == "product" else "similar shape"
-        return f"order statistic of {count} waits, {similar if alike else 'all jobs'}"
 
     def _bound(self, group: Group, members: Sequence[int], now: float) -> float:
         n = len(group.ordered)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ...cli.grammar import page_option, verb
-from ...cli.output import console, document, emit, progress, say, write_text
-from ..shared import provenance, shared_folder
+from ...cli.output import console, document, emit, progress, say
+from ..shared import provenance, shared_folder, write_page
 
 LOGS = {
     "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
@@ -86,12 +86,9 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
         "cancelled": "count", "protocol": "own",
     }  # fmt: skip
     if page is not None:
-        from ...report import page as make_page
-
         sections = pqstar_sections(rows, thresholds, studies, noise)
         made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
-        write_text(page, make_page("Quick starters: PQStar", sections, made_by))
-        say(f"page: {page}")
+        write_page(page, "Quick starters: PQStar", sections, made_by)
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
         return

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,8 @@ PRINTED: Mapping[str, Mapping[str, Any]] = {
         "rms": (19, 7, 0, 0), "ppert": (2.6, 0.25, 0.01, 0.007), "good": (73, 96, 98, 99),
     },
 }  # fmt: skip
+UNPRINTED: Mapping[str, Sequence[float]] = dict.fromkeys(PRINTED["CTC"], (NAN,) * 4)
+"""The printed values of a log that the paper does not have."""
 OWN_NAMES = {"LANL": "lanl", "ANL": "anl", "Paragon": "par", "DAS2-fs0": "das2-fs0"}
 # our values in docs/papers/quick-starters.md, for both readings: identified, misguided, near (%)
 MEASURED: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
@@ -166,7 +169,7 @@ def study_log(
 
 def table_rows(study: LogStudy) -> list[dict[str, Any]]:
     """Return one flat row per method: the values of Tables 1 to 5 and 7 beside the printed values."""
-    printed, order = PRINTED.get(study.name, {}), ("log_uniform", "qbets", "ibl", "pqstar")
+    printed, order = PRINTED.get(study.name, UNPRINTED), ("log_uniform", "qbets", "ibl", "pqstar")
     wait, run = study.wait, study.trace.run_time[study.rows]
     quick = wait <= THRESHOLD_S
     own = {m: rms(study.value(m) - wait) for m in study.runs}
@@ -193,7 +196,7 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
             "misguided_under_4h": score.misguided_under_4h,
             "rms_error_s": own[method],
             "mean_ppert": float(ppert(study.value(method), wait, run).mean()),
-            "mean_ppert_printed": printed["ppert"][place] if printed else float("nan"),
+            "mean_ppert_printed": printed["ppert"][place],
             "good": float(good(study.value(method), wait, run).mean()),
             "good_printed": _percent(printed, "good", place),
             "seconds": wait_run.seconds,
@@ -214,7 +217,7 @@ def _pqstar_row(
     printed: Mapping[str, Any],
 ) -> dict[str, Any]:
     run, reading = study.runs[method], int(method == "pqstar tables")
-    measured = MEASURED.get(study.name, ((float("nan"),) * 3,) * 2)[reading]
+    measured = MEASURED.get(study.name, ((NAN,) * 3,) * 2)[reading]
     row: dict[str, Any] = {
         "reading": ("text", "tables")[reading],
         "identified_measured": measured[0] / 100,
@@ -225,21 +228,22 @@ def _pqstar_row(
         "near_share_measured": measured[2] / 100,
         "near_share_printed": _percent(printed, "near", 0),
         "near_jobs": float(run.near_jobs[study.rows].mean()),
-        "near_jobs_printed": printed["near"][1] if printed else float("nan"),
+        "near_jobs_printed": printed["near"][1],
     }
     for k, other in enumerate(("log_uniform", "qbets", "ibl")):
         row[f"rms_decrease_from_{other}"] = rms_decrease(own[method], own[other])
         row[f"rms_decrease_from_{other}_printed"] = _percent(printed, "rms", k)
-    row["rms_decrease_from_ibl_text"] = rms_decrease(own[method], own["ibl text"])
-    row["normalised_rms_decrease_from_ibl_text"] = rms_decrease(normal[method], normal["ibl text"])
-    row["normalised_rms_decrease_from_ibl"] = rms_decrease(normal[method], normal["ibl"])
-    row["normalised_rms_decrease_from_ibl_printed"] = _percent(printed, "rms", 3)
-    return row
+    return row | {
+        "rms_decrease_from_ibl_text": rms_decrease(own[method], own["ibl text"]),
+        "normalised_rms_decrease_from_ibl_text": rms_decrease(normal[method], normal["ibl text"]),
+        "normalised_rms_decrease_from_ibl": rms_decrease(normal[method], normal["ibl"]),
+        "normalised_rms_decrease_from_ibl_printed": _percent(printed, "rms", 3),
+    }
 
 
 def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
     """Return PQStar's gains of Tables 3, 5 and 7, each with its interval on this log and the printed gain."""
-    printed, wait, rows = PRINTED.get(study.name, {}), study.wait, study.rows
+    printed, wait, rows = PRINTED.get(study.name, UNPRINTED), study.wait, study.rows
     quick, nothing = wait <= THRESHOLD_S, np.full(len(wait), np.nan)
     marked = {m: np.where(quick, run.marked[rows].astype(float), nothing) for m, run in study.runs.items()}
     run_time = study.trace.run_time[rows]
@@ -258,7 +262,7 @@ def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
         if other.startswith("ibl"):
             least = _percent(printed, "rms", 3)
             gains.append(Gain(ours, METHODS[other], "normalised RMS", normal[ours], normal[other], least, root=True))
-        part = 1 - printed["ppert"][3] / printed["ppert"][at] if printed else NAN
+        part = 1 - printed["ppert"][3] / printed["ppert"][at]
         gains.append(Gain(ours, METHODS[other], "mean PPErt", off[ours], off[other], part))
         more = _percent(printed, "good", 3) - _percent(printed, "good", at)
         gains.append(Gain(ours, METHODS[other], "good forecasts", near[ours], near[other], more, True, True))
@@ -269,22 +273,12 @@ def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
 def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
     """Return Table 8: the share of quick starters that the marks of `pqstar` identify, for each threshold."""
     rows = []
-    for threshold, printed in zip(THRESHOLDS_S, PRINTED_THRESHOLDS):
-        for reading in ("text", "tables"):
-            run = run_wait(study.trace, f"pqstar:reading={reading},fallback=none", study.rows, threshold=threshold)
-            score = score_run(run, study.trace, study.rows, threshold)
-            rows.append(
-                {
-                    "log": study.name,
-                    "table": 8,
-                    "predictor": f"pqstar:reading={reading}",
-                    "quick_s": threshold,
-                    "quick_share": score.quick_share,
-                    "identified": score.quick_identified,
-                    "identified_printed": printed / 100,
-                    "misguided": score.misguided_share,
-                }
-            )
+    for (threshold, printed), reading in product(zip(THRESHOLDS_S, PRINTED_THRESHOLDS), ("text", "tables")):
+        run = run_wait(study.trace, f"pqstar:reading={reading},fallback=none", study.rows, threshold=threshold)
+        score = score_run(run, study.trace, study.rows, threshold)
+        row = {"log": study.name, "table": 8, "predictor": f"pqstar:reading={reading}", "quick_s": threshold}
+        row |= {"quick_share": score.quick_share, "identified": score.quick_identified}
+        rows.append(row | {"identified_printed": printed / 100, "misguided": score.misguided_share})
     return rows
 
 
@@ -296,4 +290,4 @@ def predicted_ranges(study: LogStudy, method: str) -> np.ndarray:
 
 
 def _percent(printed: Mapping[str, Any], key: str, place: int) -> float:
-    return printed[key][place] / 100 if printed else float("nan")
+    return float(printed[key][place] / 100)

@@ -91,7 +91,7 @@ def command(
         "logs": chosen or [str(own)], "first": first, "every": every, "schedule_first": schedule_first,
         "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0, "timezone": timezone, "also": columns,
     }  # fmt: skip
-    gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, every, schedule_first, progress, say)
+    gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, progress, say, every, schedule_first)
 
     def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for name in chosen:

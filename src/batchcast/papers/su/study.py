@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from ...simulation import Policy, Schedule
 from ...simulation.models import SLURM, Nodes, Pool
 from ...table import Trace
 from ...trace import Selection, select
-from ..shared import ComputedParts, Gain, Precomputed, columns_of, gain_rows, gain_table
+from ..shared import Gain, Gathering, Precomputed, Progress, columns_of, gain_rows, gain_table
 from .su import TextClusters, cluster_texts, user_and_text
 
 
@@ -173,7 +173,6 @@ READING = (
 )
 
 
-Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 LOGS = {
     "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
     "SDSC-DS": "SDSC-DS-2004-2.1-cln.swf.gz",
@@ -331,23 +330,14 @@ def by_class(
     return rows
 
 
-class Gathered:
+@dataclass(eq=False)
+class Gathered(Gathering):
     """The rows of each table, the figures and the logs' hashes; every part is stored when it is finished."""
 
-    def __init__(
-        self,
-        kept: ComputedParts,
-        first: int | None,
-        every: int,
-        schedule_first: int,
-        progress: Progress,
-        say: Callable[[str], None],
-    ) -> None:
-        self.kept, self.first, self.every, self.schedule_first = kept, first, every, schedule_first
-        self.progress, self.say = progress, say
-        self.rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": [], "noise": []}
-        self.pictures: list[Any] = []
-        self.hashes: dict[str, str] = {}
+    every: int
+    schedule_first: int
+
+    made = ("5", "6", "class", "noise")
 
     def add(self, name: str, whole: Trace, more: str = "") -> None:
         """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more`: settings of `su`.

@@ -249,15 +249,15 @@ class Su:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict alpha times the regression over the nearest jobs, at most the limit."""
-        user, text = user_and_text(job)
-        near = self._near(self._cluster(user, text), self._feature(job), self.k, self.finished.length)
+        query = self._standard(np.array(self._values(job)))
+        near = self._near(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
         basis = "of the cluster of its name"
         if not len(near):
-            near, basis = self._near(NOBODY, self._feature(job), self.k, self.finished.length), "of all jobs"
+            near, basis = self._near(NOBODY, query, self.k, self.finished.length), "of all jobs"
         if not len(near):
             return self.limits.forecast(job)
         run = self.finished["run"][near]
-        point = at_least_a_second(self.alpha * self._regress(near, self._feature(job)), job.req_time)
+        point = at_least_a_second(self.alpha * self._regress(near, query), job.req_time)
         quantiles = sample_quantiles(run.tolist(), job.req_time)
         return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}", Grounds.MODEL)
 
@@ -335,8 +335,8 @@ class Su:
             self.members.setdefault(cluster, []).append(place)
             self.clusters_of_end[place] = cluster
 
-    def _feature(self, job: JobRequest) -> np.ndarray:
-        return (np.array(self._values(job)) - self.centre) / self.spread
+    def _standard(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray((values - self.centre) / self.spread)
 
     def _values(self, job: JobRequest) -> tuple[float, ...]:
         """Return the values for distances between jobs: processors, hour of submission, and the columns of `also`."""
@@ -352,14 +352,12 @@ class Su:
             places = np.array(members[-2 * MEMORY :], dtype=np.int64)
             places = places[places < done][-MEMORY:]
         places = places[::-1]
-        gap = np.nan_to_num(
-            (self.finished["values"][places] - self.centre) / self.spread - query, nan=1.0, posinf=1e150
-        )
+        gap = np.nan_to_num(self._standard(self.finished["values"][places]) - query, nan=1.0, posinf=1e150)
         order = np.argsort((np.clip(gap, -1e150, 1e150) ** 2).sum(axis=1), kind="stable")
         return places[order[:k]]
 
     def _regress(self, near: np.ndarray, query: np.ndarray) -> float:
-        table = (self.finished["values"][near] - self.centre) / self.spread
+        table = self._standard(self.finished["values"][near])
         return local_estimate(self.model, table, self.finished["run"][near], query, self.seed)
 
     def _search(self) -> int:
@@ -372,7 +370,7 @@ class Su:
             estimate = np.full(len(places), np.nan)
             for at, place in enumerate(places):
                 done = int(self.finished["done"][place])
-                query = (self.finished["values"][place] - self.centre) / self.spread
+                query = self._standard(self.finished["values"][place])
                 near = self._near(self.clusters_of_end[place], query, k, done)
                 near = near if len(near) else self._near(NOBODY, query, k, done)
                 if len(near):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -68,6 +69,7 @@ Z = tuple(NormalDist().inv_cdf(level) for level in LEVELS)
 Past = tuple[float, float, float]
 
 
+@dataclass(eq=False, repr=False)
 class Trip:
     """Predicts the time limit if the user's limits are accurate, else by a censored (Tobit) regression.
 
@@ -115,13 +117,15 @@ class Trip:
     uses = ("user_id", "account", "group_id", "job_name", "app_id", "procs", "req_time")
     either = (("account", "group_id"), ("job_name", "app_id"))
 
-    def __init__(self, count: int = 10, trust: float = 0.8, window: int = 100, every: int = 500) -> None:
-        if min(count, window, every) < 1 or window < count or not 0 <= trust <= 1:
+    count: int = 10
+    trust: float = 0.8
+    window: int = 100
+    every: int = 500
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.window, self.every) < 1 or self.window < self.count or not 0 <= self.trust <= 1:
             raise ValueError("count, window and every are at least 1, window not below count, trust in [0, 1]")
-        self.count = count
-        self.trust = trust
-        self.window = window
-        self.refit_every_jobs = every
+        self.refit_every_jobs = self.every
         self.limits = LargestLimit()
         self.past: dict[tuple[Any, ...], deque[Past]] = {}
         self.fits: dict[tuple[Any, ...], Tobit] = {}

@@ -4,23 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
-from .learner import KEY, EncodedModel, Encut, FeatureMethod, Row
+from .learner import KEY, EncodedModel, Encut, FeatureMethod, Row  # noqa: F401 (the registry reads types here)
 from .regressors import MixedBayes, RbfNetwork
 
 FIRST = 0.6
-
-
-class NetworkSettings(NamedTuple):
-    """Settings of every network, see `RbfNetwork`; if `ridge` or `floor` is None, it is chosen from the rows."""
-
-    centres: int
-    ridge: float | None = None
-    floor: float | None = None
-    seed: int = 0
 
 
 class BrbfModel(EncodedModel):
@@ -34,18 +24,10 @@ class BrbfModel(EncodedModel):
     """
 
     name = "brbf"
+    settings: Brbf
 
-    def __init__(
-        self,
-        features: tuple[str, ...],
-        encut: Encut,
-        key_min: int,
-        ranges: int,
-        network: NetworkSettings,
-        warm_start: bool,
-    ) -> None:
-        super().__init__(features, encut, network.seed, warm_start)
-        self.key_min, self.ranges, self.network = key_min, ranges, network
+    def __init__(self, features: tuple[str, ...], settings: Brbf) -> None:
+        super().__init__(features, settings)
         self.key = [features.index(name) for name in KEY if name in features]
         self.networks: dict[Row, RbfNetwork] = {}
         self.bayes: MixedBayes | None = None
@@ -62,10 +44,10 @@ class BrbfModel(EncodedModel):
         self.networks = {
             key: self._network(values[members], log_run[members], self.networks.get(key))
             for key, members in of_key.items()
-            if len(members) > self.key_min and values.shape[1]
+            if len(members) > self.settings.key_min and values.shape[1]
         }
-        cut = int(FIRST * len(rows))
-        edges = np.unique(np.quantile(log_run[:cut], np.arange(1, self.ranges) / self.ranges))
+        cut, ranges = int(FIRST * len(rows)), self.settings.ranges
+        edges = np.unique(np.quantile(log_run[:cut], np.arange(1, ranges) / ranges))
         label = np.unique(np.searchsorted(edges, log_run[:cut], side="right"), return_inverse=True)[1]
         sizes = tuple(len(known) for known in self.encoder.categories.values())
         self.bayes = MixedBayes.fit(codes[:cut], values[:cut], label, sizes)
@@ -90,7 +72,7 @@ class BrbfModel(EncodedModel):
         return tuple(row[k] for k in self.key)
 
     def _network(self, x: np.ndarray, y: np.ndarray, before: RbfNetwork | None) -> RbfNetwork:
-        own = self.network
+        own = self.settings
         return RbfNetwork.fit(x, y, own.centres, own.ridge, own.floor, own.seed, before)
 
 
@@ -141,14 +123,11 @@ class Brbf(FeatureMethod):
     'brbf'
     """
 
+    makes = BrbfModel
+
     key_min: int = 3000
     ranges: int = 56
     centres: int = 56
     ridge: float | None = None
     floor: float | None = None
     window: int = field(default=20000, kw_only=True)
-
-    def untaught(self, names: tuple[str, ...]) -> BrbfModel:
-        """Return the model of these columns, before its first fit."""
-        network = NetworkSettings(self.centres, self.ridge, self.floor, self.seed)
-        return BrbfModel(names, self.encut, self.key_min, self.ranges, network, self.warm_start)

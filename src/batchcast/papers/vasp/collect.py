@@ -165,18 +165,15 @@ def collect(
             hint="sacct -P -o ALL, or at least JobID,Submit,Start,End,State,User,AllocCPUS,WorkDir",
         )
     used = sorted({str(where.categories[code]) for code in np.unique(where.codes) if code >= 0})
-    visits: dict[str, Visit] = {}
     wanted = "all tags" if tags is None else " ".join(tags)
     with _journal(journal, [str(root), strip, wanted]) as (known, note):
-        for done, work_dir in enumerate(used):
-            if work_dir in known:
-                visits[work_dir] = known[work_dir]
-            else:
-                visits[work_dir] = visit(work_dir, str(root), strip, tags)
-                note(work_dir, visits[work_dir])
+        for done, work_dir in enumerate(used, start=1):
+            if work_dir not in known:
+                known[work_dir] = visit(work_dir, str(root), strip, tags)
+                note(work_dir, known[work_dir])
             if tick is not None:
-                tick(done + 1)
-    return _joined(trace, where, visits, changed, previous)
+                tick(done)
+    return _joined(trace, where, {work_dir: known[work_dir] for work_dir in used}, changed, previous)
 
 
 def visit(work_dir: str, root: str, strip: str = "", tags: Sequence[str] | None = ()) -> Visit:
@@ -216,8 +213,9 @@ def _joined(
 ) -> Collected:
     """Add features to the jobs; apply the rule for changed inputs, and use the features of an earlier run."""
     names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
+    of_jobs = [Visit(NO_DIRECTORY, None, "", math.nan) if name is None else visits[name] for name in names]
     submitted = trace.submit_time + trace.info.unix_start
-    written = np.array([math.nan if name is None else visits[name].changed_at for name in names])
+    written = np.array([one.changed_at for one in of_jobs])
     is_late = written > submitted + 1.0  # a file system may store times in whole seconds
     notes = []
     if changed == "auto" and is_late.any() and _is_copy(trace, visits):
@@ -228,27 +226,19 @@ def _joined(
         changed = "keep"
     elif changed == "keep" and is_late.any():
         notes.append(f"{int(is_late.sum())} jobs keep features of inputs written after their submission")
-    status, values = [], []
-    for name, late in zip(names, is_late.tolist()):
-        one = Visit(NO_DIRECTORY, None, "", math.nan) if name is None else visits[name]
-        drop = one.status == READ and late and changed != "keep"
-        status.append(CHANGED if drop else one.status)
-        values.append(None if drop else one.values)
-    wanted = {VANISHED, NO_INPUTS, UNREADABLE, *((CHANGED,) if changed != "drop" else ())}
+    drops = [one.status == READ and late and changed != "keep" for one, late in zip(of_jobs, is_late.tolist())]
+    status = [CHANGED if drop else one.status for one, drop in zip(of_jobs, drops)]
+    values = [None if drop else one.values for one, drop in zip(of_jobs, drops)]
+    wanted = {VANISHED, NO_INPUTS, UNREADABLE} | ({CHANGED} if changed != "drop" else set())
     recovered = _recover(trace, previous, status, values, wanted)
     if recovered:
         notes.append(f"{recovered} jobs keep the features of an earlier collect")
     further = sorted({name for one in values if one is not None for name in one} - set(MEANINGS))
     columns: dict[str, Values] = {name: _column(name, values) for name in (*MEANINGS, *further)}
     columns[STATUS] = Nominal.encode(status)
-    problems = [f"{one.reason}" for one in visits.values() if one.status == UNREADABLE]
-    return Collected(
-        trace.with_columns(columns).knowing(further),
-        _counts(status),
-        _counts([f.status for f in visits.values()]),
-        problems,
-        notes,
-    )
+    problems = [one.reason for one in visits.values() if one.status == UNREADABLE]
+    directories = _counts([one.status for one in visits.values()])
+    return Collected(trace.with_columns(columns).knowing(further), _counts(status), directories, problems, notes)
 
 
 def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Values:
@@ -279,7 +269,9 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
         if how == READ
     }
     columns = {
-        name: previous.nominal(name).decode() if _is_text(previous, name) else previous.number(name).tolist()
+        name: column.decode()
+        if isinstance(column := previous.column(name), Nominal)
+        else previous.number(name).tolist()
         for name in previous.names
         if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX))
     }
@@ -292,11 +284,6 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
             values[row] = {**unknown, **{name: column[place[key]] for name, column in columns.items()}}
             recovered += 1
     return recovered
-
-
-def _is_text(trace: Trace, name: str) -> bool:
-    """Return whether a column of a trace has text."""
-    return isinstance(trace.column(name), Nominal)
 
 
 def _counts(words: Sequence[str]) -> dict[str, int]:
@@ -327,7 +314,7 @@ def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
     """Return the results that an earlier run recorded; empty if that run had other arguments."""
     known: dict[str, Visit] = {}
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    if not lines or lines[0] != json.dumps(places):
+    if lines[:1] != [json.dumps(places)]:
         return known
     for line in filter(None, lines[1:]):
         try:

@@ -107,7 +107,7 @@ def parse_pw(text: str, path: str = "pw.in") -> dict[str, float | str]:
     >>> found["qe_ecutwfc"], found["qe_ecutrho"], found["qe_kpoints"], found["qe_nstep"], found["qe_calculation"]
     (30.0, 120.0, 32.0, 50.0, 'relax')
     """
-    lines = [re.split(r"[!#]", line)[0] if "'" not in line else _uncommented(line) for line in text.splitlines()]
+    lines = [_uncommented(line) for line in text.splitlines()]
     given = {name.lower().replace(" ", ""): value for name, value in _ASSIGNMENT.findall("\n".join(lines))}
     if missing := [name for name in NEEDED if name not in given]:
         raise input_error(path, f"has no {missing[0]}", accepted="an input of pw.x with " + ", ".join(NEEDED))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,10 @@ def estimate(
     for code, of_code in jobs.items():
         names = features_read_by(code)
         learnt = rows_with_features(history, names)
-        spec = _trained_at_last(predictor if code == VASP else _with_features(predictor, names))
+        spec = predictor
+        if code != VASP:
+            spec = _with_setting(spec, "features", "+".join(("core_num", *names)))
+        spec = _with_setting(spec, "train_when_asked", "yes")
         (said,) = forecast_new(history, spec, list(of_code.values()), end_of(history)).values()
         for k, (directory, job) in enumerate(of_code.items()):
             forecast = Prediction(float(said.points[k]), said.levels, tuple(said.quantiles[k].tolist()))
@@ -129,10 +132,10 @@ def estimate(
             limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
             near = nearest_runs(history, learnt, job, names)
             is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
-            notes = estimates[directory].notes
-            estimates[directory] = Estimate(
-                directory, forecast.point, bound, limit, said.basis[k], is_fallback, near, notes
-            )
+            estimates[directory] = replace(
+                estimates[directory], run_s=forecast.point, bound_s=bound, limit_s=limit, basis=said.basis[k],
+                is_fallback=is_fallback, nearest=near,
+            )  # fmt: skip
     return [estimates[str(directory)] for directory in directories]
 
 
@@ -160,33 +163,22 @@ def features_read_by(code: str) -> tuple[str, ...]:
     return FEATURES if code == VASP else tuple(readers()[code].columns)
 
 
-def _with_features(predictor: str, names: Sequence[str]) -> str:
-    """Return the predictor's spec with `features` set to these names, if the method has this setting."""
+def _with_setting(predictor: str, setting: str, value: str) -> str:
+    """Return the predictor's spec with a further setting, if the method has this setting and the spec does not."""
     from ...predict.registry import parse_spec, takes
 
     name, given = parse_spec(predictor)
-    if "features" in given or not takes("runtime", name, "features"):
+    if setting in given or not takes("runtime", name, setting):
         return predictor
-    return f"{predictor}{',' if given else ':'}features={'+'.join(('core_num', *names))}"
-
-
-def _trained_at_last(predictor: str) -> str:
-    """Return the predictor's spec with `train_when_asked` switched on, if the method has this setting."""
-    from ...predict.registry import parse_spec, takes
-
-    name, given = parse_spec(predictor)
-    if "train_when_asked" in given or not takes("runtime", name, "train_when_asked"):
-        return predictor
-    return f"{predictor}{',' if given else ':'}train_when_asked=yes"
+    return f"{predictor}{',' if given else ':'}{setting}={value}"
 
 
 def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.ndarray:
     """Return the rows of finished jobs that have all these features; NoAnswer if there are none."""
     source = history.info.source
-    missing = [name for name in names if name not in history.names]
     if not len(history):
         raise NoAnswer(f"{source} has no job", hint=COLLECT)
-    if missing:
+    if missing := [name for name in names if name not in history.names]:
         few = ", ".join(missing[:4])
         raise NoAnswer(f"{source} has no features of input files (no column {few})", hint=COLLECT)
     known = history.run_time > 0
@@ -229,6 +221,5 @@ def _table(history: Trace, rows: np.ndarray, features: Sequence[str]) -> list[tu
     columns: list[list[Any]] = [history.procs()[rows].tolist()]
     for name in features:
         values = history.column(name)
-        chosen = np.asarray(values.decode(), object) if isinstance(values, Nominal) else np.asarray(values)
-        columns.append(chosen[rows].tolist())
+        columns.append((np.array(values.decode(), object) if isinstance(values, Nominal) else values)[rows].tolist())
     return list(zip(*columns))

@@ -36,6 +36,8 @@ MEANINGS = {
     "nions": "number of ions (not in the paper)",
     "nelect": "number of valence electrons (not in the paper)",
 }
+TAG_OF = {"ichg": "ICHARG"}
+"""The INCAR tag of a feature, if it is not the feature's name in capitals."""
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
 DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
@@ -75,34 +77,33 @@ def features(
     sampling = kpoints or from_spacing(poscar.lattice, given.get("KSPACING", 0.5))
     istart = given.get("ISTART", 1 if has_wavecar else 0)
     ediff = given.get("EDIFF", 1e-4)
-    prec = given.get("PREC", "normal")
-    cutoff = max(p.enmax for p in potentials) * (1.3 if prec == "high" else 1.0)
-    tags = {
-        "prec": ("PREC", prec),
-        "ichg": ("ICHARG", given.get("ICHARG", 0 if istart > 0 else 2)),
-        "isym": ("ISYM", given.get("ISYM", default_isym(potentials, given.get("LHFCALC", False)))),
-        "lreal": ("LREAL", given.get("LREAL", "false")),
-        "ispin": ("ISPIN", given.get("ISPIN", 1)),
-        "istart": ("ISTART", istart),
-        "nelmin": ("NELMIN", given.get("NELMIN", 2)),
-        "nelm": ("NELM", given.get("NELM", 60)),
-        "ediff": ("EDIFF", ediff),
-        "ediffg": ("EDIFFG", given.get("EDIFFG", 10 * ediff)),
-        "encut": ("ENCUT", given.get("ENCUT", cutoff)),
-        "nbands": ("NBANDS", given.get("NBANDS", default_nbands(electrons, poscar.ions, given))),
+    cutoff = max(p.enmax for p in potentials) * (1.3 if given.get("PREC") == "high" else 1.0)
+    defaults = {
+        "prec": "normal",
+        "ichg": 0 if istart > 0 else 2,
+        "isym": default_isym(potentials, given.get("LHFCALC", False)),
+        "lreal": "false",
+        "ispin": 1,
+        "istart": istart,
+        "nelmin": 2,
+        "nelm": 60,
+        "ediff": ediff,
+        "ediffg": 10 * ediff,
+        "encut": cutoff,
+        "nbands": default_nbands(electrons, poscar.ions, given),
     }
     values: dict[str, float | str] = {"kpoints": float(sampling.number), "volume": poscar.volume}
-    values |= {name: value if isinstance(value, str) else float(value) for name, (_, value) in tags.items()}
+    for name, default in defaults.items():
+        value = given.get(TAG_OF.get(name, name.upper()), default)
+        values[name] = value if isinstance(value, str) else float(value)
     values |= {"nions": float(poscar.ions), "nelect": float(electrons)}
-    defaulted = tuple(name for name, (tag, _) in tags.items() if tag not in given)
+    defaulted = tuple(name for name in defaults if TAG_OF.get(name, name.upper()) not in given)
     return Features(values, (*(("kpoints",) if kpoints is None else ()), *defaulted), incar.notes)
 
 
 def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
     """Return ISYM without a tag: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP manual, page ISYM)."""
-    if any(p.is_ultrasoft for p in potentials):
-        return 1
-    return 3 if has_hybrid else 2
+    return 1 if any(p.is_ultrasoft for p in potentials) else 3 if has_hybrid else 2
 
 
 def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:

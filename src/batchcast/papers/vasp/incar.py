@@ -94,11 +94,11 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
         match = _STATEMENT.fullmatch(statement)
         if match is None:
             continue
-        tag = match[1].upper()
-        texts.setdefault(tag, match[2].strip('" \t'))
+        tag, written = match[1].upper(), match[2].strip('" \t')
+        texts.setdefault(tag, written)
         if tag not in TAGS:
             continue
-        value = _value(tag, match[2].strip('" \t'), path, line)
+        value = _value(tag, written, path, line)
         if tag not in values:
             values[tag], lines[tag] = value, line
         elif values[tag] != value:
@@ -200,11 +200,11 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 def _value(tag: str, text: str, path: str, line: int) -> Any:
     """Return the value of a tag, checked against its kind and range."""
     rule = TAGS[tag]
-    value = _read(rule.kind, text)
-    if value is None:
-        raise _refused(tag, text, path, line, _ACCEPTED[rule.kind])
+    value, accepted = _read(rule.kind, text), _ACCEPTED[rule.kind]
     if isinstance(value, (int, float)) and not rule.low <= value <= rule.high:
-        raise _refused(tag, text, path, line, _range_in_words(rule))
+        value, accepted = None, f"{rule.low:g} to {rule.high:g}" if rule.high < math.inf else f"at least {rule.low:g}"
+    if value is None:
+        raise _refused(tag, text, path, line, accepted)
     return value
 
 
@@ -234,12 +234,6 @@ def _numbers(text: str) -> list[float]:
             break
         numbers += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
     return numbers
-
-
-def _range_in_words(rule: Tag) -> str:
-    if rule.high == float("inf"):
-        return f"at least {rule.low:g}"
-    return f"{rule.low:g} to {rule.high:g}"
 
 
 def _refused(tag: str, text: str, path: str, line: int | None, accepted: str) -> InputError:
@@ -313,9 +307,15 @@ def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
 def reciprocal_lengths(lattice: Lattice) -> tuple[float, float, float]:
     """Return the lengths of the reciprocal lattice vectors, without the factor 2 pi, per angstrom."""
     a, b, c = lattice
-    volume = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
+    volume = _volume(lattice)
     lengths = [math.hypot(*_cross(u, v)) / volume for u, v in ((b, c), (c, a), (a, b))]
     return lengths[0], lengths[1], lengths[2]
+
+
+def _volume(lattice: Lattice) -> float:
+    """Return the volume of the cell that three vectors span."""
+    a, b, c = lattice
+    return abs(sum(x * y for x, y in zip(a, _cross(b, c))))
 
 
 def _cross(u: tuple[float, ...], v: tuple[float, ...]) -> tuple[float, float, float]:
@@ -340,11 +340,9 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
 
 def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> Kpoints:
     """Read a generating lattice; the number of points is the reciprocal cell's volume divided by the lattice's."""
-    a, b, c = (tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5))
-    cell = abs(sum(x * y for x, y in zip(a, _cross(b, c))))
+    cell = _volume(tuple(tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5)))
     if cell == 0:
         raise input_error(path, "the generating vectors lie in one plane", line=4)
     if style in "ck":  # Cartesian, in units of 2 pi / scale
-        u, v, w = lattice
-        cell *= abs(sum(x * y for x, y in zip(u, _cross(v, w)))) / scale**3
+        cell *= _volume(lattice) / scale**3
     return Kpoints("generating", max(1, round(1 / cell)))

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from .learner import EncodedModel, Encut, FeatureMethod, Row
+from .learner import EncodedModel, Encut, FeatureMethod, Row  # noqa: F401 (the registry reads types here)
 from .regressors import Kind, MixedBayes, PackedForest, Regressor, fit_regressor
 
 SUB_MODELS: tuple[Kind, ...] = ("forest", "svr", "bayesian_ridge")
@@ -27,19 +27,10 @@ class IrpaModel(EncodedModel):
     """
 
     name = "irpa"
+    settings: Irpa
 
-    def __init__(
-        self,
-        features: tuple[str, ...],
-        upper: Literal["bayes", "forest"],
-        encut: Encut,
-        mean: Literal["log10", "seconds"],
-        sub_models: Literal["first", "all"],
-        seed: int,
-        warm_start: bool,
-    ) -> None:
-        super().__init__(features, encut, seed, warm_start)
-        self.upper_kind, self.mean, self.sub_models = upper, mean, sub_models
+    def __init__(self, features: tuple[str, ...], settings: Irpa) -> None:
+        super().__init__(features, settings)
         self.below: list[Regressor] = []
         self.upper: MixedBayes | PackedForest | None = None
         self.classes = np.zeros(0, dtype=int)
@@ -47,34 +38,34 @@ class IrpaModel(EncodedModel):
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit both layers, from rows in order of submission."""
         before = {r.kind: r for r in self.below} if self.encode(rows) else {}
-        x = self.encoder.one_hot(rows)
+        x, seed = self.encoder.one_hot(rows), self.settings.seed
         cut = int(FIRST * len(rows))
-        self.below = [fit_regressor(k, x[:cut], log_run[:cut], self.seed, before.get(k)) for k in SUB_MODELS]
+        self.below = [fit_regressor(k, x[:cut], log_run[:cut], seed, before.get(k)) for k in SUB_MODELS]
         values = np.column_stack([r.predict(x[cut:]) for r in self.below])
         truth = log_run[cut:, None]
-        error = np.abs(values - truth) if self.mean == "log10" else np.abs(10**values - 10**truth)
+        error = np.abs(values - truth) if self.settings.mean == "log10" else np.abs(10**values - 10**truth)
         self._fit_upper(values, error.argmin(axis=1))
-        if self.sub_models == "all":
-            self.below = [fit_regressor(k, x, log_run, self.seed, before.get(k)) for k in SUB_MODELS]
+        if self.settings.sub_models == "all":
+            self.below = [fit_regressor(k, x, log_run, seed, before.get(k)) for k in SUB_MODELS]
 
     def predict_row(self, row: Row) -> float:
         """Return log10 of PV, the predicted run time in seconds."""
         x = self.encoder.one_hot([row])[0]
         values = np.array([r.predict_row(x) for r in self.below])
         weights = self._weights(values)
-        if self.mean == "log10":
-            return float(weights @ values)
-        return float(np.log10(weights @ 10**values))
+        return float(weights @ values if self.settings.mean == "log10" else np.log10(weights @ 10**values))
 
     def _fit_upper(self, values: np.ndarray, label: np.ndarray) -> None:
         self.classes, codes = np.unique(label, return_inverse=True)
-        if self.upper_kind == "bayes":
+        if self.settings.upper == "bayes":
             # with less smoothing, weights become 0 or 1 by chance if sub-models are constant on the later rows
             self.upper = MixedBayes.fit(np.zeros((len(label), 0), dtype=int), values, codes, (), smoothing=1e-6)
         else:
             from sklearn.ensemble import RandomForestClassifier
 
-            forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=5, random_state=self.seed, n_jobs=1)
+            forest = RandomForestClassifier(
+                n_estimators=100, min_samples_leaf=5, random_state=self.settings.seed, n_jobs=1
+            )
             self.upper = PackedForest.of(forest.fit(values, codes))
 
     def _weights(self, values: np.ndarray) -> np.ndarray:
@@ -132,10 +123,8 @@ class Irpa(FeatureMethod):
     ('procs', 'kpoints', 'volume')
     """
 
+    makes = IrpaModel
+
     upper: Literal["bayes", "forest"] = "bayes"
     mean: Literal["log10", "seconds"] = "log10"
     sub_models: Literal["first", "all"] = "first"
-
-    def untaught(self, names: tuple[str, ...]) -> IrpaModel:
-        """Return the model of these columns, before its first fit."""
-        return IrpaModel(names, self.upper, self.encut, self.mean, self.sub_models, self.seed, self.warm_start)

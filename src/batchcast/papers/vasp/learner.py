@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -22,24 +22,9 @@ from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.gate import class_key, numbered_categories
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from ...predict.runtime.recent_mean import RecentMean
+from .features import FEATURES
 
-VASP_FEATURES = (
-    "core_num",
-    "kpoints",
-    "volume",
-    "prec",
-    "ichg",
-    "isym",
-    "lreal",
-    "ispin",
-    "istart",
-    "nelmin",
-    "nelm",
-    "ediff",
-    "ediffg",
-    "encut",
-    "nbands",
-)
+VASP_FEATURES = ("core_num", *FEATURES)
 DISCRETE = frozenset({"prec", "ichg", "isym", "lreal", "ispin", "istart"})
 KEY = ("ispin", "isym", "lreal", "prec")
 Row = tuple[Any, ...]
@@ -81,14 +66,14 @@ class Encoder:
         is_discrete = [n in DISCRETE or any(isinstance(v, str) for v in c) for n, c in zip(names, columns)]
         continuous = tuple(k for k, discrete in enumerate(is_discrete) if not discrete)
         powers = np.array([ENCUT_POWER[encut] if names[k] == "encut" else 1.0 for k in continuous])
-        values = np.array([[row[k] for k in continuous] for row in rows], dtype=float) ** powers
+        values = _numbers(rows, continuous) ** powers
         low, high = values.min(axis=0), values.max(axis=0)
         categories = {k: numbered_categories(columns[k]) for k, discrete in enumerate(is_discrete) if discrete}
         return cls(tuple(names), powers, continuous, low, np.where(high > low, high - low, np.inf), categories)
 
     def covers(self, rows: Sequence[Row]) -> bool:
         """Return whether other rows are in the fitted ranges, so that a model may continue with this encoder."""
-        values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float) ** self.powers
+        values = _numbers(rows, self.continuous) ** self.powers
         high = self.low + np.where(np.isinf(self.span), 0.0, self.span)
         return bool(((values >= self.low) & (values <= high)).all()) and all(
             row[k] in codes for row in rows for k, codes in self.categories.items()
@@ -96,8 +81,7 @@ class Encoder:
 
     def scaled(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the continuous features, (rows, continuous), float64."""
-        values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float)
-        return np.asarray((values**self.powers - self.low) / self.span)
+        return np.asarray((_numbers(rows, self.continuous) ** self.powers - self.low) / self.span)
 
     def codes(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the discrete features as numbers, (rows, discrete), int64."""
@@ -107,14 +91,13 @@ class Encoder:
     def one_hot(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the continuous features followed by the one-hot discrete features, (rows, features), float64."""
         codes = self.codes(rows)
-        blocks = [
-            codes[:, column, None] == np.arange(len(known)) for column, known in enumerate(self.categories.values())
-        ]
+        blocks = [codes[:, k, None] == np.arange(len(known)) for k, known in enumerate(self.categories.values())]
         return np.hstack([self.scaled(rows), *blocks])
 
-    def numbered(self, rows: Sequence[Row]) -> np.ndarray:
-        """Return the continuous features followed by the numbers of discrete features, (rows, features), float64."""
-        return np.hstack([self.scaled(rows), self.codes(rows)])
+
+def _numbers(rows: Sequence[Row], columns: Sequence[int]) -> np.ndarray:
+    """Return the columns of rows that have numbers, (rows, columns), float64."""
+    return np.array([[row[k] for k in columns] for row in rows], dtype=float)
 
 
 ERRORS_KEPT = 300
@@ -133,44 +116,50 @@ class Model(Protocol):
         """Return log10 of the run time in seconds."""
 
 
-class FeatureLearner:
-    """Predicts run times from feature columns by a model that is refitted after every `refit_every_jobs` ended jobs.
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureMethod:
+    """Base class of methods that predict run times from feature columns by a model, which is refitted as jobs end.
 
-    At the beginning the model is refitted whenever its training jobs have doubled since `min_jobs`: at 50, 100, 200,
-    400, then every 500 jobs. The model learns only from End events, so from jobs that finished before the refit.
-    Training rows are the last `window` jobs in order of submission (the paper's order by job id). A job falls back to
-    the history predictor (`recent_mean`), with the reason as basis, if a feature is unknown (inputs missing or
-    unreadable), if the job continues an earlier run (`istart` above 0: the paper omits these jobs, because inputs do
-    not show how much work is left), or before the first fit. Predictions are clipped to the range of the training jobs'
-    run times and to the limit. Quantiles are the point times the ratios of actual to predicted run time of the last 300
-    jobs that ended after a training; there are quantiles from 20 such jobs on. A prediction costs the model's
-    prediction; memory is one row per job; `trained` lists the refits. With `train_when_asked` the model is also trained
-    on all finished jobs before a prediction, which is useful for a single prediction after a whole log.
+    The model is refitted after every `refit_every_jobs` ended jobs. At the beginning the model is refitted whenever its
+    training jobs have doubled since `min_jobs`: at 50, 100, 200, 400, then every 500 jobs. The model learns only from
+    End events, so from jobs that finished before the refit. Training rows are the last `window` jobs in order of
+    submission (the paper's order by job id). A job falls back to the history predictor (`recent_mean`), with the reason
+    as basis, if a feature is unknown (inputs missing or unreadable), if the job continues an earlier run (`istart`
+    above 0: the paper omits these jobs, because inputs do not show how much work is left), or before the first fit.
+    Predictions are clipped to the range of the training jobs' run times and to the limit. Quantiles are the point times
+    the ratios of actual to predicted run time of the last 300 jobs that ended after a training; there are quantiles
+    from 20 such jobs on. A prediction costs the model's prediction; memory is one row per job; `trained` lists the
+    refits. With `train_when_asked` the model is also trained on all finished jobs before a prediction, which is useful
+    for a single prediction after a whole log.
+
+    A subclass sets `makes`, which creates the model of some columns, before its first fit, from the method's settings.
     """
 
     levels = LEVELS
     falls_back_to = "recent_mean"
+    makes: ClassVar[Callable[..., Model]]
 
-    def __init__(
-        self,
-        model: Model,
-        features: tuple[str, ...],
-        refit_every_jobs: int,
-        window: int,
-        min_jobs: int,
-        train_when_asked: bool = False,
-    ) -> None:
+    encut: Encut = "paper"
+    features: tuple[str, ...] = VASP_FEATURES
+    also: tuple[str, ...] = ()
+    refit_every_jobs: int = 500
+    window: int = 10000
+    min_jobs: int = 50
+    warm_start: bool = False
+    seed: int = 0
+    train_when_asked: bool = False
+
+    def __post_init__(self) -> None:
+        features = self.features + self.also
         if not features:
             raise ValueError("at least one feature column is needed")
-        if min(refit_every_jobs, window, min_jobs) < 1:
+        if min(self.refit_every_jobs, self.window, self.min_jobs) < 1:
             raise ValueError("refit_every_jobs, window and min_jobs are at least 1")
-        self.model = model
+        self.model = type(self).makes(features, self)
         self.uses = columns_of(features)
-        self.window = window
-        self.train_when_asked = train_when_asked
-        self.min_jobs = max(min_jobs, 5)
-        self.most_new = refit_every_jobs
-        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # submissions between two calls of `refit`
+        self.min_jobs = max(self.min_jobs, 5)
+        self.most_new = self.refit_every_jobs
+        self.refit_every_jobs = min(self.most_new, self.min_jobs)  # submissions between two calls of `refit`
         self.new = 0
         self.istart = features.index("istart") if "istart" in features else -1
         self.history = RecentMean()
@@ -235,16 +224,10 @@ class FeatureLearner:
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-            return (
-                f"no readable features ({f'inputs {inputs}' if inputs not in (None, 'read') else f'{shown} unknown'})"
-            )
-        if self.istart >= 0 and self._continues(row[self.istart]):
-            return "continues a former run (istart above 0)"
-        return ""
-
-    @staticmethod
-    def _continues(istart: Any) -> bool:
-        return not isinstance(istart, str) and istart > 0
+            reason = f"{shown} unknown" if inputs in (None, "read") else f"inputs {inputs}"
+            return f"no readable features ({reason})"
+        istart = row[self.istart] if self.istart >= 0 else 0
+        return "continues a former run (istart above 0)" if not isinstance(istart, str) and istart > 0 else ""
 
 
 class EncodedModel:
@@ -252,38 +235,12 @@ class EncodedModel:
 
     encoder: Encoder
 
-    def __init__(self, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
-        self.features, self.seed, self.warm_start = features, seed, warm_start
-        self.encut: Encut = encut
+    def __init__(self, features: tuple[str, ...], settings: FeatureMethod) -> None:
+        self.features, self.settings = features, settings
 
     def encode(self, rows: list[Row]) -> bool:
         """Create an encoder for these rows if needed; return whether the last fit's encoder is used again."""
-        goes_on = self.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
+        goes_on = self.settings.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
         if not goes_on:
-            self.encoder = Encoder.fit(self.features, rows, self.encut)
+            self.encoder = Encoder.fit(self.features, rows, self.settings.encut)
         return goes_on
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class FeatureMethod(FeatureLearner):
-    """Base class of the registered methods on feature columns: has their common settings, and creates their model."""
-
-    encut: Encut = "paper"
-    features: tuple[str, ...] = VASP_FEATURES
-    also: tuple[str, ...] = ()
-    refit_every_jobs: int = 500
-    window: int = 10000
-    min_jobs: int = 50
-    warm_start: bool = False
-    seed: int = 0
-    train_when_asked: bool = False
-
-    def __post_init__(self) -> None:
-        names = self.features + self.also
-        super().__init__(
-            self.untaught(names), names, self.refit_every_jobs, self.window, self.min_jobs, self.train_when_asked
-        )
-
-    def untaught(self, names: tuple[str, ...]) -> Model:
-        """Return the model of these columns, before its first fit."""
-        raise NotImplementedError

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...metrics.paired import DECIDES, LEAST_GROUPS, Difference
@@ -81,17 +81,7 @@ def vasp_sections(
 
 def summary_tables(results: Rows, resamples: int) -> list[Block]:
     """Return the tables for the terminal: for each split the overview and tables 3 to 5."""
-    blocks: list[Block] = []
-    for split in SPLIT_WORDS:
-        rows = [row for row in results if row["split"] == split]
-        scored = [row for row in rows if "apa" in row]
-        blocks += [
-            _overview(rows, split, resamples),
-            *differences_tables(scored, SPLIT_WORDS[split]),
-            *_ranges(scored, split),
-            _mre(scored, split),
-        ]
-    return blocks
+    return [block for split in SPLIT_WORDS for block in _split_blocks(split, results, resamples, ())]
 
 
 def differences_tables(rows: Rows, words: str) -> list[Table]:
@@ -105,14 +95,11 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
         f"mae_words|mean error against {against}|difference",
     )  # fmt: skip
     shown = [
-        {
-            "name": shown_name(str(row["predictor"])),
-            "apa_words": difference_words(Difference.of(row, "apa"), "ratio"),
-            "mae_words": difference_words(Difference.of(row, "mae_s"), "seconds"),
-        }
-        for row in rows
-        if "against" in row
-    ]  # fmt: skip
+        row
+        | {"apa_words": difference_words(Difference.of(row, "apa"), "ratio")}
+        | {"mae_words": difference_words(Difference.of(row, "mae_s"), "seconds")}
+        for row in _named(row for row in rows if "against" in row)
+    ]
     by_method = {str(row["predictor"]): apa for row in rows if (apa := Difference.of(row, "apa")) is not None}
     groups = next(iter(by_method.values())).groups or 0
     note = (
@@ -173,22 +160,21 @@ def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int
 def _split_section(split: str, results: Rows, resamples: int) -> Section:
     rows = [row for row in results if row["split"] == split]
     scored = [row for row in rows if "apa" in row]
-    figures: list[Block] = [
-        cut_figure(scored, cut, split, f"Like the paper's figures 6 to 9, for the public runs, {SPLIT_WORDS[split]}.")
+    words = SPLIT_WORDS[split]
+    figures = [
+        cut_figure(scored, cut, split, f"Like the paper's figures 6 to 9, for the public runs, {words}.")
         for cut in CUTS
     ]
     absent = [Callout(f"{shown_name(row['predictor'])}: {row['note']}", "warning") for row in rows if "note" in row]
-    return Section(
-        SPLIT_WORDS[split].capitalize(),
-        [
-            _overview(rows, split, resamples),
-            *differences_tables(scored, SPLIT_WORDS[split]),
-            *absent,
-            *figures,
-            *_ranges(scored, split),
-            _mre(scored, split),
-        ],
-    )
+    return Section(words.capitalize(), _split_blocks(split, results, resamples, [*absent, *figures]))
+
+
+def _split_blocks(split: str, results: Rows, resamples: int, amid: Sequence[Block]) -> list[Block]:
+    """Return the tables of one split: the overview and the differences, the blocks `amid`, and tables 3 to 5."""
+    rows = [row for row in results if row["split"] == split]
+    scored, words = _named(row for row in rows if "apa" in row), SPLIT_WORDS[split]
+    differences = differences_tables(scored, words)
+    return [_overview(rows, split, resamples), *differences, *amid, *range_tables(scored, words), _mre(scored, split)]
 
 
 def _overview(rows: Rows, split: str, resamples: int) -> Table:
@@ -202,7 +188,7 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
         "rec_under_60_min|REC 1 h|ratio|recall of 'under 1 h'", "acc_under_120_min|ACC 2 h|ratio",
         "rec_under_120_min|REC 2 h|ratio",
     )  # fmt: skip
-    named = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
+    named = _named(row for row in rows if "note" not in row)
     absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
     note = (
         "Means over the resamples; ± is their standard deviation. Methods are trained once and do not learn during the "
@@ -227,21 +213,17 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
     )
 
 
-def _ranges(scored: Rows, split: str) -> list[Table]:
-    return range_tables([dict(row) | {"name": shown_name(str(row["predictor"]))} for row in scored], SPLIT_WORDS[split])
-
-
 def _mre(scored: Rows, split: str) -> Table:
     columns = columns_of("name|predictor", "text|MRE", "paper|paper|ratio|the paper's table 5, for other jobs")
     rows = [
-        {
-            "name": shown_name(str(row["predictor"])),
-            "text": _spread(row, "best_90_mre"),
-            "paper": PAPER_MRE.get(str(row["predictor"])),
-        }
-        for row in scored
+        row | {"text": _spread(row, "best_90_mre"), "paper": PAPER_MRE.get(row["predictor"])} for row in _named(scored)
     ]
     return Table(f"Table 5: mean relative error, best 90 % predicted under 1 h · {SPLIT_WORDS[split]}", columns, rows)
+
+
+def _named(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return copies of the rows with the shown name of each row's method."""
+    return [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows]
 
 
 def _spread(row: Mapping[str, Any], name: str) -> str:
@@ -270,7 +252,7 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
     """Return the tables of the synthetic sets: the data of figures 6 to 9, and tables 2 to 5."""
     tables = []
     for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
-        rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]
+        rows = _named(row for row in results if row["data"] == data)
         if not rows:
             continue
         for row in rows:
@@ -284,7 +266,7 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
 
 def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
     """Return Tables 2 to 5 of a site's own jobs, split in time."""
-    rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results]
+    rows = _named(results)
     columns = columns_of(
         "range_min|minutes",
         "share_all|all jobs|share",

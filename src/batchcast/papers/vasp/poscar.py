@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeVar
 
 from ...errors import InputError, input_error
@@ -126,12 +127,8 @@ def _scaled(
     raw = abs(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
     if raw == 0.0:
         raise input_error(path, "the three lattice vectors lie in one plane", line=3)
-    if len(scale) >= 3:
-        factors = scale[:3]
-    elif scale[0] < 0:
-        factors = [(-scale[0] / raw) ** (1 / 3)] * 3
-    else:
-        factors = [scale[0]] * 3
+    one = (-scale[0] / raw) ** (1 / 3) if scale[0] < 0 else scale[0]
+    factors = scale[:3] if len(scale) >= 3 else [one] * 3
     if min(factors) <= 0:
         what = "the scale factor is zero" if len(scale) < 3 else "three scale factors must all be positive"
         raise input_error(path, what, line=2, value=" ".join(map(str, scale)))
@@ -144,25 +141,17 @@ def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...]]:
     words = line_at(lines, 5, path, "species names or numbers of ions").split()
     if words[0].isdigit():
         return 5, ()
-    names = []
-    for word in words:
-        if word[0] in "!#" or not word[0].isalpha():
-            break
-        names.append(word.split("/")[0].split("_")[0])
-    return 6, tuple(names)
+    names = takewhile(lambda word: word[0].isalpha(), words)
+    return 6, tuple(name.split("/")[0].split("_")[0] for name in names)
 
 
 def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
-    counts: list[int] = []
-    for word in line_at(lines, at, path, "numbers of ions").split():
-        if not word.isdigit():
-            break
-        counts.append(int(word))
-    if not counts or sum(counts) == 0:
+    counts = tuple(map(int, takewhile(str.isdigit, line_at(lines, at, path, "numbers of ions").split())))
+    if sum(counts) == 0:
         raise input_error(
             path, "numbers of ions per species expected", line=at + 1, value=lines[at], accepted="whole numbers: 4 8"
         )
-    return tuple(counts)
+    return counts
 
 
 def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .learner import EncodedModel, Encut, FeatureMethod, Row
+from .learner import EncodedModel, Encut, FeatureMethod, Row  # noqa: F401 (the registry reads types here)
 from .regressors import Kind, Regressor, fit_regressor
 
 WARM: tuple[Kind, ...] = ("forest", "boosted")
@@ -17,16 +17,20 @@ WARM: tuple[Kind, ...] = ("forest", "boosted")
 class SingleModel(EncodedModel):
     """A regressor on one-hot encoded features with log10 run time as target; see `fit_regressor` for settings."""
 
-    def __init__(self, kind: Kind, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
-        super().__init__(features, encut, seed, warm_start)
-        self.kind = kind
-        self.name: str = kind
+    settings: Regression
+
+    def __init__(self, features: tuple[str, ...], settings: Regression) -> None:
+        super().__init__(features, settings)
+        self.name: str = settings.kind
+        if settings.warm_start and settings.kind not in WARM:
+            raise ValueError(f"{self.name} has no warm start (accepted: {', '.join(WARM)})")
         self.regressor: Regressor | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
         """Fit to all rows; continue by a warm start only if the last encoder covers the rows."""
         before = self.regressor if self.encode(rows) else None
-        self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
+        own = self.settings
+        self.regressor = fit_regressor(own.kind, self.encoder.one_hot(rows), log_run, own.seed, before)
 
     def predict_row(self, row: Row) -> float:
         """Return log10 seconds."""
@@ -84,13 +88,9 @@ class Regression(FeatureMethod):
     'forest'
     """
 
-    kind: Kind
+    makes = SingleModel
 
-    def untaught(self, names: tuple[str, ...]) -> SingleModel:
-        """Return the model of these columns, before its first fit."""
-        if self.warm_start and self.kind not in WARM:
-            raise ValueError(f"{self.kind} has no warm start (accepted: {', '.join(WARM)})")
-        return SingleModel(self.kind, names, self.encut, self.seed, self.warm_start)
+    kind: Kind
 
 
 def _with(kind: Kind, words: str) -> partial[Regression]:

@@ -51,9 +51,8 @@ class RbfNetwork:
         O(rows m^2) for the weights; 2 and 16 times that if `settled` chooses `ridge` or `floor`.
         """
         if ridge is None or floor is None:
-            ridge, floor = settled(
-                x, y, m, RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,), seed, before
-            )
+            ridges, floors = RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,)
+            ridge, floor = settled(x, y, m, ridges, floors, seed, before)
         centres, label = _cluster(x, m, seed, before)
         spreads = _spreads(x, centres, label, floor)
         weights, bias = _weights(basis(x, centres, spreads), y, ridge)
@@ -302,9 +301,8 @@ def _forest(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) -
 
     if before is None:
         return RandomForestRegressor(n_estimators=TREES, random_state=seed, n_jobs=1).fit(x, y)
-    old = before.model.estimators_
     forest = RandomForestRegressor(n_estimators=TREES // 2, random_state=seed + len(y), n_jobs=1).fit(x, y)
-    forest.estimators_ = [*old[TREES // 2 :], *forest.estimators_]
+    forest.estimators_ = [*before.model.estimators_[TREES // 2 :], *forest.estimators_]
     forest.n_estimators = TREES
     return forest
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ...cli.grammar import page_option, verb
-from ...cli.output import console, document, emit, progress, say, write_text
+from ...cli.output import console, document, emit, progress, say
 from ...errors import NoAnswer
-from ..shared import shared_folder
+from ..shared import shared_folder, write_page
 
 DATA = "traces/vasp-klimes.csv.gz"
 
@@ -85,26 +85,16 @@ def command(
         "predictor": specs, "splits": list(SPLITS), "train_share": 0.8, "resamples": resamples, "seed": seed,
         "synthetic": synthetic,
     }  # fmt: skip
-    log = {
-        "source": str(path),
-        **{"jobs": counts["runs"], "systems": counts["systems"]},
-        "dropped": runs.trace.info.dropped,
-    }
+    log: dict[str, Any] = {"source": str(path), "jobs": counts["runs"], "systems": counts["systems"]}
+    log["dropped"] = runs.trace.info.dropped
     if page is not None:
-        from ...report import page as make_page
-
         sections = vasp_sections(results, distribution(runs), core_time(runs), known, counts, resamples,
                                  [*beside, *synthetic_figures(drawn)])  # fmt: skip
-        html = make_page("Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
-        write_text(page, html)
-        say(f"page: {page}")
+        write_page(page, "Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
     if as_json:
         shares = [{"table": "run_time_distribution", **row} for row in distribution(runs)]
-        emit(
-            document(
-                "reproduce-vasp", log | {"distribution": shares, "facts": known}, settings, limits, [*results, *drawn]
-            )
-        )
+        log |= {"distribution": shares, "facts": known}
+        emit(document("reproduce-vasp", log, settings, limits, [*results, *drawn]))
         return
     show(console(), [*summary_tables(results, resamples), *beside, *limits])
     say(f"seed {seed}; -o FILE.html writes a page that also has figures")
@@ -148,13 +138,11 @@ def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: 
     tables = own_tables(results, distribution(runs), data.name)
     settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, "resamples": resamples, "seed": seed}
     if page is not None:
-        from ...report import page as make_page
         from ...report.blocks import Section
 
         made_by = {"log": {"source": str(data), "jobs": len(log)}, "settings": settings}
         parts = [Section("In short", list(notes)), *(Section(table.caption, [table]) for table in tables)]
-        write_text(page, make_page(f"Run time of VASP jobs: {data.name}", parts, made_by))
-        say(f"page: {page}")
+        write_page(page, f"Run time of VASP jobs: {data.name}", parts, made_by)
     if as_json:
         emit(document("reproduce-vasp", {"source": str(data), "jobs": len(log)}, settings, notes, results))
         return

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,21 +42,18 @@ def read_runs(path: str | Path) -> Runs:
     the wait is 0. A *system* is a chemical formula with any geometry and potentials, because features do not
     distinguish geometries. Dropped rows are counted in `info.dropped`. InputError names file and line.
     """
-    name = str(path)
-    rows: list[dict[str, str]] = []
-    dropped = {"no elapsed time": 0, "copy of a run (same date, elapsed, CPU time, memory)": 0}
-    seen: set[tuple[str, ...]] = set()
+    name, unfinished, copies = str(path), 0, 0
+    runs: dict[tuple[str, ...], dict[str, str]] = {}
     for line, row in _rows(Path(path), name):
-        if not row["elapsed_s"]:
-            dropped["no elapsed time"] += 1
-            continue
         key = tuple(row[column] for column in COPY)
-        if key in seen:
-            dropped["copy of a run (same date, elapsed, CPU time, memory)"] += 1
-            continue
-        seen.add(key)
-        rows.append(row | {"line": str(line)})
-    return _runs(rows, LogInfo(source=name, format="csv", dropped=dropped), name)
+        if not row["elapsed_s"]:
+            unfinished += 1
+        elif key in runs:
+            copies += 1
+        else:
+            runs[key] = row | {"line": str(line)}
+    dropped = {"no elapsed time": unfinished, "copy of a run (same date, elapsed, CPU time, memory)": copies}
+    return _runs(list(runs.values()), LogInfo(source=name, format="csv", dropped=dropped), name)
 
 
 def _rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -129,8 +127,7 @@ def _formula(titel: str, counts: str) -> str:
     >>> _formula("PAW_PBE H_h 06Feb2004;PAW_PBE C_s 06Sep2000", "4 1")
     'C1H4'
     """
-    atoms: dict[str, int] = {}
+    atoms: Counter[str] = Counter()
     for name, count in zip(titel.split(";"), counts.split()):
-        element = name.split()[1].split("_")[0]
-        atoms[element] = atoms.get(element, 0) + int(count)
-    return "".join(f"{element}{atoms[element]}" for element in sorted(atoms))
+        atoms[name.split()[1].split("_")[0]] += int(count)
+    return "".join(f"{element}{number}" for element, number in sorted(atoms.items()))

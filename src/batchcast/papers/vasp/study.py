@@ -18,7 +18,7 @@ from ...events.state import SystemState
 from ...metrics.accuracy import APA, MAE, accuracy, best_relative_error, precision_recall, relative_accuracy
 from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
-from ...report.blocks import Table, TableColumn
+from ...report.blocks import Table
 from ...table import Trace
 from ..shared import columns_of
 from .brbf import BrbfModel
@@ -77,29 +77,18 @@ def resampled(split: Split, rng: np.random.Generator) -> Split:
     return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
 
 
-class Answers(NamedTuple):
-    """A method's predictions of the test rows (n,), seconds of training and of one prediction, and BRBF's networks.
-
-    `networks` is the number of keys with their own network, `by_key` the share of test rows they predict (NaN for
-    methods without such networks).
-    """
-
-    points: np.ndarray
-    learn_s: float
-    ask_s: float
-    networks: int
-    by_key: float
-
-
-def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answers:
-    """Predict the test rows by a method.
+def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple[np.ndarray, dict[str, float]]:
+    """Predict the test rows by a method; return the predictions (n,), the cost, and figures about BRBF's networks.
 
     The method observes every event of the training rows, is refitted once, and then predicts each test row without
-    learning: the paper's static protocol.
+    learning: the paper's static protocol. The cost is the seconds of training and the milliseconds of one prediction.
+    `key_networks` is the number of keys with their own network, `by_key_network` the share of test rows they predict
+    (NaN for methods without such networks).
     """
     parameters = {"seed": seed, "rng": np.random.default_rng(seed)}
+    unset = {name: value for name, value in parameters.items() if name not in parse_spec(spec)[1]}
     taught = trace.take(split.train)
-    method = make("runtime", spec, known_at_submit=trace.info.known_at_submit, **_wanted(spec, parameters))
+    method = make("runtime", spec, known_at_submit=trace.info.known_at_submit, **unset)
     state = SystemState()
     began = perf_counter()
     for event in events(taught):
@@ -110,12 +99,13 @@ def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answe
     learnt = perf_counter()
     asked = trace.take(split.test)
     points = np.array([method.predict(job, state).point for job in asked.requests()])
-    ask_s = (perf_counter() - learnt) / max(len(asked), 1)
-    model = getattr(method, "model", None)
-    if not isinstance(model, BrbfModel):
-        return Answers(points, learnt - began, ask_s, 0, float("nan"))
-    by_key = [model.has_network(class_key(job, method.uses)) for job in asked.requests()]
-    return Answers(points, learnt - began, ask_s, len(model.networks), float(np.mean(by_key)))
+    ask_ms = 1000 * (perf_counter() - learnt) / max(len(asked), 1)
+    model, networks, by_key = getattr(method, "model", None), 0, float("nan")
+    if isinstance(model, BrbfModel):
+        networks = len(model.networks)
+        by_key = float(np.mean([model.has_network(class_key(job, method.uses)) for job in asked.requests()]))
+    cost = {"learn_s": learnt - began, "predict_ms": ask_ms}
+    return points, {**cost, "key_networks": networks, "by_key_network": by_key}
 
 
 def study(
@@ -148,15 +138,13 @@ def study(
                 continue
             figures = []
             if resamples > 1:
-                points_of[spec] = predict_split(runs.trace, plain, spec, seed).points
+                points_of[spec] = predict_split(runs.trace, plain, spec, seed)[0]
             for number in range(resamples):
                 rng = np.random.default_rng([seed, SPLITS.index(split), number])
                 rows = resampled(_split(runs, split, rng), rng) if resamples > 1 else plain
-                answers = predict_split(runs.trace, rows, spec, seed)
-                points_of.setdefault(spec, answers.points)
-                one = figures_of(answers.points, runs.trace.run_time[rows.test])
-                one |= {"learn_s": answers.learn_s, "predict_ms": 1000 * answers.ask_s}
-                figures.append(one | {"key_networks": answers.networks, "by_key_network": answers.by_key})
+                points, more = predict_split(runs.trace, rows, spec, seed)
+                points_of.setdefault(spec, points)
+                figures.append(figures_of(points, runs.trace.run_time[rows.test]) | more)
                 done += 1
                 if tick is not None:
                     tick(done)
@@ -195,12 +183,8 @@ def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     house = accuracy(predicted, actual)
     figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
     figures["best_90_mre"] = best_relative_error(predicted, actual)
-    for cut in CUTS:
-        figures[f"acc_under_{cut}_min"], figures[f"rec_under_{cut}_min"] = precision_recall(
-            predicted, actual, 0.0, 60.0 * cut
-        )
-    for low, high in RANGES:
-        name = range_name(low, high)
+    ranges = {f"under_{cut}_min": (0, cut) for cut in CUTS} | {range_name(*ends): ends for ends in RANGES}
+    for name, (low, high) in ranges.items():
         pair = precision_recall(predicted, actual, 60.0 * low, 60.0 * high if high else np.inf)
         figures[f"acc_{name}"], figures[f"rec_{name}"] = pair
     return figures
@@ -262,12 +246,6 @@ def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return summary
 
 
-def _wanted(spec: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that the method's spec does not set."""
-    named = parse_spec(spec)[1]
-    return {name: value for name, value in parameters.items() if name not in named}
-
-
 Rows = Sequence[Mapping[str, Any]]
 PRINTED = {
     # tables 3 and 4: ACC and REC of 0-30, 30-60, 60-90, 90-120, 120-150, 150-180 minutes
@@ -298,13 +276,8 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
             if spec.split(":")[0] in PRINTED:
                 printed = PRINTED[spec.split(":")[0]][measure == "rec"]
                 shown.append({"name": f"{row['name']}, printed", **dict(zip(names, printed))})
-        columns = [
-            TableColumn("name", "predictor"),
-            *(
-                TableColumn(name, f"{low}-{high} min" if high else f"> {low} min", "ratio")
-                for name, (low, high) in zip(names, RANGES)
-            ),
-        ]
+        titles = [f"{low}-{high} min" if high else f"> {low} min" for low, high in RANGES]
+        columns = columns_of("name|predictor", *(f"{name}|{range}|ratio" for name, range in zip(names, titles)))
         tables.append(Table(f"{title} · {words}", columns, shown, NOTE))
     return tables
 

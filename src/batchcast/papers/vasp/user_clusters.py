@@ -20,18 +20,16 @@ from ...predict.protocol import Grounds, Prediction, at_least_a_second
 KEPT = 50
 
 
+@dataclass(slots=True)
 class Behaviour:
     """The submissions of one user (or key): running sums of inter-arrival times, sizes and repetitions."""
 
-    __slots__ = ("jobs", "last", "log_gap", "log_size", "previous", "repeats")
-
-    def __init__(self) -> None:
-        self.jobs = 0
-        self.last = math.nan
-        self.log_gap = 0.0
-        self.log_size = 0.0
-        self.previous: tuple[Any, ...] = ()
-        self.repeats = 0
+    jobs: int = 0
+    last: float = math.nan
+    log_gap: float = 0.0
+    log_size: float = 0.0
+    previous: tuple[Any, ...] = ()
+    repeats: int = 0
 
     def submitted(self, job: JobRequest) -> None:
         """Add a submission."""

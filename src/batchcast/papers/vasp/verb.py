@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,6 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
         settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(read.defaulted)}
         emit(document("vasp-features", {"directory": str(directory)}, settings, read.notes, [dict(read.values)]))
         return
-    from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
-
     rows = [
         {
             "feature": name,
@@ -54,7 +52,7 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
         }
         for name, value in read.values.items()
     ]
-    show(console(), [Table(f"{directory}", [TableColumn(name, name) for name in rows[0]], rows)] if rows else [])
+    _show(f"{directory}", ("feature", "value", "from", "meaning"), rows)
     say(f"defaults: {DEFAULTS_FROM}")
 
 
@@ -166,27 +164,25 @@ def _show_one(one: Estimate) -> None:
     if one.is_fallback:
         echo("The input files were not used: this prediction uses past jobs only.")
     echo(f"basis: {one.basis}")
-    _show_nearest(one)
-
-
-def _show_nearest(one: Estimate) -> None:
-    """Print the nearest past runs as a table."""
-    from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
-
     rows = [
         {"job": run.job, "run": run.run_s, "procs": run.procs, "differs": _differences(run.differs),
          "directory": run.directory or "-"}
         for run in one.nearest
     ]  # fmt: skip
-    columns = [
-        TableColumn("job", "job"), TableColumn("run", "run time", "seconds"), TableColumn("procs", "procs", "count"),
-        TableColumn("differs", "past value, new value"), TableColumn("directory", "directory"),
-    ]  # fmt: skip
-    show(console(), [Table("Nearest past runs", columns, rows)])
+    columns = ("job", "run|run time|seconds", "procs|procs|count", "differs|past value, new value", "directory")
+    _show("Nearest past runs", columns, rows)
 
 
-def _differences(differs: dict[str, tuple[Any, Any]] | Any) -> str:
+def _show(title: str, columns: Sequence[str], rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table; `columns` are texts for `columns_of`."""
+    from ...report.blocks import Table
+    from ...report.terminal import show
+    from ..shared import columns_of
+
+    show(console(), [Table(title, columns_of(*columns), rows)])
+
+
+def _differences(differs: Mapping[str, tuple[Any, Any]]) -> str:
     """Return the features that differ in words: `encut 400, 520`.
 
     >>> _differences({"encut": (400.0, 520.0), "prec": ("normal", "low")}), _differences({})
@@ -202,20 +198,14 @@ def _differences(differs: dict[str, tuple[Any, Any]] | Any) -> str:
 
 def _show_several(found: list[Estimate]) -> None:
     """Print a table with one line for each directory."""
-    from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
-
     rows = [
         {"directory": one.directory, "run": one.run_s, "bound": one.bound_s, "limit": _limit(one) or "-",
          "nearest": one.nearest[0].run_s if one.nearest else math.nan, "basis": one.problem or one.basis}
         for one in found
     ]  # fmt: skip
-    columns = [
-        TableColumn("directory", "directory"), TableColumn("run", "likely", "seconds"),
-        TableColumn("bound", "90 % bound", "seconds"), TableColumn("limit", "--time="),
-        TableColumn("nearest", "nearest past run", "seconds"), TableColumn("basis", "basis"),
-    ]  # fmt: skip
-    show(console(), [Table("Estimated run times", columns, rows)])
+    columns = ("directory", "run|likely|seconds", "bound|90 % bound|seconds", "limit|--time=",
+               "nearest|nearest past run|seconds", "basis")  # fmt: skip
+    _show("Estimated run times", columns, rows)
 
 
 @command.command()
@@ -319,11 +309,8 @@ def collect(
         warnings = [*notes, *done.problems]
         emit(document("vasp-collect", {"source": trace.info.source, "jobs": len(trace)}, settings, warnings, rows))
         return
-    from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
-
-    columns = [TableColumn("inputs", "inputs"), *(TableColumn(key, key, "count") for key in ("jobs", "directories"))]
-    show(console(), [Table(f"{output}: {counted(len(trace))}", columns, rows)])
+    columns = ("inputs", "jobs|jobs|count", "directories|directories|count")
+    _show(f"{output}: {counted(len(trace))}", columns, rows)
 
 
 @command.command()
