@@ -121,6 +121,21 @@ def test_a_silent_cluster_is_no_reason_to_wait_and_when_all_are_silent_the_job_w
     assert where(broker) == ["beta", "alpha"]
 
 
+class TooSmall(Queues):
+    """Clusters on which no job named `wide` fits."""
+
+    def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
+        return ({}, ["alpha: 4 cores"]) if job.id == "wide" else super().ask(job, counted, now, only)
+
+
+def test_a_job_that_no_cluster_can_run_is_refused_and_the_other_jobs_are_placed() -> None:
+    broker = ClusterBroker(TooSmall({"alpha": 0.0}), make("heuristic", "min_min"), EVENTS)
+    for name in ("wide", "a"):
+        broker.offer({"id": name, "run": 60}, 1.0)
+    broker.advance(1.0)
+    assert where(broker) == ["no cluster can run it: alpha: 4 cores", "alpha"]
+
+
 def test_an_answer_that_is_lost_is_looked_for_and_a_rejected_job_is_told(tmp_path: Path) -> None:
     queues = Queues({"alpha": 0.0})
     broker = ClusterBroker(queues, make("heuristic", "min_min"), EVENTS, None, True)

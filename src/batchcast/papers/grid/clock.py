@@ -97,7 +97,8 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
     in order of their rows. The cost is the heuristic's work over all events plus O(waiting m) per event.
     """
     state = _Run(jobs, resources, mapping)
-    queue = state.arrivals(jobs)
+    queue = state.usable(jobs)
+    queue = queue[np.argsort(jobs.arrival[queue], kind="stable")]
     waiting = np.empty(0, dtype=np.int64)
     came, tick, now = 0, 0, -np.inf
     while came < len(queue) or len(waiting):
@@ -105,10 +106,8 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
         now, tick = _next_event(mapping.every, tick, now, following, state.free, len(waiting) > 0)
         last = came + int(np.searchsorted(jobs.arrival[queue[came:]], now, side="right"))
         waiting, came = np.concatenate([waiting, queue[came:last]]), last
-        state.free = np.maximum(state.free, now)
-        until = now + mapping.every if mapping.every is not None else now
         idle = came == len(queue) and bool((state.free <= now).all())
-        left = state.map(waiting, times.rows(waiting), heuristic, resources, now, until)
+        left = state.map(waiting, times.rows(waiting), heuristic, resources, now)
         if idle and len(left) == len(waiting):
             state.close(left, LEFT, now)
             break
@@ -125,8 +124,7 @@ def _next_event(
         tick = max(tick + 1, due) if not waits else tick + 1
         return max(tick * every, following if not waits else -np.inf), tick
     if waits:
-        ends = free[free > now]
-        following = min(following, float(ends.min())) if len(ends) else following
+        following = min(following, float(free[free > now].min(initial=np.inf)))
         if following == np.inf:
             following = now
     return following, tick
@@ -146,36 +144,34 @@ class _Run:
         self.why = jobs.faults()
         self.events = 0
 
-    def arrivals(self, jobs: Jobs) -> np.ndarray:
-        """Return the rows of valid jobs in order of arrival; invalid jobs are rejected at their arrival."""
-        bad = np.array(sorted(self.why), dtype=np.int64)
-        self.close(bad, REJECTED, np.nan)
-        self.instant[bad] = jobs.arrival[bad]
-        usable = np.setdiff1d(np.arange(len(jobs)), bad)
-        return usable[np.argsort(jobs.arrival[usable], kind="stable")]
+    def usable(self, jobs: Jobs, first: int = 0) -> np.ndarray:
+        """Return the rows of valid jobs from row `first` on; invalid jobs are rejected at their arrival."""
+        bad = np.array([row for row in self.why if row >= first], dtype=np.int64)
+        self.close(bad, REJECTED, jobs.arrival[bad])
+        return np.setdiff1d(np.arange(first, len(jobs)), bad)
 
-    def grow(self, jobs: Jobs) -> None:
-        """Extend the arrays for more jobs: a clock may not know all jobs in advance."""
+    def grow(self, jobs: Jobs) -> np.ndarray:
+        """Extend the arrays for more jobs, and return their valid rows: a clock may not know all jobs in advance."""
         old = len(self.outcome)
         more = _Run(jobs, Resources(["none"], np.ones(1), np.ones(1), np.zeros(1)), self.mapping)
         for name in ("resource", "start", "finish", "instant", "outcome"):
             getattr(more, name)[:old] = getattr(self, name)
             setattr(self, name, getattr(more, name))
-        self.deadline, self.arrival, self.why = jobs.deadline, jobs.arrival, more.why
-        self.cost_weight = jobs.cost_weight
-        bad = np.array([row for row in sorted(self.why) if row >= old], dtype=np.int64)
-        self.close(bad, REJECTED, np.nan)
-        self.instant[bad] = jobs.arrival[bad]
+        self.deadline, self.arrival, self.cost_weight = jobs.deadline, jobs.arrival, jobs.cost_weight
+        self.why = more.why
+        return self.usable(jobs, old)
 
-    def close(self, rows: np.ndarray, outcome: int, instant: float) -> None:
+    def close(self, rows: np.ndarray, outcome: int, instant: float | np.ndarray) -> None:
         """Record that these jobs never run, with the code of the reason."""
         self.outcome[rows] = outcome
         self.instant[rows] = instant
 
     def map(
-        self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float, until: float
+        self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float
     ) -> np.ndarray:
         """Run one mapping event; return the rows that still wait."""
+        self.free = np.maximum(self.free, now)
+        until = now + (self.mapping.every or 0.0)
         if not _all_fit(times):
             fits = (times < np.inf).any(axis=1)
             self.close(rows[~fits], UNFIT, now)
@@ -195,8 +191,6 @@ class _Run:
             plan.order, plan.resource, rows, times, self.free, deadline, now, keep, LATE.index(self.mapping.late),
             self.resource, self.start, self.finish, self.outcome, self.instant,
         )  # fmt: skip
-        if done.all():
-            return rows[:0]
         rows, times = rows[~done], times[~done]
         if heuristic.deadlines and len(rows):
             best, alone = _best_ends(times, self.free, self.arrival[rows])

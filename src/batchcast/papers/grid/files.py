@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from ...trace.source import Source
 from .model import Jobs, Resources, Units
 
 JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
-RESOURCE_COLUMNS = ("id", "speed", "bandwidth")
+ABSENT = {"speed": np.nan, "bandwidth": np.nan, "free": 0.0}
+"""A resource's columns, with the values of empty cells."""
 MATRIX_FORM = (
     "a first line 'jobs resources' (a third number there is ignored), then jobs x resources times, job by job; gzip is "
     "recognized by its content"
@@ -26,37 +28,30 @@ MATRIX_FORM = (
 
 def read_matrix(path: str | Path) -> np.ndarray:
     """Read a matrix (n, m) of expected times in the form of Braun et al.; InputError names the first wrong value."""
+    file = str(path)
     first, _, rest = _text(path).lstrip().partition("\n")
     words = first.split()
     try:
         n, m = int(words[0]), int(words[1])
     except (IndexError, ValueError):
-        raise input_error(
-            str(path), "not an expected-time matrix", line=1, value=" ".join(words[:3]), accepted=MATRIX_FORM
-        ) from None
+        value = " ".join(words[:3])
+        raise input_error(file, "not an expected-time matrix", line=1, value=value, accepted=MATRIX_FORM) from None
     if n < 1 or m < 1:
-        raise input_error(
-            str(path), "an empty grid", line=1, value=f"{n} x {m}", accepted="at least one job and resource"
-        )
+        raise input_error(file, "an empty grid", line=1, value=f"{n} x {m}", accepted="at least one job and resource")
     values = words[3:] + rest.split()
     if len(values) != n * m:
-        raise input_error(str(path), f"{len(values)} times, not {n} x {m} = {n * m}", accepted=MATRIX_FORM)
+        raise input_error(file, f"{len(values)} times, not {n} x {m} = {n * m}", accepted=MATRIX_FORM)
     try:
         times = np.array(values, dtype=np.float64).reshape(n, m)
     except ValueError:
         place, word = next((k, w) for k, w in enumerate(values) if not _is_number(w))
-        raise input_error(
-            str(path), f"time of job {place // m} on resource {place % m}", value=word, accepted="a number"
-        ) from None
+        what = f"time of job {place // m} on resource {place % m}"
+        raise input_error(file, what, value=word, accepted="a number") from None
     wrong = np.argwhere(~(np.isfinite(times) & (times >= 0)))
     if len(wrong):
         job, column = wrong[0].tolist()
-        raise input_error(
-            str(path),
-            f"time of job {job} on resource {column}",
-            value=times[job, column],
-            accepted="finite, at least 0",
-        )
+        what = f"time of job {job} on resource {column}"
+        raise input_error(file, what, value=times[job, column], accepted="finite, at least 0")
     return times
 
 
@@ -71,16 +66,13 @@ def read_jobs(path: str | Path) -> Jobs:
     header, rows = _table(
         path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "cost_weight", "min_<attribute>")
     )
-    arrival = _numbers(rows, header, "arrival", np.nan)
-    if "allowed" in header:
-        deadline = arrival + _numbers(rows, header, "allowed", np.inf)
-    else:
-        deadline = _numbers(rows, header, "deadline", np.inf)
-    demands = {n.removeprefix("min_"): _numbers(rows, header, n, -np.inf) for n in header if n.startswith("min_")}
+    column = partial(_numbers, rows, header)
     ids = [row[header.index("id")] for row in rows]
-    fsize = _numbers(rows, header, "file_mb", 0.0)
-    weight = _numbers(rows, header, "cost_weight", np.nan) if "cost_weight" in header else None
-    return Jobs(ids, _numbers(rows, header, "instructions", np.nan), fsize, arrival, deadline, demands, weight)
+    ini, fsize, arrival = column("instructions", np.nan), column("file_mb", 0.0), column("arrival", np.nan)
+    deadline = arrival + column("allowed", np.inf) if "allowed" in header else column("deadline", np.inf)
+    demands = {name.removeprefix("min_"): column(name, -np.inf) for name in header if name.startswith("min_")}
+    weight = column("cost_weight", np.nan) if "cost_weight" in header else None
+    return Jobs(ids, ini, fsize, arrival, deadline, demands, weight)
 
 
 def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -94,21 +86,13 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
         raise input_error(
             str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="one row for each job, in the jobs' order"
         )
-    tasks = []
-    for name, absent in (("deadline", np.inf), ("file_mb", 0.0)):
-        values = _numbers(rows, header, name, absent)
-        wrong = np.flatnonzero(~(values >= 0.0) | ((name == "file_mb") & ~np.isfinite(values)))
-        if len(wrong):
-            line = int(wrong[0])
-            raise input_error(
-                str(path),
-                f"{name} of job {line}",
-                line=line + 2,
-                value=rows[line][header.index(name)],
-                accepted="a number of at least 0, or an empty cell",
-            )
-        tasks.append(values)
-    return tasks[0], tasks[1]
+    deadline, file_mb = _numbers(rows, header, "deadline", np.inf), _numbers(rows, header, "file_mb", 0.0)
+    for name, right in (("deadline", deadline >= 0.0), ("file_mb", (file_mb >= 0.0) & np.isfinite(file_mb))):
+        if not right.all():
+            line = int(right.argmin())
+            value, accepted = rows[line][header.index(name)], "a number of at least 0, or an empty cell"
+            raise input_error(str(path), f"{name} of job {line}", line=line + 2, value=value, accepted=accepted)
+    return deadline, file_mb
 
 
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
@@ -117,14 +101,22 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
     TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and a table [units]; the units
     are None without that table. InputError names the resource.
     """
-    text = _text(path)
+    units = None
     if Path(path).suffix.lower() == ".csv":
-        header, rows = _table(path, RESOURCE_COLUMNS, RESOURCE_COLUMNS + ("free", "<attribute>"))
-        more = {n: _numbers(rows, header, n, 0.0) for n in header if n not in (*RESOURCE_COLUMNS, "free")}
+        header, rows = _table(path, ("id", "speed", "bandwidth"), ("id", *ABSENT, "<attribute>"))
         ids = [row[header.index("id")] for row in rows]
-        speed, bandwidth = (_numbers(rows, header, name, np.nan) for name in ("speed", "bandwidth"))
-        return _checked(path, ids, speed, bandwidth, _numbers(rows, header, "free", 0.0), more), None
-    return _from_tables(path, parse_toml(text, str(path), "[[resource]] tables with id, speed, bandwidth"))
+        columns = [_numbers(rows, header, name, absent) for name, absent in ABSENT.items()]
+        more = {name: _numbers(rows, header, name, 0.0) for name in header if name not in ("id", *ABSENT)}
+    else:
+        parsed = parse_toml(_text(path), str(path), "[[resource]] tables with id, speed, bandwidth")
+        ids, columns, more = _from_tables(path, parsed)
+        if (given := parsed.get("units")) is not None:
+            units = Units(*(_number(path, "units", key, given.get(key, 1.0)) for key in ("compute", "transfer")))
+    try:
+        speed, bandwidth, free = columns
+        return Resources(ids, speed, bandwidth, free, more), units
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", hint=error.hint) from None
 
 
 def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:
@@ -148,20 +140,18 @@ def _text(path: str | Path) -> str:
 
 
 def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
+    file = str(path)
     lines = [row for row in csv.reader(io.StringIO(_text(path))) if row and not row[0].startswith("#")]
     header = [name.strip().lower() for name in lines[0]] if lines else []
-    missing = [name for name in needed if name not in header]
-    if missing:
-        raise input_error(
-            str(path), f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=", ".join(known)
-        )
+    if missing := [name for name in needed if name not in header]:
+        accepted = ", ".join(known)
+        raise input_error(file, f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=accepted)
     if len(lines) < 2:
-        raise input_error(str(path), "a header and no row", hint="one line for each job or resource")
+        raise input_error(file, "a header and no row", hint="one line for each job or resource")
     for number, row in enumerate(lines[1:], start=2):
         if len(row) != len(header):
-            raise input_error(
-                str(path), f"{len(row)} fields, the header has {len(header)}", line=number, value=",".join(row)
-            )
+            what = f"{len(row)} fields, the header has {len(header)}"
+            raise input_error(file, what, line=number, value=",".join(row))
     return header, [[cell.strip() for cell in row] for row in lines[1:]]
 
 
@@ -182,66 +172,32 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[Resources, Units | None]:
-    ids: list[str] = []
-    speed: list[float] = []
-    bandwidth: list[float] = []
-    free: list[float] = []
+def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[list[str], list[np.ndarray], dict[str, np.ndarray]]:
+    """Return the resources' ids; their speed, bandwidth and free time; and their attributes."""
     tables = parsed.get("resource", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise input_error(str(path), "resource is not a list of tables", accepted="[[resource]]")
-    tables = [
-        {**table, "attributes": {**table.get("attributes", {}), "price": table["price"]}} if "price" in table else table
-        for table in tables
-    ]
-    names = {name for table in tables for name in table.get("attributes", {})}
-    attributes: dict[str, list[float]] = {name: [] for name in sorted(names)}
+    ids: list[str] = []
+    rows: list[list[float]] = []
+    attributes: list[dict[str, float]] = []
+    keys = ("id", "count", *ABSENT, "price", "attributes")
     for number, table in enumerate(tables):
-        unknown = set(table) - {"id", "count", "speed", "bandwidth", "free", "price", "attributes"}
-        if unknown:
-            raise input_error(
-                str(path),
-                f"resource {number}: unknown key",
-                value=sorted(unknown)[0],
-                accepted="id, count, speed, bandwidth, free, price, attributes",
-            )
+        if unknown := sorted(set(table) - set(keys)):
+            accepted = ", ".join(keys)
+            raise input_error(str(path), f"resource {number}: unknown key", value=unknown[0], accepted=accepted)
         name, count = str(table.get("id", f"r{number}")), table.get("count", 1)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise input_error(str(path), f"resource {name!r}: count", value=count, accepted="a whole number from 1")
-        for k in range(count):
-            ids.append(name if count == 1 else f"{name}.{k}")
-            for column, key, default in (
-                (speed, "speed", np.nan),
-                (bandwidth, "bandwidth", np.nan),
-                (free, "free", 0.0),
-            ):
-                column.append(_number(path, name, key, table.get(key, default)))
-            for key, column in attributes.items():
-                column.append(_number(path, name, key, table.get("attributes", {}).get(key, 0.0)))
-    units = parsed.get("units")
-    tasks = _checked(
-        path, ids, np.array(speed), np.array(bandwidth), np.array(free), {k: np.array(v) for k, v in attributes.items()}
-    )
-    if units is None:
-        return tasks, None
-    return tasks, Units(*(_number(path, "units", k, units.get(k, 1.0)) for k in ("compute", "transfer")))
+        ids += [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
+        rows += [[_number(path, name, key, table.get(key, absent)) for key, absent in ABSENT.items()]] * count
+        more = table.get("attributes", {}) | ({"price": table["price"]} if "price" in table else {})
+        attributes += [{key: _number(path, name, key, more[key]) for key in sorted(more)}] * count
+    names = sorted(set().union(*attributes))
+    columns = list(np.array(rows).reshape(-1, len(ABSENT)).T.copy())
+    return ids, columns, {key: np.array([row.get(key, 0.0) for row in attributes]) for key in names}
 
 
 def _number(path: str | Path, name: str, key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise input_error(str(path), f"{name}: {key}", value=value, accepted="a number")
     return float(value)
-
-
-def _checked(
-    path: str | Path,
-    ids: list[str],
-    speed: np.ndarray,
-    bandwidth: np.ndarray,
-    free: np.ndarray,
-    more: dict[str, np.ndarray],
-) -> Resources:
-    try:
-        return Resources(ids, speed, bandwidth, free, more)
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from None

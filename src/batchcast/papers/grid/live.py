@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,11 @@ class Broker:
         journal: Journal | None = None,
     ) -> None:
         self.resources, self.units, self.heuristic, self.mapping = resources, units, heuristic, mapping
-        none = np.empty(0)
-        self.jobs = Jobs([], none, none, none, none)
+        self.jobs = _arrays([], [])
         self.run = _Run(self.jobs, resources, mapping)
         self.waiting = np.empty(0, dtype=np.int64)
         self.new: list[tuple[dict[str, Any], float]] = []
         self.known: dict[str, int] = {}
-        self.given: list[dict[str, Any]] = []
         self.tick, self.now, self.next_at = 0, -math.inf, math.inf
         self.journal: Journal | None = None
         self.told: list[dict[str, Any]] = []
@@ -130,27 +128,19 @@ class Broker:
         self.advance(at, inclusive=False)
         if self.journal is not None:
             self.journal.add({"job": dict(job), "at": at})
-        row = len(self.known)
-        self.known[read["id"]] = row
-        self.given.append(dict(job))
-        if not len(self.waiting) and not self.new:
-            self._schedule_from(at)
-        elif self.mapping.every is None:
+        self.known[read["id"]] = len(self.known)
+        every = self.mapping.every
+        if every is None:
             self.next_at = min(self.next_at, at)
+        elif not len(self.waiting) and not self.new:  # no mapping event is scheduled
+            self.tick = max(self.tick + 1, math.ceil(at / every))
+            self.next_at = max(self.tick * every, at)
         self.new.append((read, at))
         return {"ok": True, "id": read["id"], **self._at_once(read, at)}
 
-    def _schedule_from(self, at: float) -> None:
-        """Schedule the mapping event for a job that arrives when no other job waits."""
-        if self.mapping.every is None:
-            self.next_at = at
-            return
-        self.tick = max(self.tick + 1, math.ceil(at / self.mapping.every))
-        self.next_at = max(self.tick * self.mapping.every, at)
-
     def _at_once(self, read: dict[str, Any], at: float) -> dict[str, Any]:
         """Return a warning with the earliest possible end if no resource meets the deadline; else an empty dict."""
-        times = self._model(_arrays([read], [at])).rows(np.array([0]))
+        times = Model(_arrays([read], [at]), self.resources, self.units).rows(np.array([0]))
         if not np.isfinite(times).any():
             return {"warning": REASONS[2]}
         ends = (np.maximum(self.run.free, at) + times)[0]
@@ -188,11 +178,9 @@ class Broker:
             self.journal.add({"until": now})
         self._grow()
         self.now = now
-        self.run.free = np.maximum(self.run.free, now)
-        until = now + self.mapping.every if self.mapping.every is not None else now
         before = self.waiting
-        times = self._model(self.jobs).rows(before)
-        self.waiting = self.run.map(before, times, self.heuristic, self.resources, now, until)
+        times = Model(self.jobs, self.resources, self.units).rows(before)
+        self.waiting = self.run.map(before, times, self.heuristic, self.resources, now)
         self._schedule_next(now)
         lines = [self._line(row) for row in np.setdiff1d(before, self.waiting).tolist()]
         self.told += lines
@@ -200,31 +188,21 @@ class Broker:
 
     def _schedule_next(self, now: float) -> None:
         """Schedule the next mapping event; none if no job waits."""
-        self.next_at = math.inf
         if not len(self.waiting):
-            return
-        if self.mapping.every is not None:
+            self.next_at = math.inf
+        elif self.mapping.every is not None:
             self.tick += 1
             self.next_at = self.tick * self.mapping.every
-            return
-        later = self.run.free[self.run.free > now]
-        self.next_at = float(later.min()) if len(later) else math.inf
+        else:
+            self.next_at = float(self.run.free[self.run.free > now].min(initial=math.inf))
 
     def _grow(self) -> None:
         """Add the new jobs to the arrays; close jobs that cannot be scheduled at all."""
         if not self.new:
             return
-        first = len(self.jobs)
-        more = _arrays([read for read, _ in self.new], [at for _, at in self.new])
+        self.jobs = joined(self.jobs, _arrays([read for read, _ in self.new], [at for _, at in self.new]))
         self.new = []
-        self.jobs = joined(self.jobs, more)
-        self.run.grow(self.jobs)
-        rows = np.arange(first, len(self.jobs))
-        bad = np.array([first + k for k in more.faults()], dtype=np.int64)
-        self.waiting = np.concatenate([self.waiting, np.setdiff1d(rows, bad)])
-
-    def _model(self, jobs: Jobs) -> Model:
-        return Model(jobs, self.resources, self.units)
+        self.waiting = np.concatenate([self.waiting, self.run.grow(self.jobs)])
 
     def _line(self, row: int) -> dict[str, Any]:
         """Return the decision about a job as a record."""
@@ -267,20 +245,24 @@ class Broker:
         return {"jobs": len(self.known), "in_time": good, "not_in_time": len(settled) - good, "waiting": waits}
 
 
+def checked_id(job: Any, needed: Sequence[str], known: Sequence[str], lacks: str) -> str:
+    """Return a job's id; UsageError if a needed field is missing (with the message `lacks`), or a field is unknown."""
+    if not isinstance(job, Mapping) or not all(job.get(name) for name in needed):
+        raise UsageError(lacks)
+    if strange := sorted(set(job) - set(known)):
+        raise UsageError(f"job {job['id']}: no field {strange[0]!r} (accepted: {', '.join(known)})")
+    return str(job["id"])
+
+
 def _read(job: Mapping[str, Any], at: float) -> dict[str, Any]:
     """Return the fields of a job; UsageError for a missing field or a value that is not a number."""
-    if not isinstance(job, Mapping) or not job.get("id"):
-        raise UsageError('a job needs an id (accepted: {"id": "a", "instructions": 1000, "deadline": 90})')
-    if strange := sorted(set(job) - set(FIELDS)):
-        raise UsageError(f"job {job['id']}: no field {strange[0]!r} (accepted: {', '.join(FIELDS)})")
-    read: dict[str, Any] = {"id": str(job["id"])}
+    example = '{"id": "a", "instructions": 1000, "deadline": 90}'
+    read: dict[str, Any] = {"id": checked_id(job, ("id",), FIELDS, f"a job needs an id (accepted: {example})")}
     try:
         read["instructions"] = float(job["instructions"])
         read["file_mb"] = float(job.get("file_mb") or 0.0)
-        allowed = job.get("allowed")
-        due = job.get("deadline")
+        allowed, due, weight = (job.get(name) for name in ("allowed", "deadline", "cost_weight"))
         read["deadline"] = at + float(allowed) if allowed is not None else math.inf if due is None else float(due)
-        weight = job.get("cost_weight")
         read["cost_weight"] = math.nan if weight is None else float(weight)
         read["demands"] = {str(name): float(least) for name, least in dict(job.get("demands") or {}).items()}
     except KeyError as error:
@@ -302,14 +284,10 @@ def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
 
 def joined(first: Jobs, more: Jobs) -> Jobs:
     """Return both sets of jobs as one; a demand that only one set has is NaN for the other set's jobs."""
-
-    def both(name: str) -> np.ndarray:
-        sides = (each.demands.get(name, np.full(len(each), math.nan)) for each in (first, more))
-        return np.concatenate(list(sides))
-
-    ini, fsize, arrival, deadline = (
-        np.concatenate([getattr(first, name), getattr(more, name)]) for name in ("ini", "fsize", "arrival", "deadline")
-    )
-    demands = {name: both(name) for name in {**first.demands, **more.demands}}
-    weights = (np.full(len(j), math.nan) if j.cost_weight is None else j.cost_weight for j in (first, more))
-    return Jobs([*first.ids, *more.ids], ini, fsize, arrival, deadline, demands, np.concatenate(list(weights)))
+    names = ("ini", "fsize", "arrival", "deadline", "cost_weight")
+    columns = {name: np.concatenate([getattr(first, name), getattr(more, name)]) for name in names}
+    demands = {
+        name: np.concatenate([each.demands.get(name, np.full(len(each), math.nan)) for each in (first, more)])
+        for name in {**first.demands, **more.demands}
+    }
+    return Jobs([*first.ids, *more.ids], demands=demands, **columns)

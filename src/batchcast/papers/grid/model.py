@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -88,31 +88,26 @@ class Jobs:
 
     def first(self, count: int | None) -> Jobs:
         """Return the first `count` jobs, or all jobs if `count` is None."""
-        keep = slice(count)
-        demands = {name: values[keep] for name, values in self.demands.items()}
-        weight = None if self.cost_weight is None else self.cost_weight[keep]
-        known = (self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep])
-        return Jobs(self.ids[keep], *known, demands, weight)
+        demands = {name: values[:count] for name, values in self.demands.items()}
+        weight = None if self.cost_weight is None else self.cost_weight[:count]
+        ini, fsize, arrival, deadline = (v[:count] for v in (self.ini, self.fsize, self.arrival, self.deadline))
+        return Jobs(self.ids[:count], ini, fsize, arrival, deadline, demands, weight)
 
     def faults(self) -> dict[int, str]:
         """Return the rows that cannot be scheduled, each with its reason. O(n)."""
+        weight = np.zeros(0) if self.cost_weight is None else self.cost_weight
+        wrong = {
+            "instructions not a finite number of at least 0": ~(np.isfinite(self.ini) & (self.ini >= 0)),
+            "file size not a finite number of at least 0": ~(np.isfinite(self.fsize) & (self.fsize >= 0)),
+            "arrival not a finite number": ~np.isfinite(self.arrival),
+            "deadline not a number": np.isnan(self.deadline),
+            "cost_weight not between 0 and 1": (weight < 0) | (weight > 1),
+        }
+        rows = {reason: np.flatnonzero(mask) for reason, mask in wrong.items()}
         reasons: dict[int, str] = {}
-        for name, values, least in (
-            ("instructions", self.ini, 0),
-            ("file size", self.fsize, 0),
-            ("arrival", self.arrival, -np.inf),
-        ):
-            for row in np.flatnonzero(~(np.isfinite(values) & (values >= least))).tolist():
-                reasons.setdefault(
-                    row, f"{name} not a finite number of at least 0" if least == 0 else f"{name} not a finite number"
-                )
-        for row in np.flatnonzero(np.isnan(self.deadline)).tolist():
-            reasons.setdefault(row, "deadline not a number")
-        if self.cost_weight is not None:
-            for row in np.flatnonzero((self.cost_weight < 0) | (self.cost_weight > 1)).tolist():
-                reasons.setdefault(row, "cost_weight not between 0 and 1")
-        for row in duplicates(self.ids).tolist():
-            reasons.setdefault(row, "id already submitted")
+        for reason, faulty in {**rows, "id already submitted": duplicates(self.ids)}.items():
+            for row in faulty.tolist():
+                reasons.setdefault(row, reason)
         return reasons
 
 
@@ -191,7 +186,6 @@ def draw_jobs(
     return jobs_drawn, Resources(names, speed, bandwidth, np.zeros(resources))
 
 
-Consistency = Literal["c", "i", "s"]
 RANGES = {
     "braun": {"task": {"hi": 3000.0, "lo": 100.0}, "machine": {"hi": 1000.0, "lo": 10.0}},
     "ali": {"task": {"hi": 100_000.0, "lo": 10.0}, "machine": {"hi": 100.0, "lo": 10.0}},
@@ -270,9 +264,6 @@ def draw_times(
     return np.floor(times) if whole else times
 
 
-WAITS = -1
-
-
 class Batch(NamedTuple):
     """What a heuristic receives at a mapping event: the waiting jobs (rows, by arrival) and the resources (columns).
 
@@ -307,16 +298,9 @@ class Batch(NamedTuple):
         times = np.ascontiguousarray(times, dtype=np.float64)
         n, m = times.shape
         unknown = np.full(m, np.nan)
-        return cls(
-            now,
-            times,
-            np.full(m, now) if free is None else np.maximum(np.asarray(free, dtype=np.float64), now),
-            np.full(n, np.inf) if deadline is None else np.asarray(deadline, dtype=np.float64),
-            np.full(n, now),
-            np.inf,
-            unknown,
-            unknown,
-        )
+        free = np.full(m, now) if free is None else np.maximum(np.asarray(free, dtype=np.float64), now)
+        due = np.full(n, np.inf) if deadline is None else np.asarray(deadline, dtype=np.float64)
+        return cls(now, times, free, due, np.full(n, now), np.inf, unknown, unknown)
 
 
 class Plan(NamedTuple):

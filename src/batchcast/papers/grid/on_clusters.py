@@ -32,7 +32,7 @@ from ...service.answers.forecaster import options_of
 from ...service.settings import Settings
 from ...store.ledger import SUBMITTED, Ledger, chosen_options
 from .clock import MappingRule
-from .live import Journal
+from .live import Journal, checked_id
 from .model import Batch, Heuristic
 
 FIELDS = ("id", "script", "inputs", "deadline", "allowed")
@@ -96,7 +96,10 @@ class OfClusters:
 
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
         """Return a job from its fields; see `Asking`."""
-        job_id, script = _named(fields)
+        example = '{"id": "a", "script": "job.sh", "deadline": 1790000000}'
+        lacks = f"a job for clusters needs an id and a script (accepted: {example})"
+        job_id = checked_id(fields, ("id", "script"), FIELDS, lacks)
+        script = str(fields["script"])
         due, allowed = (_number(job_id, fields, name) for name in ("deadline", "allowed"))
         texts = fields.get("inputs") or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -132,16 +135,6 @@ class OfClusters:
             return earlier.cluster, str(earlier.job_id)
         sent = submit(self.ledger, clusters, offers, job.script, [], now, key)
         return sent.entry.cluster, str(sent.entry.job_id)
-
-
-def _named(fields: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the id and the script of a job; UsageError if one is missing or another field is unknown."""
-    example = '{"id": "a", "script": "job.sh", "deadline": 1790000000}'
-    if not isinstance(fields, Mapping) or not fields.get("id") or not fields.get("script"):
-        raise UsageError(f"a job for clusters needs an id and a script (accepted: {example})")
-    if strange := sorted(set(fields) - set(FIELDS)):
-        raise UsageError(f"job {fields['id']}: no field {strange[0]!r} (accepted: {', '.join(FIELDS)})")
-    return str(fields["id"]), str(fields["script"])
 
 
 def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
@@ -223,8 +216,6 @@ class ClusterBroker:
         elif "offers" in line:
             self._place(self.waiting[line["id"]], line["offers"], line["at"])
         else:
-            self.waiting.pop(line["id"], None)
-            self._unsent.pop(line["id"], None)
             self._tell(line)
 
     def _keep(self, line: Mapping[str, Any]) -> None:
@@ -264,10 +255,8 @@ class ClusterBroker:
         names = ("cluster", "partition", "likely_start_s", "likely_end_s", "by_90_end_s", "chance_done_by")
         reply: dict[str, Any] = {"best_offer": {name: _plain(best[name]) for name in names}}
         if best["chance_done_by"] < UNLIKELY:
-            chance = f"{best['chance_done_by']:.0%}"
-            reply["warning"] = (
-                f"the deadline will probably be missed: the best chance is {chance}, on {best['cluster']}"
-            )
+            chance = f"the best chance is {best['chance_done_by']:.0%}, on {best['cluster']}"
+            reply["warning"] = f"the deadline will probably be missed: {chance}"
         return reply
 
     def advance(self, until: float) -> list[dict[str, Any]]:
@@ -295,9 +284,11 @@ class ClusterBroker:
 
     def _map(self, now: float) -> None:
         """Place the waiting jobs one after the other; each prediction counts the jobs that were placed before."""
-        fresh = {name: one for name, one in self._fresh.items() if now - one[0] <= FRESH_S}
-        answers = {name: dict(one[1]) for name, one in fresh.items()}
-        problems = {name: one[2] for name, one in fresh.items()}
+        answers: dict[str, dict[str, Any]] = {}
+        problems: dict[str, list[str]] = {}
+        for job_id, (at, answer, problem) in self._fresh.items():
+            if now - at <= FRESH_S:
+                answers[job_id], problems[job_id] = dict(answer), problem
         changed = ""
         while self.waiting:
             counted = self._counted(now)
@@ -308,7 +299,7 @@ class ClusterBroker:
                 elif changed:
                     answers[job.id].update(self.clusters.ask(job, counted, now, changed)[0])
                 offers[job.id] = self.clusters.compare(job, answers[job.id], counted, now)
-            jobs = [job for job in self.waiting.values() if self._can_go(job, offers[job.id], problems[job.id])]
+            jobs = [job for job in list(self.waiting.values()) if self._can_go(job, offers[job.id], problems[job.id])]
             if not jobs:
                 return
             place = self._next(jobs, [offers[job.id] for job in jobs], now)
@@ -376,20 +367,19 @@ class ClusterBroker:
         row = next((row for row in offers if row["cluster"] == cluster), offers[0])
         line = {**_line(job.id, row, job.deadline), "job_id": job_id}
         self._keep(line)
-        self._unsent.pop(job.id, None)
         self._tell(line)
 
     def _refuse(self, job: Job, why: str) -> None:
         """Record that a job is refused, with the reason."""
         line = {"id": job.id, "refused": why, "deadline": _plain(job.deadline)}
         self._keep(line)
-        self.waiting.pop(job.id, None)
-        self._unsent.pop(job.id, None)
         self._tell(line)
 
     def _tell(self, line: dict[str, Any]) -> None:
         """Add a decision to `told`; count an accepted job on its cluster, and stop counting a refused job."""
         self.decided[line["id"]] = line
+        self.waiting.pop(line["id"], None)
+        self._unsent.pop(line["id"], None)
         sent = self._sent.pop(line["id"], None)
         if sent is not None and "refused" not in line:
             self._sent[line["id"]] = (line["resource"], *sent[1:])
@@ -427,19 +417,11 @@ class ClusterBroker:
 
 def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any]:
     """Return the decision about a job as a record; times in epoch seconds."""
-    finish = _plain(row["likely_end_s"])
-    return {
-        "id": job_id,
-        "resource": row["cluster"],
-        "partition": row["partition"],
-        "command": row["command"],
-        "start": _plain(row["likely_start_s"]),
-        "finish": finish,
-        "by_90": _plain(row["by_90_end_s"]),
-        "deadline": _plain(deadline),
-        "slack": None if finish is None else _plain(deadline - finish),
-        "chance": _plain(row["chance_done_by"]),
-    }
+    start, finish = row["likely_start_s"], row["likely_end_s"]
+    line = {"id": job_id, "resource": row["cluster"], "partition": row["partition"], "command": row["command"]}
+    line |= {"start": start, "finish": finish, "by_90": row["by_90_end_s"], "deadline": deadline}
+    line |= {"slack": None if finish is None else deadline - finish, "chance": row["chance_done_by"]}
+    return _json(line)
 
 
 def _json(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,10 +30,13 @@ def run_page(
     jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome], results: Rows, provenance: Mapping[str, Any]
 ) -> str:
     """Return the page of `grid simulate` as HTML."""
-    sections = [Section("Results", [results_table(results)]), Section("Over time", [*_over_time(outcomes, resources)])]
-    sections.append(Section("Why jobs were not finished", [_reasons(outcomes)]))
     charts: list[Block] = [gantt(jobs, resources, outcome, name) for name, outcome in list(outcomes.items())[:6]]
-    sections.append(Section("Who ran where", charts))
+    sections = [
+        Section("Results", [results_table(results)]),
+        Section("Over time", _over_time(outcomes, resources)),
+        Section("Why jobs were not finished", [_reasons(outcomes)]),
+        Section("Who ran where", charts),
+    ]
     return page("Grid: jobs on many resources", sections, provenance)
 
 
@@ -51,10 +54,10 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
     """Draw the first jobs that ran: one bar per job in the row of its resource; late jobs are marked."""
     ran = np.flatnonzero(np.isfinite(outcome.finish))
     ran = ran[np.argsort(outcome.start[ran], kind="stable")][:LONGEST_GANTT]
+    late = outcome.outcome[ran] != 0
+    used = sorted(set(outcome.resource[ran].tolist()), reverse=True)
     data: list[dict[str, Any]] = []
-    for slot, (label, rows) in enumerate(
-        (("in time", ran[outcome.outcome[ran] == 0]), ("too late", ran[outcome.outcome[ran] != 0])), start=1
-    ):
+    for slot, (label, rows) in enumerate((("in time", ran[~late]), ("too late", ran[late])), start=1):
         data.append(
             {
                 "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot},
@@ -71,13 +74,12 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
         "xaxis": {"title": {"text": "time"}},
         "yaxis": {
             "type": "category", "categoryorder": "array",
-            "categoryarray": [str(resources.ids[k]) for k in sorted(set(outcome.resource[ran].tolist()), reverse=True)],
+            "categoryarray": [str(resources.ids[k]) for k in used],
         },
         "hovermode": "closest",
     }  # fmt: skip
-    used = len(set(outcome.resource[ran].tolist()))
-    alt = f"{name}: the first {len(ran)} started jobs on {used} resources, {len(data[1]['x'])} of them too late."
-    return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * used)
+    alt = f"{name}: the first {len(ran)} started jobs on {len(used)} resources, {late.sum()} of them too late."
+    return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * len(used))
 
 
 def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Block]:
@@ -120,9 +122,8 @@ def broker_page(broker: Broker | ClusterBroker) -> str:
         Table("Jobs, the latest last", columns, rows),
     ]
     if free:
-        blocks.append(
-            Table("Resources", [TableColumn("id", "resource"), TableColumn("free", "free at", "ratio")], free)
-        )
+        columns = [TableColumn("id", "resource"), TableColumn("free", "free at", "ratio")]
+        blocks.append(Table("Resources", columns, free))
     return page("Grid broker", [Section("Jobs", blocks)], {"settings": {"mapping": str(broker.mapping)}})
 
 
@@ -135,12 +136,6 @@ def _cluster_columns(rows: list[dict[str, Any]]) -> list[TableColumn]:
         row["slack"] = "" if slack is None else f"{'-' if slack < 0 else ''}{span(abs(slack))}"
         row["chance"] = row.get("chance")
         row["job_id"] = row.get("job_id", "")
-    return [
-        TableColumn("job_id", "job id there"),
-        TableColumn("start", "likely start"),
-        TableColumn("finish", "likely end"),
-        TableColumn("by_90", "end, 90 %"),
-        TableColumn("deadline", "deadline"),
-        TableColumn("slack", "slack"),
-        TableColumn("chance", "chance to be in time", "share"),
-    ]
+    titles = {"job_id": "job id there", "start": "likely start", "finish": "likely end", "by_90": "end, 90 %"}
+    columns = [TableColumn(key, title) for key, title in {**titles, "deadline": "deadline", "slack": "slack"}.items()]
+    return [*columns, TableColumn("chance", "chance to be in time", "share")]

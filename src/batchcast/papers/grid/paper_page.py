@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn, page
+from ...report.blocks import Block, Callout, Section, Table, TableColumn, page
 from ...report.figures import lines
 from ..shared import columns_of
 from .paper_study import REASONS_WHY, against_emin_min, by_rate, by_share, floors, growth, relations
@@ -29,28 +29,20 @@ def paper_tables(results: Rows) -> list[Table]:
         "stands|noise of the runs|text|outside: the interval of the ratio does not contain 1",
         "gap_points|gap, points|number", "same_sign|same sign", "within_5_points|within 5 points",
     )  # fmt: skip
-    tables = [
-        Table(
-            "Printed relations beside ours (each the mean over the settings of the ratio)",
-            sentences,
-            _worded(relations(results)),
-        )
-    ]
+    caption = "Printed relations beside ours (each the mean over the settings of the ratio)"
+    tables = [Table(caption, sentences, _worded(relations(results)))]
     rows = by_rate(results)
     names = sorted(dict.fromkeys(row["heuristic"] for row in rows), key=lambda name: ":" in name)  # other readings last
-    for key in ("mean_makespan", "mean_wait", "unfinished"):
-        columns = [TableColumn("rate", "rate", "number"), *(TableColumn(n, n) for n in names)]
+    for key in TITLES:
+        columns = [TableColumn("rate", "rate", "number"), *(TableColumn(name, name) for name in names)]
         table = [
             {"rate": rate, **{row["heuristic"]: _spread(row, key) for row in rows if row["rate"] == rate}}
             for rate in sorted({row["rate"] for row in rows})
         ]
         tables.append(Table(TITLES[key], columns, table, "± half width of the 95 % interval over the runs, at most."))
     tables.append(floor_table(results))
-    grown = columns_of("heuristic", "measure")
-    grown += [
-        TableColumn(f"grows_with_{k}", f"grows with {w}")
-        for k, w in (("rate", "rate"), ("data_share", "p"), ("large_share", "q"))
-    ]
+    axes = {"rate": "rate", "data_share": "p", "large_share": "q"}
+    grown = columns_of("heuristic", "measure", *(f"grows_with_{key}|grows with {x}" for key, x in axes.items()))
     tables.append(Table("Growth of the means with arrival rate, p and q", grown, _worded(growth(results))))
     search = columns_of(
         "rate|rate|number", "unfinished_change_words|UFJ against emin_min",
@@ -93,33 +85,22 @@ def _spread(row: Mapping[str, Any], key: str) -> str:
     return f"{row[key]:,.{digits}f}" + (f"\u00a0±\u00a0{wide:.{digits}f}" if wide == wide else "")
 
 
-SHARES_IN_WORDS = {
-    "data_share": "p, share of data-intensive jobs",
-    "large_share": "q, share of large jobs",
-}
+SHARES_IN_WORDS = {"data_share": "p, share of data-intensive jobs", "large_share": "q, share of large jobs"}
 
 
 def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str) -> list[Block]:
-    """Draw Figures 2 to 4 against the column `x`."""
+    """Draw Figures 2 to 4 against the column `x`, with the 95 % intervals over the runs as error bars."""
     figures: list[Block] = []
+    rows_of = {name: [row for row in rows if row["heuristic"] == name] for name in names}
     for key, title in TITLES.items():
-        series = {
-            n: ([r[x] for r in rows if r["heuristic"] == n], [r[key] for r in rows if r["heuristic"] == n])
-            for n in names
-        }
+        series = {name: ([row[x] for row in rows_of[name]], [row[key] for row in rows_of[name]]) for name in names}
         drawn = lines(f"{title} by {words.partition(',')[0]}", series, x=words, y=SHORT[key], markers=True)
-        figures.append(_with_bars(drawn, rows, names, key, caption))
+        data = []
+        for trace, name in zip(drawn.data, names):
+            wide = [None if row[f"{key}_ci95"] != row[f"{key}_ci95"] else row[f"{key}_ci95"] for row in rows_of[name]]
+            data.append({**trace, "error_y": {"type": "data", "array": wide, "visible": True}})
+        figures.append(replace(drawn, data=data, caption=f"{caption}; bars: 95 % interval over the runs, at most."))
     return figures
-
-
-def _with_bars(figure: Figure, rows: Rows, names: Sequence[str], key: str, caption: str) -> Figure:
-    """Draw the figure's lines with the 95 % intervals over the runs as error bars."""
-    wide = [[row[f"{key}_ci95"] for row in rows if row["heuristic"] == name] for name in names]
-    drawn = [
-        {**trace, "error_y": {"type": "data", "array": [None if v != v else v for v in widths], "visible": True}}
-        for trace, widths in zip(figure.data, wide)
-    ]
-    return replace(figure, data=drawn, caption=f"{caption}; bars: 95 % interval over the runs, at most.")
 
 
 def _worded(rows: Rows) -> list[dict[str, Any]]:

@@ -80,15 +80,7 @@ def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     `..._ci95` is the mean half width of the mixes' 95 % intervals over the runs; the mixes share random numbers, so the
     interval of their mean is at most as wide.
     """
-    rows: list[dict[str, Any]] = []
-    for rate in sorted({row["rate"] for row in results}):
-        for name in _names(results):
-            cells = [row for row in results if row["rate"] == rate and row["heuristic"] == name]
-            keys = (*MEASURES, "decision_ms_per_job", "submitted", FLOOR)
-            means = {key: float(np.mean([row[key] for row in cells])) for key in keys}
-            wide = {f"{key}_ci95": _mean_width(cells, key) for key in MEASURES}
-            rows.append({"rate": rate, "heuristic": name, **means, **wide})
-    return rows
+    return _means(results, "rate", (*MEASURES, "decision_ms_per_job", "submitted", FLOOR))
 
 
 def by_share(results: Sequence[Mapping[str, Any]], share: str) -> list[dict[str, Any]]:
@@ -96,18 +88,19 @@ def by_share(results: Sequence[Mapping[str, Any]], share: str) -> list[dict[str,
 
     `..._ci95` has the same meaning as in `by_rate`.
     """
+    return _means(results, share, MEASURES)
+
+
+def _means(results: Sequence[Mapping[str, Any]], axis: str, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each heuristic's means of these measures, in a row per value of `axis` (`rate` or a share)."""
+    columns = (*keys, *(f"{key}_ci95" for key in MEASURES))
     rows: list[dict[str, Any]] = []
-    for value in sorted({row[share] for row in results}):
+    for value in sorted({row[axis] for row in results}):
         for name in _names(results):
-            cells = [row for row in results if row[share] == value and row["heuristic"] == name]
-            means = {key: float(np.mean([row[key] for row in cells])) for key in MEASURES}
-            wide = {f"{key}_ci95": _mean_width(cells, key) for key in MEASURES}
-            rows.append({share: value, "heuristic": name, **means, **wide})
+            cells = [row for row in results if row[axis] == value and row["heuristic"] == name]
+            means = {key: float(np.mean([row.get(key, np.nan) for row in cells])) for key in columns}
+            rows.append({axis: value, "heuristic": name, **means})
     return rows
-
-
-def _mean_width(cells: Sequence[Mapping[str, Any]], key: str) -> float:
-    return float(np.mean([row.get(f"{key}_ci95", np.nan) for row in cells]))
 
 
 def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -130,29 +123,31 @@ def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
     """Return the mean over settings of the ratio of two heuristics' measures."""
-    table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row[key] for row in results}
-    cells = sorted({key_[:3] for key_ in table})
-    return float(np.mean([table[(*cell, name)] / table[(*cell, against)] for cell in cells]))
+    return float(np.mean([cell[name][key] / cell[against][key] for cell in _cells(results)]))
+
+
+def _cells(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Mapping[str, Any]]]:
+    """Return each setting's results by heuristic."""
+    cells: dict[tuple[float, float, float], dict[str, Mapping[str, Any]]] = {}
+    for row in results:
+        cells.setdefault((row["rate"], row["data_share"], row["large_share"]), {})[row["heuristic"]] = row
+    return [cells[setting] for setting in sorted(cells)]
 
 
 def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
     """Return the half width of the 95 % interval of `ratio_of` over the runs (paired); NaN for one run."""
     if any(f"{key}_runs" not in row for row in results):
         return float("nan")
-    table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row for row in results}
-    cells = sorted({key_[:3] for key_ in table})
-    ratios = [np.divide(table[(*cell, name)][f"{key}_runs"], table[(*cell, against)][f"{key}_runs"]) for cell in cells]
+    ratios = [np.divide(cell[name][f"{key}_runs"], cell[against][f"{key}_runs"]) for cell in _cells(results)]
     return half_width(np.mean(ratios, axis=0))
 
 
 def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, against: str, key: str) -> float:
     """Return the half width of the 95 % interval of the ratio of two means at one rate; NaN for one run."""
-    sums = []
-    for spec in (name, against):
-        rows = [row for row in results if row["rate"] == rate and row["heuristic"] == spec]
-        if any(f"{key}_runs" not in row for row in rows):
-            return float("nan")
-        sums.append(np.sum([row[f"{key}_runs"] for row in rows], axis=0))
+    cells = [cell for cell in _cells(results) if cell[against]["rate"] == rate]
+    if any(f"{key}_runs" not in cell[spec] for cell in cells for spec in (name, against)):
+        return float("nan")
+    sums = [np.sum([cell[spec][f"{key}_runs"] for cell in cells], axis=0) for spec in (name, against)]
     return half_width(sums[0] / sums[1])
 
 
@@ -190,16 +185,11 @@ def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
         base, ours = table[rate, "emin_min"], table.get((rate, OURS[0]))
         if ours is None:
             continue
-        rows.append(
-            {
-                "rate": rate, "heuristic": OURS[0],
-                "unfinished_change": ours["unfinished"] / base["unfinished"] - 1,
-                "unfinished_change_ci95": _change_width(results, rate, OURS[0], "emin_min", "unfinished"),
-                "mean_makespan_change": ours["mean_makespan"] / base["mean_makespan"] - 1,
-                "mean_makespan_change_ci95": _change_width(results, rate, OURS[0], "emin_min", "mean_makespan"),
-                "decision_ms_per_job": ours["decision_ms_per_job"],
-            }
-        )  # fmt: skip
+        row = {"rate": rate, "heuristic": OURS[0]}
+        for key in ("unfinished", "mean_makespan"):
+            row[f"{key}_change"] = ours[key] / base[key] - 1
+            row[f"{key}_change_ci95"] = _change_width(results, rate, OURS[0], "emin_min", key)
+        rows.append(row | {"decision_ms_per_job": ours["decision_ms_per_job"]})
     return rows
 
 

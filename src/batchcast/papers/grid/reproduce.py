@@ -11,30 +11,19 @@ import click
 
 from ...cli.grammar import page_option, verb
 from ...cli.output import console, document, emit, progress, say, write_text
-from .verb_simulate import numbers
+from .verb_simulate import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
 from .verb_simulate import workers as processes
 
 
 @verb("grid")
-@click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs per run.")
-@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs per setting.")
-@click.option(  # seed 1 was used during the development of `deadline_search`, so results with it could be too good
-    "--seed",
-    type=click.IntRange(min=0),
-    default=2,
-    show_default=True,
-    help="Random seed; run k of every setting uses the same jobs.",
-)
+@setting("--jobs", type=click.IntRange(min=50), default=10_000, help="Jobs per run.")
+@setting("--runs", type=COUNT, default=10, help="Runs per setting.")
+# seed 1 was used during the development of `deadline_search`, so results with it could be too good
+@setting("--seed", type=SEED, default=2, help=SAME_JOBS)
 @click.option("--only-paper", is_flag=True, help="Only the paper's six heuristics, without ours.")
-@click.option(
-    "--rates",
-    default="20,22,24,26,28,30",
-    show_default=True,
-    metavar="LIST",
-    help="Arrival rates. Default: the paper's.",
-)
+@setting("--rates", default="20,22,24,26,28,30", metavar="LIST", help="Arrival rates. Default: the paper's.")
 @click.option("--quick", is_flag=True, help="Only 2,000 jobs per run and two runs.")
-@click.option("--workers", type=click.IntRange(min=1), help="Number of processes. Default: the available processors.")
+@workers_option
 @page_option("Also write an HTML page with figures and tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
@@ -63,9 +52,8 @@ def command(
     if quick:
         jobs, runs = min(jobs, 2_000), min(runs, 2)
     wanted = numbers("--rates", rates, above=0.0)
-    study = grid_paper.paper_study(
-        jobs=jobs, runs=runs, seed=seed, rates=wanted, **({"extra": ()} if only_paper else {})
-    )
+    extra = () if only_paper else grid_paper.READINGS + grid_paper.OURS
+    study = grid_paper.paper_study(jobs=jobs, runs=runs, seed=seed, extra=extra, rates=wanted)
     with processes(workers) as each, progress("simulating", len(study.settings) * runs) as tick:
         results = run_study(study, watch=perf_counter, each=each, tick=tick, keep_runs=True)
     settings: dict[str, Any] = {

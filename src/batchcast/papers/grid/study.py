@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -168,9 +168,8 @@ def run_study(
         tick(done)
     means: list[dict[str, Any]] = []
     for (s, spec), runs in gathered.items():
-        names = {"rate": s.rate, "data_share": s.data_share, "large_share": s.large_share, "heuristic": spec}
         kept = {f"{key}_runs": [run[key] for run in runs] for key in MEASURES} if keep_runs else {}
-        means.append({**names, **over_runs(runs), **kept})
+        means.append({**asdict(s), "heuristic": spec, **over_runs(runs), **kept})
     return means
 
 

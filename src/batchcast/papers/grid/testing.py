@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from .clock import MappingRule, simulate
-from .model import Batch, Jobs, Model, Plan, Resources, Setting, Units, draw_jobs, timed
+from .model import Batch, Jobs, Model, Resources, Setting, Units, draw_jobs, timed
 
 Maker = Callable[[], Any]
 
@@ -63,21 +64,23 @@ def places_each_job_once_where_it_fits(make: Maker) -> None:
         for job in placed.tolist():
             column = int(plan.resource[job])
             assert column < m, f"batch {k}: job {job} on resource {column} of {m}"
-            assert np.isfinite(batch.times[job, column]), (
-                f"batch {k}: job {job} on resource {column} that cannot run it"
-            )
+            fits = np.isfinite(batch.times[job, column])
+            assert fits, f"batch {k}: job {job} on resource {column} that cannot run it"
 
 
 def assign_is_pure(make: Maker) -> None:
     """Check that two calls, and a pickled copy, give the same plan and change nothing in the batch."""
     heuristic = make()
-    copy = pickle.loads(pickle.dumps(heuristic)) if _pickles(heuristic) else make()
+    stored = b""
+    with suppress(pickle.PicklingError, AttributeError, TypeError):
+        stored = pickle.dumps(heuristic)
+    copy = pickle.loads(stored) if stored else make()
     for k, batch in enumerate(batches()):
         before = pickle.dumps(batch)
         first, second, third = heuristic.assign(batch), heuristic.assign(batch), copy.assign(batch)
         assert pickle.dumps(batch) == before, f"batch {k}: assign changed its batch"
-        for other in (second, third):
-            assert _same(first, other), f"batch {k}: the same batch gave two plans"
+        same = all(map(np.array_equal, (*first, *first), (*second, *third)))
+        assert same, f"batch {k}: the same batch gave two plans"
 
 
 def deadlines_are_kept(make: Maker) -> None:
@@ -85,12 +88,9 @@ def deadlines_are_kept(make: Maker) -> None:
     if not make().deadlines:
         return
     for k, batch in enumerate(batches()):
-        plan = make().assign(batch)
-        finish = timed(batch, plan)[1]
-        late = np.flatnonzero(finish > batch.deadline + 1e-9)
-        assert not len(late), (
-            f"batch {k}: job {late[0]} planned to end at {finish[late[0]]}, due {batch.deadline[late[0]]}"
-        )
+        finish = timed(batch, make().assign(batch))[1]
+        for job in np.flatnonzero(finish > batch.deadline + 1e-9):
+            raise AssertionError(f"batch {k}: job {job} planned to end at {finish[job]}, due {batch.deadline[job]}")
 
 
 def no_job_is_lost(make: Maker) -> None:
@@ -125,18 +125,6 @@ def _one_at_a_time(outcome: Any, words: str) -> None:
         gap = outcome.start[rows][1:] - outcome.finish[rows][:-1]
         assert (gap >= -1e-9).all(), f"{words}: two jobs at once on resource {r}"
         assert (outcome.start[rows] >= outcome.arrival[rows] - 1e-9).all(), f"{words}: a job started before its arrival"
-
-
-def _same(one: Plan, other: Plan) -> bool:
-    return np.array_equal(one.order, other.order) and np.array_equal(one.resource, other.resource)
-
-
-def _pickles(value: Any) -> bool:
-    try:
-        pickle.dumps(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return False
-    return True
 
 
 CHECKS: tuple[Callable[[Maker], None], ...] = (

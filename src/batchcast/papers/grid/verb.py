@@ -14,8 +14,19 @@ from ...cli.grammar import Verbs
 from ...cli.output import console, document, emit, say, write_text
 from ...errors import UsageError
 from .verb_serve import command as serve
+from .verb_simulate import (
+    COUNT,
+    FILE,
+    SEED,
+    heuristics_named,
+    heuristics_option,
+    json_option,
+    lacks_prices,
+    needs_deadlines,
+    numbers,
+    setting,
+)
 from .verb_simulate import command as simulate
-from .verb_simulate import heuristics_named, heuristics_option, lacks_prices, needs_deadlines, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +34,6 @@ if TYPE_CHECKING:
     from .model import Batch, Plan
 
 UNBOUNDED = 10**12
-NAN = float("nan")
 
 
 @click.group(cls=Verbs, short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
@@ -32,18 +42,18 @@ def command() -> None:
 
 
 @command.command("map")
-@click.argument("matrix", type=click.Path(path_type=Path), required=False)
+@click.argument("matrix", type=FILE, required=False)
 @heuristics_option
 @click.option(
     "--jobs",
     "jobs_file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="CSV with one row per job. With MATRIX: deadline, and file_mb if files are moved. With --platform: the "
     "columns of `grid simulate`.",
 )
 @click.option(
     "--platform",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="TOML or CSV of the resources, in place of MATRIX: times follow from instructions, files, speeds, bandwidths.",
 )
 @click.option(
@@ -52,8 +62,8 @@ def command() -> None:
     help="With file_mb in --jobs: MB per time unit, one number for all resources or one each.",
 )
 @click.option("--seconds", type=float, help="CPU seconds of search (default 0.9) and exact (default 48).")
-@click.option("--plan", type=click.Path(path_type=Path), help="Write the last heuristic's plan as CSV.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--plan", type=FILE, help="Write the last heuristic's plan as CSV.")
+@json_option
 def map_command(
     matrix: Path | None,
     heuristics: str,
@@ -75,9 +85,7 @@ def map_command(
     """
     import numpy as np
 
-    from .balance import priced
-    from .heuristics.search import price_steps, whole_up
-    from .model import Batch, timed
+    from .model import Batch
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
@@ -94,36 +102,18 @@ def map_command(
     else:
         batch, names, notes = _of_platform(jobs_file, platform, bandwidth)
         deadline = batch.deadline if np.isfinite(batch.deadline).any() else None
-    if np.isfinite(batch.times).all():
-        bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
-    else:  # a job runs on a resource that can run it, so the mean of the least times bounds the makespan
-        least = batch.times.min(axis=1)
-        bound = float(
-            max((batch.free + batch.times).min(axis=1).max(), (batch.free.sum() + least.sum()) / len(batch.free))
-        )
-    results: list[dict[str, Any]] = []
-    last = None
-    for spec in specs:
-        row, plan_of_spec = _mapped(batch, spec, seconds, bound, deadline is not None)
-        results.append(row)
-        last = plan_of_spec or last
-    notes += lacks_prices(specs, batch.price is not None)
+    n, m = batch.times.shape
+    bound = _bound(batch)
+    mapped = [_mapped(batch, spec, seconds, bound, deadline is not None) for spec in specs]
+    results, plans = [row for row, _ in mapped], [of_spec for _, of_spec in mapped if of_spec is not None]
     left_out = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
-    notes += left_out
-    if last is None:
+    notes += lacks_prices(specs, batch.price is not None) + left_out
+    if not plans:
         raise UsageError(left_out[0])
     if plan is not None:
-        starts, finishes = timed(batch, last)
-        lines = ["job,resource,start,finish"]
-        jobs, resources = names or (range(len(batch.times)), range(len(batch.free)))
-        lines += [
-            f"{jobs[j]},{resources[last.resource[j]]},{starts[j]:.6f},{finishes[j]:.6f}" for j in last.order.tolist()
-        ]
-        write_text(plan, "\n".join(lines) + "\n")
-    n, m = batch.times.shape
+        write_text(plan, _plan_csv(batch, plans[-1], *(names or (range(n), range(m)))))
     settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": bandwidth}
-    settings |= {"deadlines": "none" if jobs_file is None else str(jobs_file)}
-    settings |= {} if platform is None else {"platform": str(platform)}
+    settings |= {"deadlines": str(jobs_file or "none")} | ({"platform": str(platform)} if platform else {})
     source = matrix or jobs_file
     assert source is not None
     if as_json:
@@ -135,6 +125,29 @@ def map_command(
     for row in results:
         if "seed" in row:
             say(f"{row['heuristic']}: seed {row['seed']}")
+
+
+def _bound(batch: Batch) -> float:
+    """Return a lower bound on the makespan of every plan."""
+    import numpy as np
+
+    from .balance import priced
+    from .heuristics.search import price_steps, whole_up
+
+    times, free = batch.times, batch.free
+    if np.isfinite(times).all():
+        return whole_up(times, free, priced(times, free, price_steps(times))[0])
+    # a job runs on a resource that can run it, so the mean of the least times bounds the makespan
+    return float(max((free + times).min(axis=1).max(), (free.sum() + times.min(axis=1).sum()) / len(free)))
+
+
+def _plan_csv(batch: Batch, plan: Plan, jobs: Sequence[Any], resources: Sequence[Any]) -> str:
+    """Return a plan as CSV, one row per job in the plan's order; `jobs` and `resources` are the ids."""
+    from .model import timed
+
+    starts, finishes = timed(batch, plan)
+    lines = [f"{jobs[j]},{resources[plan.resource[j]]},{starts[j]:.6f},{finishes[j]:.6f}" for j in plan.order.tolist()]
+    return "\n".join(["job,resource,start,finish", *lines, ""])
 
 
 def _of_platform(
@@ -212,7 +225,7 @@ def _mapped(
         make("heuristic", spec).assign(Batch.of_times(batch.times[:3]))  # compiles, before timing
     began = time.perf_counter()
     if hasattr(method, "stop"):
-        method.stop = _alarm(seconds or 0.9)
+        method.stop = lambda: time.perf_counter() > began + (seconds or 0.9)
         if seconds is not None and "kicks" not in parameters:
             method.kicks = UNBOUNDED  # only the requested time limit ends the search
     if hasattr(method, "left"):
@@ -225,19 +238,16 @@ def _mapped(
     except UsageError as error:
         return {"heuristic": spec, "note": str(error)}, None
     took = time.perf_counter() - began
-    length = makespan(batch, plan)
-    row: dict[str, Any] = {"heuristic": spec, "makespan": length, "lower_bound": max(bound, proved)}
-    row |= {
-        "over_bound": length / row["lower_bound"] - 1 if len(plan.order) == len(batch.times) else NAN,
-        "mapped": len(plan.order),
-        "decision_s": took,
-    }
+    length, bound = makespan(batch, plan), max(bound, proved)
+    over = length / bound - 1 if len(plan.order) == len(batch.times) else np.nan
+    row: dict[str, Any] = {"heuristic": spec, "makespan": length, "lower_bound": bound, "over_bound": over}
+    row |= {"mapped": len(plan.order), "decision_s": took}
     if has_deadlines:
         finish = timed(batch, plan)[1]
         row |= {"in_time": int(np.sum(finish <= batch.deadline)), "mean_finish": float(np.nanmean(finish))}
     if batch.price is not None:
-        ran = plan.order
-        row |= {"cost": float((batch.price[plan.resource[ran]] * batch.times[ran, plan.resource[ran]]).sum())}
+        ran, where = plan.order, plan.resource[plan.order]
+        row |= {"cost": float((batch.price[where] * batch.times[ran, where]).sum())}
     return row | ({"seed": method.seed} if hasattr(method, "seed") else {}), plan
 
 
@@ -268,42 +278,24 @@ def _show_map(title: str, results: Sequence[Mapping[str, Any]]) -> None:
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
-    has_deadlines = any("in_time" in row for row in results)
-    columns = [
-        TableColumn("heuristic", "heuristic"),
-        TableColumn("text", "makespan"),
-        TableColumn("over_bound", "over the bound", "share"),
-        *([TableColumn("in_time", "in time", "count"), TableColumn("mapped", "mapped", "count")] * has_deadlines),
-        *([TableColumn("cost", "cost", "number")] * any("cost" in row for row in results)),
-        TableColumn("decision_s", "decided in, s", "ratio"),
-    ]
+    has = {key for row in results for key in row}
+    columns = [TableColumn("heuristic", "heuristic"), TableColumn("text", "makespan")]
+    columns += [TableColumn("over_bound", "over the bound", "share")]
+    columns += [TableColumn(key, key.replace("_", " "), "count") for key in ("in_time", "mapped") if "in_time" in has]
+    columns += [TableColumn("cost", "cost", "number")] * ("cost" in has)
+    columns += [TableColumn("decision_s", "decided in, s", "ratio")]
     rows = [dict(row) | {"text": f"{row['makespan']:,.1f}"} for row in results if "note" not in row]
     show(console(), [Table(title, columns, rows)])
 
 
-def _alarm(seconds: float) -> Callable[[], bool]:
-    end = time.perf_counter() + seconds
-    return lambda: time.perf_counter() > end
-
-
 @command.command("draw")
-@click.option("--jobs", type=click.IntRange(min=1), default=512, show_default=True, help="Number of jobs (rows).")
-@click.option(
-    "--resources", type=click.IntRange(min=1), default=16, show_default=True, help="Number of resources (columns)."
-)
-@click.option(
-    "--kind", default="c_hihi", show_default=True, help="Kind of matrix: c, i or s, then hi or lo twice (c_hihi)."
-)
-@click.option(
-    "--ranges",
-    type=click.Choice(["braun", "ali"]),
-    default="braun",
-    show_default=True,
-    help="Upper ends of the random draws.",
-)
+@setting("--jobs", type=COUNT, default=512, help="Number of jobs (rows).")
+@setting("--resources", type=COUNT, default=16, help="Number of resources (columns).")
+@setting("--kind", default="c_hihi", help="Kind of matrix: c, i or s, then hi or lo twice (c_hihi).")
+@setting("--ranges", type=click.Choice(["braun", "ali"]), default="braun", help="Upper ends of the random draws.")
 @click.option("--whole", is_flag=True, help="Draw whole numbers, so that many times are equal.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Random seed.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Output file.")
+@setting("--seed", type=SEED, default=1, help="Random seed.")
+@click.option("-o", "--output", required=True, type=FILE, help="Output file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document: parameters and file.")
 def draw_command(
     jobs: int, resources: int, kind: str, ranges: str, whole: bool, seed: int, output: Path, as_json: bool

@@ -9,16 +9,17 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cli.completion import specs as complete_specs
 from ...cli.grammar import page_option, verb
 from ...cli.interrupt import stop_on_signals
 from ...cli.output import say, write_text
 from ...errors import BatchcastError, UsageError
+from .verb_simulate import FILE, every_option, heuristic_option, late_option
 
 if TYPE_CHECKING:
     from .live import Broker
@@ -27,35 +28,19 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 20
 """Maximum length of a line; a longer line ends its connection."""
 LOOK_EVERY_S = 0.5
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 @verb("serve")
-@click.option("--platform", type=click.Path(path_type=Path), help="Resources as TOML or CSV.")
+@click.option("--platform", type=FILE, help="Resources as TOML or CSV.")
 @click.option("--clusters", is_flag=True, help="The resources are the [[cluster]] tables of batchcast.toml.")
 @click.option("--submit", is_flag=True, help="With --clusters: submit each job to its cluster, exactly once.")
-@click.option(
-    "--heuristic",
-    default="emin_min",
-    show_default=True,
-    metavar="SPEC",
-    shell_complete=complete_specs("heuristic"),
-    help="Heuristic, NAME:key=value,...",
-)
-@click.option(
-    "--state", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for journal and answers."
-)
-@click.option("--listen", type=click.Path(path_type=Path), help="Unix socket: one job a line, as JSON.")
-@click.option("--spool", type=click.Path(path_type=Path, file_okay=False), help="Folder with one job per .json file.")
-@click.option(
-    "--map-every",
-    "every",
-    default="events",
-    show_default=True,
-    metavar="T|events",
-    help="Map jobs every T, or at events.",
-)
-@click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True,
-              help="What happens to jobs after their deadline.")  # fmt: skip
+@heuristic_option(default="emin_min", metavar="SPEC", help="Heuristic, NAME:key=value,...")
+@click.option("--state", required=True, type=FOLDER, help="Folder for journal and answers.")
+@click.option("--listen", type=FILE, help="Unix socket: one job a line, as JSON.")
+@click.option("--spool", type=FOLDER, help="Folder with one job per .json file.")
+@every_option(default="events", help="Map jobs every T, or at events.")
+@late_option
 @click.option("--virtual", is_flag=True, help='Take the time from each job\'s `arrival`; a line {"end": true} ends.')
 @click.option("--once", is_flag=True, help="Map the jobs that are in --spool now, then stop.")
 @page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
@@ -86,7 +71,9 @@ def command(
     batchcast grid serve --platform grid.toml --state broker --listen broker.sock -o broker.html
     batchcast grid serve --clusters --submit --state broker --spool jobs/ -o broker.html
     """
+    from ...predict.registry import make
     from .clock import MappingRule
+    from .live import Journal
 
     if (platform is None) != clusters:
         raise UsageError("no resources to map jobs onto (accepted: one of --platform FILE and --clusters)")
@@ -102,7 +89,7 @@ def command(
     broker_of = _on_clusters(submit) if platform is None else _on_platform(platform)
     state.mkdir(parents=True, exist_ok=True)
     lock = _alone(state)
-    broker = broker_of(heuristic, rule, state / "journal.jsonl")
+    broker = broker_of(make("heuristic", heuristic), rule, Journal(state / "journal.jsonl"))
     stop = stop_on_signals()
     serving = Serving(broker, state / "assignments.jsonl", page, virtual)
     serving.tell(broker.told)
@@ -117,32 +104,22 @@ def command(
     os.close(lock)
 
 
-Make = Callable[[str, Any, Path], Any]
-
-
-def _on_platform(platform: Path) -> Make:
+def _on_platform(platform: Path) -> Callable[..., Any]:
     """Return a function that makes a broker for the resources of a file."""
-    from ...predict.registry import make
     from .files import read_platform
-    from .live import Broker, Journal
+    from .live import Broker
     from .model import Units
 
     resources, units = read_platform(platform)
-
-    def broker_of(heuristic: str, rule: Any, journal: Path) -> Broker:
-        return Broker(resources, units or Units(1.0, 1.0), make("heuristic", heuristic), rule, Journal(journal))
-
-    return broker_of
+    return partial(Broker, resources, units or Units(1.0, 1.0))
 
 
-def _on_clusters(submits: bool) -> Make:
+def _on_clusters(submits: bool) -> Callable[..., Any]:
     """Return a function that makes a broker for the clusters of batchcast.toml."""
     from ...cli.site_options import myself
     from ...clusters.configured import configured
-    from ...predict.registry import make
     from ...service.settings import load
     from ...store.ledger import Ledger, ledger_path
-    from .live import Journal
     from .on_clusters import ClusterBroker, OfClusters
 
     known = configured()
@@ -150,11 +127,7 @@ def _on_clusters(submits: bool) -> Make:
         say(problem)
     known.require()
     clusters = OfClusters(known, load(), myself(), Ledger(ledger_path(os.environ)))
-
-    def broker_of(heuristic: str, rule: Any, journal: Path) -> ClusterBroker:
-        return ClusterBroker(clusters, make("heuristic", heuristic), rule, Journal(journal), submits)
-
-    return broker_of
+    return partial(ClusterBroker, clusters, submits=submits)
 
 
 def _time(text: str) -> float:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -54,59 +55,38 @@ def _leave_signals() -> None:
 
 SECONDS_A_JOB = 71 / 8.4e6
 """Measured for one heuristic: the default settings, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
-heuristics_option = click.option(
-    "--heuristic",
-    "heuristics",
-    default="all",
-    show_default=True,
-    metavar="SPECS",
-    shell_complete=complete_specs("heuristic"),
-    help="Heuristics, NAME:key=value,..., or all.",
+setting = partial(click.option, show_default=True)
+"""An option whose default its help shows."""
+FILE, COUNT, SEED = click.Path(path_type=Path), click.IntRange(min=1), click.IntRange(min=0)
+SAME_JOBS = "Random seed; run k of every setting uses the same jobs."
+heuristic_option = partial(setting, "--heuristic", shell_complete=complete_specs("heuristic"))
+heuristics_option = heuristic_option(
+    "heuristics", default="all", metavar="SPECS", help="Heuristics, NAME:key=value,..., or all."
 )
-
-
-@verb("simulate")
-@click.option(
-    "--jobs", default="10000", show_default=True, metavar="N|FILE", help="Number of random jobs, or a CSV, or a log."
-)
-@click.option(
-    "--platform", type=click.Path(path_type=Path), help="Resources as TOML or CSV. Default: random speeds from 5 to 15."
-)
-@click.option(
-    "--resources", type=click.IntRange(min=1), default=50, show_default=True, help="Number of random resources."
-)
-@click.option("--rate", default="20:30:2", show_default=True, help="Arrivals per time unit: FROM:TO:STEP or a list.")
-@click.option("--data-share", default="0.5", show_default=True, help="Shares of jobs with files (p), a list.")
-@click.option(
-    "--large-share", default="0.5", show_default=True, help="Shares of large files among those jobs (q), a list."
-)
-@heuristics_option
-@click.option(
-    "--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Number of runs with random jobs."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Random seed; run k of every setting uses the same jobs.",
-)
-@click.option(
-    "--map-every",
-    "every",
-    default="0.25",
-    show_default=True,
-    metavar="T|events",
-    help="Map jobs every T time units, or at events.",
-)
-@click.option("--remap", is_flag=True, help="Map jobs that have not started again at each event.")
-@click.option(
+every_option = partial(setting, "--map-every", "every", metavar="T|events")
+late_option = setting(
     "--late",
     type=click.Choice(["run", "stop", "drop"]),
     default="run",
-    show_default=True,
     help="What happens to jobs after their deadline.",
 )
+workers_option = click.option("--workers", type=COUNT, help="Number of processes. Default: the available processors.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@verb("simulate")
+@setting("--jobs", default="10000", metavar="N|FILE", help="Number of random jobs, or a CSV, or a log.")
+@click.option("--platform", type=FILE, help="Resources as TOML or CSV. Default: random speeds from 5 to 15.")
+@setting("--resources", type=COUNT, default=50, help="Number of random resources.")
+@setting("--rate", default="20:30:2", help="Arrivals per time unit: FROM:TO:STEP or a list.")
+@setting("--data-share", default="0.5", help="Shares of jobs with files (p), a list.")
+@setting("--large-share", default="0.5", help="Shares of large files among those jobs (q), a list.")
+@heuristics_option
+@setting("--runs", type=COUNT, default=10, help="Number of runs with random jobs.")
+@setting("--seed", type=SEED, default=1, help=SAME_JOBS)
+@every_option(default="0.25", help="Map jobs every T time units, or at events.")
+@click.option("--remap", is_flag=True, help="Map jobs that have not started again at each event.")
+@late_option
 @click.option(
     "--compute-unit",
     type=float,
@@ -117,19 +97,13 @@ heuristics_option = click.option(
     type=float,
     help="Time of 1 MB at bandwidth 1. Default: the platform's, else 1; 0.0006 for random jobs.",
 )
-@click.option(
-    "--slack", type=float, default=2.0, show_default=True, help="For a log: deadline = submission + slack x time limit."
-)
-@click.option(
-    "--reference-speed", type=float, default=1000.0, show_default=True, help="For a log: speed of its machine in MI/s."
-)
-@click.option("--first", type=click.IntRange(min=1), help="For a log or CSV: only the first jobs.")
-@click.option("--workers", type=click.IntRange(min=1), help="Number of processes. Default: the available processors.")
+@setting("--slack", type=float, default=2.0, help="For a log: deadline = submission + slack x time limit.")
+@setting("--reference-speed", type=float, default=1000.0, help="For a log: speed of its machine in MI/s.")
+@click.option("--first", type=COUNT, help="For a log or CSV: only the first jobs.")
+@workers_option
 @page_option("Also write an HTML page: Gantt chart, load, unfinished jobs over time.")
-@click.option(
-    "--outcomes", type=click.Path(path_type=Path), help="Also write the outcome of each job as CSV: reason, time."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--outcomes", type=FILE, help="Also write the outcome of each job as CSV: reason, time.")
+@json_option
 def command(**given: Any) -> None:
     """Simulate arriving jobs, map them, and print unfinished jobs, mean wait and mean response time.
 
@@ -196,10 +170,7 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     count = int(given["jobs"])
     if count < 1:
         raise UsageError(f"--jobs {count}: an empty workload (accepted: a number from 1, or a file)")
-    units = Units(
-        *(d if given[k] is None else given[k] for k, d in (("compute_unit", 0.006), ("transfer_unit", 0.0006)))
-    )
-    _check_units(units)
+    units = _units(given, Units())
     rates = numbers("--rate", given["rate"], above=0.0)
     shares = [numbers(f"--{k.replace('_', '-')}", given[k], most=1.0) for k in ("data_share", "large_share")]
     cells = [Setting(r, p, q) for r in rates for p in shares[0] for q in shares[1]]
@@ -227,20 +198,15 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
 
     jobs, resources, units, warnings = _read(given)
     if not np.isfinite(jobs.deadline).any():
-        refused = {spec: without for spec in specs if (without := needs_deadlines(spec))}
-        notes = [f"{spec} left out: {without}" for spec, without in refused.items()]
-        specs = [spec for spec in specs if spec not in refused]
+        notes = [f"{spec} left out: {without}" for spec in specs if (without := needs_deadlines(spec))]
+        specs = [spec for spec in specs if not needs_deadlines(spec)]
         if not specs:
             raise UsageError(notes[0])
-        warnings = [*warnings, *notes]
+        warnings += notes
     price = resources.attributes.get("price")
-    warnings = [*warnings, *lacks_prices(specs, price is not None)]
+    warnings += lacks_prices(specs, price is not None)
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
-    settings |= {
-        "slack": given["slack"],
-        "reference_speed": given["reference_speed"],
-        "platform": str(given["platform"]),
-    }
+    settings |= {name: given[name] for name in ("slack", "reference_speed")} | {"platform": str(given["platform"])}
     results, outcomes = [], {}
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
@@ -255,8 +221,7 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     for reason in sorted(set(why.values())):
         rows = [k for k, words in why.items() if words == reason]
         warnings.append(f"{counted(len(rows))} rejected: {reason} (first: {jobs.ids[rows[0]]!r})")
-    if (jobs.deadline <= jobs.arrival).any():
-        past = int((jobs.deadline <= jobs.arrival).sum())
+    if past := int((jobs.deadline <= jobs.arrival).sum()):
         warnings.append(f"{counted(past)} with a deadline at or before the arrival, counted as unfinished")
     log = {"source": given["jobs"], "jobs": len(jobs), "resources": len(resources)}
     return warnings, results, log, lambda: (jobs, resources, outcomes)
@@ -273,9 +238,7 @@ def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
         if not given[name] > 0:
             raise UsageError(f"--{name.replace('_', '-')} {given[name]:g} (accepted: a number above 0)")
     resources, platform_units = read_platform(given["platform"])
-    default = platform_units or Units(1.0, 1.0)
-    units = Units(given["compute_unit"] or default.compute, given["transfer_unit"] or default.transfer)
-    _check_units(units)
+    units = _units(given, platform_units or Units(1.0, 1.0))
     if given["jobs"].lower().endswith(".csv"):
         return read_jobs(given["jobs"]).first(given["first"]), resources, units, []
     trace = read_trace(given["jobs"])
@@ -297,29 +260,20 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
     from ...report.blocks import Table, TableColumn
 
     def spread(row: Mapping[str, Any], name: str, digits: int) -> str:
-        wide = row.get(f"{name}_ci95")
-        return f"{row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide is not None and wide == wide else "")
+        wide = row[f"{name}_ci95"]
+        return f"{row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "")
 
-    rows = []
-    for row in results:
-        texts = {
-            name: spread(row, name, digits)
-            for name, digits in (("unfinished", 1), ("mean_wait", 4), ("mean_makespan", 4))
-        }
-        rows.append(dict(row) | {f"{name}_text": words for name, words in texts.items()})
-    drawn = [
-        TableColumn(k, k.replace("_", " "), "number") for k in ("rate", "data_share", "large_share") if k in results[0]
-    ]
-    columns = [
-        *drawn,
+    digits = {"unfinished": 1, "mean_wait": 4, "mean_makespan": 4}
+    rows = [{**row, **{f"{name}_text": spread(row, name, many) for name, many in digits.items()}} for row in results]
+    drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
+    columns = [TableColumn(key, key.replace("_", " "), "number") for key in drawn]
+    columns += [
         TableColumn("heuristic", "heuristic"),
         TableColumn("assigned", "assigned", "number", "finished in time"),
-        TableColumn("unfinished_text", "unfinished"),
-        TableColumn("mean_wait_text", "mean wait"),
-        TableColumn("mean_makespan_text", "mean makespan"),
-        *([TableColumn("cost", "cost", "number")] * ("cost" in results[0])),
-        TableColumn("decision_ms_per_job", "decision, ms per job", "ratio"),
     ]
+    columns += [TableColumn(f"{name}_text", name.replace("_", " ")) for name in digits]
+    columns += [TableColumn("cost", "cost", "number")] * ("cost" in results[0])
+    columns += [TableColumn("decision_ms_per_job", "decision, ms per job", "ratio")]
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 
 
@@ -334,16 +288,12 @@ def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcom
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("heuristic", "id", "outcome", "instant", "resource", "start", "finish"))
     for name, outcome in outcomes.items():
-        rows = zip(
-            outcome.outcome.tolist(), outcome.instant.tolist(), outcome.resource.tolist(), outcome.start.tolist(),
-            outcome.finish.tolist(),
-        )  # fmt: skip
-        for k, (code, *instants) in enumerate(rows):
-            instant, where, start, finish = instants
+        columns = (outcome.outcome, outcome.resource, outcome.instant, outcome.start, outcome.finish)
+        for k, (code, where, *times) in enumerate(zip(*(column.tolist() for column in columns))):
             reason = f"rejected: {outcome.why[k]}" if k in outcome.why else REASONS[code]
             place = resources.ids[where] if where >= 0 else ""
-            shown = ("" if v != v else f"{v:.6f}" for v in (start, finish))
-            table.writerow((name, jobs.ids[k], reason, "" if instant != instant else f"{instant:.6f}", place, *shown))
+            instant, start, finish = ("" if v != v else f"{v:.6f}" for v in times)
+            table.writerow((name, jobs.ids[k], reason, instant, place, start, finish))
     return text.getvalue()
 
 
@@ -403,16 +353,17 @@ def needs_deadlines(spec: str) -> str:
     >>> needs_deadlines("ebest:reading=job")[:41], needs_deadlines("min_min")
     ('it looks for the latest end within the de', '')
     """
-    from ...predict.registry import parse_spec
-
-    if parse_spec(spec)[0] not in NEED_DEADLINES:
+    if spec.partition(":")[0] not in NEED_DEADLINES:
         return ""
     return "it looks for the latest end within the deadline, and there are none: --jobs FILE.csv with a column deadline"
 
 
-def _check_units(units: Units) -> None:
-    if not (units.compute > 0 and units.transfer > 0):
+def _units(given: Mapping[str, Any], default: Units) -> Units:
+    """Return the time units of --compute-unit and --transfer-unit, each with its default."""
+    units = {name: given[f"{name}_unit"] for name in ("compute", "transfer") if given[f"{name}_unit"] is not None}
+    if not all(unit > 0 for unit in units.values()):
         raise UsageError("--compute-unit and --transfer-unit are times above 0")
+    return replace(default, **units)
 
 
 def _number(option: str, text: str) -> float:

@@ -144,6 +144,15 @@ class ByPreference:
         return slower, (weight / np.where(mean_cost > 0, mean_cost, 1.0))[:, None] * cost
 
 
+def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
+    """Repeatedly place the job with the largest key, which `rule` names in `grid.kernels`; urgent jobs first."""
+    from .. import kernels
+
+    by_resource, limit = np.ascontiguousarray(batch.times.T), urgent * len(batch.free)
+    key = getattr(kernels, rule)
+    return Plan(*kernels.jobs_by_key(batch.times, by_resource, batch.free, batch.deadline, key, limit))
+
+
 def share(value: float) -> float:
     """Check the share of resources below which a job is urgent: 0 to 1."""
     if not 0.0 <= value <= 1.0:
@@ -193,13 +202,11 @@ class Ebest:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ..kernels import LEAST_SLACK, jobs_by_key, pairs, resource_orders
+        from ..kernels import pairs, resource_orders
 
-        limit = self.urgent * len(batch.free)
         if self.reading == "job":
-            by_resource = np.ascontiguousarray(batch.times.T)
-            return Plan(*jobs_by_key(batch.times, by_resource, batch.free, batch.deadline, LEAST_SLACK, limit))
-        by_slack = resource_orders(batch.times, batch.deadline)
+            return by_key(batch, "LEAST_SLACK", self.urgent)
+        by_slack, limit = resource_orders(batch.times, batch.deadline), self.urgent * len(batch.free)
         return Plan(*pairs(batch.times, batch.free, batch.deadline, by_slack, by_slack, True, limit))
 
 
@@ -243,12 +250,7 @@ class Esufferage:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ..kernels import LONE_LAST, SUFFERAGE, jobs_by_key
-
-        rule = SUFFERAGE if self.lone == "first" else LONE_LAST
-        limit = self.urgent * len(batch.free)
-        by_resource = np.ascontiguousarray(batch.times.T)
-        return Plan(*jobs_by_key(batch.times, by_resource, batch.free, batch.deadline, rule, limit))
+        return by_key(batch, "SUFFERAGE" if self.lone == "first" else "LONE_LAST", self.urgent)
 
 
 class Asjs:

@@ -9,7 +9,6 @@ few ways to fill a resource exactly. Cuts in a program with a fixed cap on every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,20 +102,13 @@ def branch_and_bound(
 
     If no mapping onto the resources of `keep` has a makespan below `incumbent`, the bound is `incumbent`.
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, hstack
 
     n, m = times.shape
     i, r = np.nonzero(keep)
     k = len(i)
-    filled = csr_array(
-        (
-            np.concatenate([times[i, r] / incumbent, np.full(m, -1.0)]),
-            (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
-        ),
-        shape=(m, k + 1),
-    )
-    cost = np.zeros(k + 1)
-    cost[k] = 1.0
+    filled = hstack([csr_array((times[i, r] / incumbent, (r, np.arange(k))), shape=(m, k)), np.full((m, 1), -1.0)])
+    cost = np.append(np.zeros(k), 1.0)
     answer = _solved(cost, i, n, filled, -free / incumbent, left, mip_rel_gap=1e-5)
     if answer is None:
         return np.empty(0, dtype=np.int64), -np.inf
@@ -264,7 +256,13 @@ class Exact:
         relaxed = lagrangian(problem)[0]
         where, proved = self._solved(problem, where, value, relaxed)
         proofs: list[tuple[float, np.ndarray]] = []
-        ended = self.beside(partial(self._raised, problem, where, max(relaxed, proved), proofs))
+        low, top = max(relaxed, proved), float(loads(times, batch.free, where).max())
+
+        def raise_bound() -> None:
+            for step in raised(problem, low, top, self._share(PROVED if self.beside is at_once else BESIDE)):
+                proofs.append(step)  # at once, because the time may end before the last step
+
+        ended = self.beside(raise_bound)
         found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
         ended(max(self.left(), 0.0))
         proved, met = proofs[-1] if proofs else (bound, where[:0])
@@ -291,14 +289,6 @@ class Exact:
             where = self._better(problem, where, solution)
             value = float(loads(problem.times, problem.free, where).max())
         return where, min(proved, value) if whole else 0.0
-
-    def _raised(
-        self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
-    ) -> None:
-        """Append to `proofs` each bound that the solver proves, and each mapping better than `where` that it finds."""
-        value = float(loads(problem.times, problem.free, where).max())
-        for step in raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)):
-            proofs.append(step)
 
     def _share(self, share: float) -> Callable[[], float]:
         """Reserve a share of the remaining time; return a function that returns the seconds left of it."""

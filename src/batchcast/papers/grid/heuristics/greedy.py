@@ -10,6 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..model import Batch, Plan
+from .deadlines import EminMin, by_key
+
+
+def _without_deadlines(batch: Batch) -> Batch:
+    return batch._replace(deadline=np.full(len(batch.times), np.inf))
 
 
 class ByKey:
@@ -20,11 +25,7 @@ class ByKey:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ...grid import kernels
-
-        never = np.full(len(batch.times), np.inf)
-        by_resource = batch.times.T.copy()
-        return Plan(*kernels.jobs_by_key(batch.times, by_resource, batch.free, never, getattr(kernels, self.rule), 0.0))
+        return by_key(_without_deadlines(batch), self.rule, 0.0)
 
 
 class OneByOne:
@@ -35,7 +36,7 @@ class OneByOne:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ...grid import kernels
+        from .. import kernels
 
         rule = getattr(kernels, self.rule)
         return Plan(*kernels.one_by_one(batch.times, batch.free, batch.now, batch.deadline, rule))
@@ -67,11 +68,7 @@ class MinMin:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs."""
-        from ..kernels import pairs, resource_orders
-
-        orders = resource_orders(batch.times)
-        never = np.full(len(batch.times), np.inf)
-        return Plan(*pairs(batch.times, batch.free, never, orders, orders, False, 0.0))
+        return EminMin(0.0).assign(_without_deadlines(batch))
 
 
 class MaxMin(ByKey):

@@ -14,6 +14,7 @@ import numpy as np
 from ..assignment import Assignment, Problem
 from ..balance import PAIRS_A_CHECK, kicked, priced, settle
 from ..model import Batch, Plan, makespan
+from .deadlines import EminMin
 
 SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, this start exceeds the default time limit
 
@@ -112,10 +113,9 @@ class Search:
             value, done = kicked(problem, standing, met, min(left, 50), 3, self.slack, target, PAIRS_A_CHECK, rng)
             left -= done
             if value < best:
-                deeper = Assignment.of(problem, met)
-                best = settle(problem, deeper, self.stop)
-                best_where = deeper.where.copy()
-                standing = deeper
+                standing = Assignment.of(problem, met)
+                best = settle(problem, standing, self.stop)
+                best_where = standing.where.copy()
         return best_where
 
     def _greedy(self, batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
@@ -187,20 +187,17 @@ class DeadlineSearch:
 
     def assign(self, batch: Batch) -> Plan:
         """Return the plan for the waiting jobs; jobs that start later than `batch.until` stay waiting."""
-        from ..kernels import pairs, resource_orders
         from ..queues import Queues, as_plan, improve_queues
 
         times = batch.times
         finite = np.isfinite(times)
         if not finite.any():
             return Plan(np.empty(0, dtype=np.int64), np.full(len(times), -1))
-        orders = resource_orders(times)
-        start = pairs(times, batch.free, batch.deadline, orders, orders, False, 0.0)
         least = float(times.min(axis=1, where=finite, initial=np.inf)[finite.any(axis=1)].mean())
         worth = np.full(len(times), batch.now + self.worth * least)
         price = self.reserve * np.maximum(_faster(times, finite) - 1.0, 0.0)
         queues = Queues.empty(times, batch.free, batch.deadline, worth, price)
-        improve_queues(queues, *start, self.steps)
+        improve_queues(queues, *EminMin(0.0).assign(batch), self.steps)
         return Plan(*as_plan(queues, batch.until, batch.now))
 
 
