@@ -244,14 +244,17 @@ def _from_spool(serving: Serving, spool: Path, stop: Callable[[float], bool], on
 
 def _from_socket(serving: Serving, listen: Path, stop: Callable[[float], bool]) -> None:
     """Accept jobs as lines over a unix socket that only its owner can open."""
-    listen.unlink(missing_ok=True)
+    # the socket gets its name when it accepts connections: a client that sees the file can connect
+    unnamed = listen.with_name(f"{listen.name}~")
+    unnamed.unlink(missing_ok=True)
     old = os.umask(0o177)
     with socket.socket(socket.AF_UNIX) as listener:
         try:
-            listener.bind(str(listen))
+            listener.bind(str(unnamed))
         finally:
             os.umask(old)
         listener.listen(64)
+        unnamed.replace(listen)
         listener.setblocking(False)
         parts: dict[socket.socket, bytes] = {}
         while not serving.is_over and not stop(0.0):
