@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from importlib.resources import files
@@ -23,12 +24,13 @@ SERVICES = ("batchcast-collect.service", "batchcast-export.service", "batchcast-
 ASK_SLURM = ("batchcast-collect.service",)
 START = "batchcast-start"
 OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.lua", "cli_filter.lua", START)
-PROGRAM, CLOSED, OPEN = "/opt/batchcast/bin/batchcast", "UMask=0077", "UMask=0022"
+PROGRAM = "/opt/batchcast/bin/batchcast"
 NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
 NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"
 LISTED = "/run/batchcast/planned"
-CLOSED_NOTE = "# Only the store's owner can read the store; users query batchcast-serve. For every user: UMask=0022.\n"
-OPEN_NOTE = "# Every user can read the store, because Slurm hides no jobs. To restrict it to the owner: UMask=0077.\n"
+CLOSED = re.compile(r"#.*\nUMask=0077\n")
+"""The units' own line, with the comment above it."""
+OPEN = "# Every user can read the store, because Slurm hides no jobs. To restrict it to the owner: UMask=0077.\nUMask=0022\n"
 
 
 def unit_files(
@@ -51,7 +53,7 @@ def unit_files(
     for name in SERVICES:
         text = texts[name].replace(PROGRAM, program)
         if is_open:
-            text = text.replace(CLOSED_NOTE, "").replace(CLOSED, OPEN_NOTE + OPEN)
+            text = CLOSED.sub(OPEN, text)
         if is_remote:
             text = text.replace(NO_NETWORK, NETWORK)
         if name in ASK_SLURM:

@@ -39,9 +39,10 @@ def test_where_nobody_is_hidden_everybody_may_read_the_store(tmp_path: Path) -> 
     texts = installed(tmp_path, "--private-jobs", "no")
     assert all("UMask=0022" in texts[name].splitlines() for name in SERVICES)
     assert not any("0077" in line for name in SERVICES for line in texts[name].splitlines() if line.startswith("UMask"))
-    notes = [line for name in SERVICES for line in texts[name].splitlines() if line.startswith("# Everybody can read")]
+    notes = [line for name in SERVICES for line in texts[name].splitlines() if line.startswith("# Every user can read")]
     assert len(notes) == len(SERVICES)
-    assert all("To close it: UMask=0077" in note for note in notes), "what to write to close it again"
+    assert all("To restrict it to the owner: UMask=0077" in note for note in notes)
+    assert not any("Only the store's owner" in texts[name] for name in SERVICES), "the note on a closed store is gone"
 
 
 def test_where_nobody_can_be_asked_they_are_closed(tmp_path: Path) -> None:
