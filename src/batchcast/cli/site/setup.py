@@ -30,7 +30,10 @@ NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n
 LISTED = "/run/batchcast/planned"
 CLOSED = re.compile(r"#.*\nUMask=0077\n")
 """The units' own line, with the comment above it."""
-OPEN = "# Every user can read the store, because Slurm hides no jobs. To restrict it to the owner: UMask=0077.\nUMask=0022\n"
+OPEN = """\
+# Every user can read the store, because Slurm hides no jobs. To restrict it to the owner: UMask=0077.
+UMask=0022
+"""
 
 
 def unit_files(
