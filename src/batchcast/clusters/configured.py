@@ -100,7 +100,9 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Input(NamedTuple):
-    """An input of a job: the text that the user gave, its size in KiB, and the place where the data is."""
+    """An input of a job: the text that the user gave, its size in KiB, and the name of the file system that has the
+    data.
+    """
 
     shown: str
     kib: float
@@ -155,7 +157,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
 
 
 def _read(table: Any) -> Cluster:
-    """Convert one table to a cluster, and check what its types cannot express."""
+    """Convert one `[[cluster]]` table to a cluster, and check conditions that field types cannot express."""
     one = msgspec.convert(table, Cluster)
     if bool(one.store) == bool(one.service):
         raise UsageError("the source of predictions is missing or set twice: give store = PATH or service = ADDRESS")

@@ -57,7 +57,8 @@ def correction(lateness: Sequence[float], level: float) -> float:
     Parameters
     ----------
     lateness
-        Actual time until the end, divided by its predicted quantile, for past submissions; the latest comes last.
+        Actual time until the end, divided by its predicted quantile, for past submissions; the latest submission comes
+        last.
     level
         Level of the quantile: 0.9 for the time by which 90 % of the jobs should have ended.
 

@@ -222,20 +222,20 @@ class OneCluster:
         self.inner, self.name, self._is_checked = inner, name, False
 
     def now(self) -> float:
-        """The inner transport's clock."""
+        """Return the time of the wrapped transport's clock, epoch seconds."""
         return self.inner.now()
 
     def ticks(self) -> float:
-        """The inner transport's monotonic clock."""
+        """Return the seconds of the wrapped transport's monotonic clock."""
         return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """Return the answer of the inner transport; WrongCluster if another cluster answers."""
+        """Return the answer of the wrapped transport; WrongCluster if another cluster answers."""
         self._check()
         return self.inner.ask(command)
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Run a command that may be refused, after the same check."""
+        """Check that the named cluster answers, then run a command that may be refused."""
         self._check()
         return self.inner.attempt(command)
 
@@ -249,7 +249,7 @@ class OneCluster:
 
 
 def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
-    """Return the error for the case that another cluster answers than the named one.
+    """Return the error that another cluster answers than the cluster in the settings.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
     SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha
@@ -272,15 +272,15 @@ class Recording:
         self._write("")
 
     def now(self) -> float:
-        """The inner transport's clock."""
+        """Return the time of the wrapped transport's clock, epoch seconds."""
         return self.inner.now()
 
     def ticks(self) -> float:
-        """The inner transport's monotonic clock."""
+        """Return the seconds of the wrapped transport's monotonic clock."""
         return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """The inner transport's answer."""
+        """Return the answer of the wrapped transport, and write it to the file."""
         line: dict[str, object] = {"command": list(command)}
         try:
             answer = self.inner.ask(command)
@@ -293,7 +293,8 @@ class Recording:
             self._write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Pass the command on. The file only records that the command was run."""
+        """Pass a command that may be refused to the wrapped transport. The file only records that the command was run.
+        """
         self._write(json.dumps({"command": list(command), "asked_at": self.inner.now(), "error": "attempted"}) + "\n")
         return self.inner.attempt(command)
 

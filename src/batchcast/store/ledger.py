@@ -118,7 +118,7 @@ class Ledger:
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 
     def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
-        """Store the result of a submission. If it did not become a job, its key can be used again."""
+        """Store the result of a submission. If the submission did not become a job, its key can be used again."""
         key = "NULL" if state in (REJECTED, ABSENT) else "key"
         self._connection.execute(
             f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?",
@@ -130,7 +130,7 @@ class Ledger:
         self._connection.execute("UPDATE sent SET start_time = ?, end_time = ? WHERE token = ?", (start, end, token))
 
     def unanswered(self, digest: str | None = None) -> list[Entry]:
-        """Return the entries whose outcome is unknown, of one submission or of all."""
+        """Return the entries whose outcome is unknown, of one submission or of all submissions."""
         return self._read("state = ? AND (? IS NULL OR digest = ?)", (CHOSEN, digest, digest))
 
     def of_key(self, key: str) -> Entry | None:

@@ -78,7 +78,7 @@ def normal_url(url: str) -> str:
     Raises
     ------
     InputError
-        If the URL is of another kind, or its port is not a number.
+        If the URL names neither SQLite nor PostgreSQL, or its port is not a number.
 
     Examples
     --------
@@ -210,8 +210,8 @@ def is_open(url: str) -> bool:
 
 
 def close_to_others(url: str) -> bool:
-    """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether any
-    existed.
+    """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether other
+    users had any permission.
 
     Raises
     ------

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores what planning changes in Slurm: each change is stored before it is made. The audit log only grows."""
+"""Stores what planning changes in Slurm: each change is stored before it is made. Entries of the audit log are never
+deleted.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +142,8 @@ def started_jobs(
     -------
     list of mapping
         `user_id`, `procs`, `req_time`, `elapsed_s` (for a running job, until `now`), and the columns of the prediction,
-        all None if the job has no prediction. Of very many jobs only the jobs with the longest run times are returned,
-        so that short jobs cannot displace long ones.
+        all None if the job has no prediction. If there are very many jobs, only the jobs with the longest run times are
+        returned, so that short jobs do not displace long jobs.
     """
     rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock that lets only one process write to a store. It is released whenever the process ends, also if it
+"""The lock that lets only one process write to a store. The lock is released when the process ends, even if the process
 is killed.
 """
 
