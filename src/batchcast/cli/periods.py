@@ -40,7 +40,7 @@ class Pieces:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the options for a JSON document."""
+        """Return the settings for a JSON document, which describe the selection of jobs."""
         return settings_of(self.opening)
 
 

@@ -119,7 +119,7 @@ def plan_options(
 def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     """Return the queue order in Slurm's simulation that the options describe; removes its keys from `given`.
 
-    UsageError if a word is unknown, or if an option has no effect.
+    Raises UsageError if a word is unknown, or if an option has no effect.
     """
     words, within, age = (given.pop(name) for name in ("order", "within", "age"))
     if slurm and words is not None:
@@ -214,7 +214,7 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
     """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes both keys from
     `given`.
 
-    UsageError if an option of the pool of processors is combined with nodes.
+    Raises UsageError if an option of the pool of processors is combined with nodes.
     """
     described, scheduler = given.pop("machine"), given.pop("scheduler")
     chosen = scheduler or ("slurm" if described else "policy")

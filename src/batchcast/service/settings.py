@@ -429,7 +429,8 @@ def planned_by(settings: Settings) -> str:
 def keep_since(settings: Settings, now: float) -> float | None:
     """Return the instant (epoch seconds) before which ended jobs are deleted; None if all are kept.
 
-    UsageError if `memory_days` is longer, because then predictors would learn from deleted jobs at each start.
+    Raises UsageError if `memory_days` is longer than `retention_days`, because then predictors would learn from deleted
+    jobs at each start.
 
     >>> from .settings import load
     >>> keep_since(load({"retention_days": 400}, {}), 50_000_000.0), keep_since(load({}, {}), 50_000_000.0)

@@ -111,8 +111,8 @@ class Slurm:
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
         """Return the jobs of one user that ended between two instants (epoch, s), for an answer without a store.
 
-        One query reads the jobs, with `memory` also their memory use. Jobs that were cancelled before they were eligible
-        are missing.
+        One query reads the jobs, with `memory` also their memory use. Jobs that were cancelled before they were
+        eligible are missing.
         """
         return self._accounted(since, until, f"--user={user}", steps=memory and self._measures())
 

@@ -293,8 +293,7 @@ class Recording:
             self._write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Pass a command that may be refused to the wrapped transport. The file only records that the command was run.
-        """
+        """Pass a command that may be refused to the wrapped transport. The file records only that the command ran."""
         self._write(json.dumps({"command": list(command), "asked_at": self.inner.now(), "error": "attempted"}) + "\n")
         return self.inner.attempt(command)
 

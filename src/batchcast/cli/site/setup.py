@@ -34,7 +34,7 @@ OPEN_NOTE = "# Every user can read the store, because Slurm hides no jobs. To re
 def unit_files(
     program: str, *, is_open: bool, is_remote: bool, clients: str = "", slurm_conf: str = "", plan_list: str = ""
 ) -> dict[str, str]:
-    """Map each file name to its content.
+    """Return the content of each systemd unit file, by file name.
 
     `program` is the command that the units start. `is_open` lets everybody read the store, else only its owner.
     `is_remote` (a store on another server) lets the service use the network. `clients` is the folder of squeue and

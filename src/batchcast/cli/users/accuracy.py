@@ -286,7 +286,7 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
-    """Draw a bar of the share reached, with a mark at the promised share; only the mark if the share is unknown.
+    """Draw a bar of a bound's coverage, with a mark at the promised coverage; only the mark if the coverage is unknown.
 
     >>> picture(0.5, width=20), picture(1.0, width=20)
     ('[##########........|.]', '[##################|#]')

@@ -72,11 +72,11 @@ def advice_record(
     """Return one flat object per method for predictions made in [since, until), epoch seconds.
 
     `exceeded_rate`: share of jobs that would have exceeded the suggestion. `asked_over_used`: sum of suggestions over
-    sum of needs. The keys `users_...` give the same for the users' own requests. A job that exceeded its own request
-    needed more than it got. Such a job also exceeds a suggestion that is not larger than its request; for a larger
-    suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the predicted
-    quantile. `weeks`: the same figures by week. With `least_users` above 1, figures cover complete days with enough
-    users and are rounded (see `disclosure`).
+    sum of needs. The keys `users_...` give the same figures for the users' own requests. A job that exceeded its own
+    request needed more than it got. Such a job also exceeds a suggestion that is not larger than its request; for a
+    larger suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the
+    predicted quantile. `weeks`: the same figures by week. With `least_users` above 1, figures cover complete days with
+    enough users and are rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[str, float]] = set()

@@ -85,8 +85,8 @@ def _one_question(
 ) -> Iterator[Site]:
     """Yield a temporary store of what accounting reports about one user's jobs since `since`.
 
-    With `memory`, it includes the memory that the jobs used. This needs a slower query, and another query about how
-    memory is measured. Accounting itself decides which jobs this user may see, so no further privacy rule applies.
+    With `memory`, it includes the memory that the jobs used. Memory use needs a slower query, and another query about
+    how memory is measured. Accounting itself decides which jobs this user may see, so no further privacy rule applies.
     """
     from ...store.reader import Reader
     from ...store.sighted import write_once
@@ -150,8 +150,8 @@ def is_closed(settings: Settings) -> bool:
 
 
 def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
-    """Return the service's answer to `/v1/VERB`, over its unix socket, or raise its error. Unreachable without an
-    answer.
+    """Return the service's answer to `/v1/VERB`, over its unix socket, or raise its error. Raises Unreachable without
+    an answer.
     """
     from http.client import HTTPConnection, HTTPException
 

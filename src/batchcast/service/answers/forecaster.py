@@ -48,7 +48,7 @@ class Forecaster(NamedTuple):
     """The predictors that answer users, with the state of a clock at one instant.
 
     Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
-    limits imply are stored in `memory`; no predicted wait exceeds them by more than a margin (`latest`).
+    limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`latest`).
     """
 
     clock: LiveClock
@@ -106,7 +106,7 @@ KINDS = ("wait", "runtime", "memory", "limit")
 
 
 def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
-    """Return predictors of these kinds with the collector's clock advanced to now. NoAnswer if no job has
+    """Return predictors of these kinds with the collector's clock advanced to now. Raises NoAnswer if no job has
     started yet.
     """
     if not site.reader.ask("has_started", cluster=site.cluster):
@@ -422,8 +422,8 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
     """Predict when a job of this user would start with each of the choices, if submitted now; one row each, in order.
 
     A choice has sbatch's long options in the form of a URL query (`ntasks=4&time=240`). If a choice cannot be answered,
-    its row has the reason (`why`) and no times. UsageError for more than `MOST_CHOICES`; Refused for other users' on a
-    private site.
+    its row has the reason (`why`) and no times. Raises UsageError for more than `MOST_CHOICES` choices, and Refused for
+    another user's job on a private site.
 
     >>> answer_choices(None, [], "ada", Viewer("ada"), 0.0)
     Traceback (most recent call last):

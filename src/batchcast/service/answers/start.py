@@ -145,7 +145,7 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the start of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
-    # Slurm 24.11 and later give this reason also for drained nodes
+    # Slurm 24.11 and later also give the reason ReqNodeNotAvail for drained nodes
     if not ends and word(row["reason"]) == "ReqNodeNotAvail":
         basis = (
             "no answer until an administrator acts: there is no reservation, so the nodes that the job needs are down"
@@ -164,8 +164,9 @@ SETTLE_S, STEP_S = 600.0, 300.0
 def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
     """Return a sentence with the time limit that lets a job start before a coming reservation; "" if no limit does.
 
-    The reservation is the first that a job of this limit, if started now, would overlap. The limit allows ten
-    minutes for the scheduler to start the job, because the time before the reservation shrinks while the job waits.
+    The reservation is the first one that the job would overlap if it started now and ran to its time limit. The limit
+    allows ten minutes for the scheduler to start the job, because the time before the reservation shrinks while the job
+    waits.
 
     >>> friday = {"name": "power", "start": 90_000.0, "end": 120_000.0, "maintenance": True}
     >>> "a time limit of at most 1-00:50:00 the job can start before that" in fits_before([friday], 172_800.0, 0.0)
@@ -187,9 +188,10 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None
 
 
 def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
-    """Return when a job behind a reservation starts: after the reservation and the jobs of the partition that go first.
+    """Return when a job behind a reservation starts: after the reservation and the jobs of the partition that start
+    first.
 
-    The jobs that go first are simulated in order of priority without backfill, because all of them wait for the same
+    The jobs that start first are simulated in order of priority without backfill, because all of them wait for the same
     reservation to end.
     """
     found = _reservation(memory, row, now)
@@ -255,7 +257,8 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
 def own_queue(
     holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
 ) -> float:
-    """Return when `amount` is free for a job, if the jobs ahead get their amounts first and in order.
+    """Return when an amount (of processors, say) is free for a job, if the jobs ahead get their amounts first, in
+    order.
 
     `holders` are (end, amount) of running jobs, `ahead` are (length, amount) of waiting jobs; times are in seconds. O(n
     log n).

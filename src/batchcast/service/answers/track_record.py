@@ -77,10 +77,10 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
 def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
     """Return the standard error of a coverage.
 
-    `held` is 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The error is
-    computed from sums over ten periods with equal numbers of predictions, assuming that the promise is true, and
-    is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs waited
-    in it.
+    `held` is 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The standard error is
+    computed from sums over ten periods with equal numbers of predictions, assuming that the promised coverage is true,
+    and is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs
+    waited in it.
 
     >>> [round(error_of_share(held), 2) for held in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
     [0.09, 0.13, 0.13]
@@ -108,7 +108,7 @@ def track_record(
     `came_true` is the share of jobs that started between their 10 % and 90 % times, over the latest `like_this`
     predictions (at most 200). `long` has the same figures for predicted waits of 10 min or more, if there are at least
     20. The result is empty without predictions. With `least_users` above 1, only days with enough users and started
-    jobs count, at least 20 jobs, and figures are rounded (see `disclosure`).
+    jobs count, at least 20 jobs are required, and figures are rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
@@ -133,10 +133,11 @@ def track_record(
 
 
 def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
-    """Return predictions of jobs that still wait beyond their 90 % time. They are misses, whenever the jobs start.
+    """Return predictions of jobs that still wait beyond their 90 % time. These predictions are misses, whenever the
+    jobs start.
 
-    `chosen` are the parameters of the query: cluster, partition, method, since and nothing. `outcome_s` of a row is how
-    long its job has waited until `now`.
+    `chosen` are the parameters of the query: `cluster`, `partition`, `method`, `since` and `nothing`. `outcome_s` of a
+    row is how long its job has waited until `now`.
     """
     late = reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     return [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
@@ -188,9 +189,7 @@ class _Tally:
 
 
 def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
-    """Return the 30-day track record of the method that answers users here. If `known` is given, the record is taken
-    from it.
-    """
+    """Return the 30-day track record of the method that answers users on this site, from `known` if it is given."""
     if known is not None:
         return known.get((partition, site.least), {})
     since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)

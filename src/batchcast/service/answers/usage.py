@@ -82,8 +82,9 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
     """Return suggestions per user and job name, the largest waste first. Small waste is left out.
 
     A suggestion on `--time` is made if the median limit is at least twice the time that 95 % of the jobs need and at
-    least one processor-hour is wasted. It is also made if so many jobs were killed at their limit that this time is
-    unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they requested.
+    least one processor-hour is wasted. The same suggestion is made if so many jobs were killed at their limit that this
+    time is unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they
+    requested.
     """
     advised = [
         {"user": whose or "-", "job_name": name or "-", **one}
@@ -110,8 +111,8 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
     """Return a suggestion on `--time` if jobs were killed at their limits, or if their limits are far too long; else
     None.
 
-    How long killed jobs would have run is unknown. If so many were killed that no limit is known to be enough for 95 %,
-    no limit is suggested. If there are too few jobs for a 95 % quantile, the suggestion refers to the longest run
+    How long killed jobs would have run is unknown. If so many jobs were killed that no limit is known to be enough for
+    95 %, no limit is suggested. If there are too few jobs for a 95 % quantile, the suggestion refers to the longest run
     instead.
     """
     limited = [row for row in rows if _finite(row["req_time"])]

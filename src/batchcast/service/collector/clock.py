@@ -48,7 +48,7 @@ long, both are done less often.
 
 
 class Renewal:
-    """Renews the predictions of waiting jobs, and remembers when it is due again."""
+    """Renews the predictions of waiting jobs, and remembers when the next renewal is due."""
 
     def __init__(self) -> None:
         self.last = self.next = -math.inf
@@ -62,7 +62,8 @@ class Renewal:
         now: float,
         latest: Mapping[int, float] = MappingProxyType({}),
     ) -> int:
-        """Renew the predictions of waiting jobs as of `until`, with every method that can do this; return their number.
+        """Renew the predictions of waiting jobs as of `until`, with every method that can renew predictions; return the
+        number of renewed predictions.
 
         No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`). The
         clock does not change. If no method can renew predictions, older renewed predictions are deleted.
@@ -95,7 +96,9 @@ class Renewal:
 
     @staticmethod
     def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Store predictions to score after certain waits: the renewed, and the first prediction given this wait."""
+        """Store predictions to score for jobs that have waited a certain time, such as 1 h: the renewed prediction, and
+        the prediction at submission given this wait.
+        """
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
@@ -109,7 +112,7 @@ class Renewal:
 
 
 def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Prediction:
-    """Limit the prediction of a waiting job to a start at `by`, plus the margin."""
+    """Limit the predicted start of a waiting job to the instant `by` plus the margin."""
     return capped(said, with_margin(by, now) - job.submit_time)
 
 
@@ -127,8 +130,8 @@ def _as_of(state: SystemState, instant: float) -> Iterator[float]:
 
 
 def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:
-    """Return the prediction at submission, given that the job has waited `waited` seconds; None if no quantile reaches
-    that far.
+    """Return the prediction at submission, given that the job has waited `waited` seconds; None if the job has waited
+    longer than every predicted quantile.
     """
     issued = as_prediction(row)
     now = given_waited(issued, waited, issued.levels) if issued.levels else given_waited(issued, waited)
@@ -146,7 +149,8 @@ def _finite(prediction: Prediction) -> Prediction:
 
 @dataclass(slots=True)
 class Step:
-    """What one advance of the clock did: numbers of events, stored predictions, late events, and renewed predictions.
+    """The results of one advance of the live clock: numbers of events, stored predictions, late events, and renewed
+    predictions.
 
     If history was replayed because the saved clock could not be used, `rebuilt` gives the reason.
     """
@@ -259,7 +263,7 @@ class StoredClock:
             return f"{self.place}: {type(error).__name__}: {error}"
 
     def _slack(self) -> float:
-        """Return by how many seconds the oldest event in the clock may exceed `memory_s` before the clock is
+        """Return by how many seconds the age of the clock's oldest event may exceed `memory_s` before the clock is
         rebuilt.
         """
         return max(86400.0, self.memory_s / 10)
@@ -377,7 +381,8 @@ class AskedBefore:
         self._open: list[Mapping[str, Any]] = []
 
     def find(self, connection: Connection, cluster: str, now: float) -> int:
-        """Store the answers to questions as predictions for the jobs that were then submitted; return their number.
+        """Store the answers to questions as predictions for the jobs that were submitted afterwards; return their
+        number.
 
         If several questions fit a job, the job is the outcome of the last question only.
         """

@@ -167,8 +167,8 @@ class _Nodes:
         return self.at
 
     def all_free(self) -> float:
-        """Return when the whole partition is free for the longest job: after all jobs so far, and before no
-        reservation.
+        """Return when the whole partition is free for the longest job: after all jobs so far, when such a job overlaps
+        no reservation.
         """
         longest = self.part.max_time if self.part.max_time > 0 else math.inf
         whole = {"req_procs": self.cpus.sum(), "alloc_procs": None, "req_nodes": len(self.cpus), "exclusive": 1.0,

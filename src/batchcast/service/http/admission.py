@@ -3,9 +3,9 @@
 
 On a unix socket the kernel reports the user (SO_PEERCRED, unix(7)); on loopback the user is unknown. A proxy that the
 site names (`proxy_from`: a unix user, or an address) may name the user (`proxy_header`); from any other client the
-header is ignored. Scripts may send a bearer token instead (RFC 6750). The tokens of a store are few. They are kept in
-memory, and a thread reads them again after `HELD_S` seconds. So checking a token costs one digest per request, and a
-revoked token works for at most `HELD_S` seconds more.
+header is ignored. Scripts may send a bearer token instead (RFC 6750). A store has few tokens. The server keeps the
+tokens in memory, and a thread reads them again after `HELD_S` seconds. So checking a token costs one digest per
+request, and a revoked token works for at most `HELD_S` seconds more.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class _FromMemory:
         path: str = scope["path"]
         target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
         if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
-            self.admission.give_back(viewer)  # the general processing counts it again
+            self.admission.give_back(viewer)  # the general processing counts the request again
             return None
         took = time.perf_counter() - begun
         service.measures.request(path, reply.status, took)
@@ -420,8 +420,8 @@ _PAGES = frozenset({"metrics", *(getattr(route, "path", "").split("/", 2)[1] for
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a Host header names this machine. Otherwise another web site could let a browser send requests
-    here.
+    """Return whether a Host header names this machine. Without this check, another web site could make a browser send
+    requests to this service.
     """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     try:

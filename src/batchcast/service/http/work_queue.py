@@ -95,8 +95,8 @@ class WorkQueue:
 
 
 class WorkQueues:
-    """The work queues of a server, created inside its event loop. `watch` is for checks of the store, which so do not
-    wait for reports.
+    """The work queues of a server, created inside its event loop. The queue `watch` is for checks of the store, so that
+    they do not wait for reports.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class ClientGone(BatchcastError):
 
 
 async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
-    """Return an answer. If the client disconnects before, cancel the work and raise ClientGone."""
+    """Return an answer. If the client disconnects before the work ends, cancel the work and raise ClientGone."""
     work, hung_up = asyncio.ensure_future(answer), asyncio.ensure_future(_hung_up(request))
     try:
         await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)

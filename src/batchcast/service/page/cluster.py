@@ -70,8 +70,8 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
 
 
 def _recorded_from(over: Sequence[Mapping[str, Any]], still: Iterable[Mapping[str, Any]], since: float) -> float:
-    """Return when the job history since `since` begins: at the first end, because running jobs may have been submitted
-    weeks before.
+    """Return when the job history since `since` begins: at the first end of a job, because running jobs may have been
+    submitted weeks before.
 
     If no job has ended, the history begins at the first submission.
     """

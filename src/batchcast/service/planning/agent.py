@@ -264,7 +264,7 @@ class Planner:
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
     def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
-        """Return the changes to make. If submissions had to be looked up first, decide again with them."""
+        """Return the changes to make. If submit options had to be looked up first, decide again with these options."""
         forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)

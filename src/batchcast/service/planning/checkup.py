@@ -84,7 +84,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report who else changes time limits. Users and operators may do this; a second collector that plans must not."""
+    """Report who else changes time limits. Users and operators may change limits; a second planning collector must not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}"
         yield finding(

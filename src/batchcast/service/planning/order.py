@@ -2,8 +2,9 @@
 """Sets the queue order in Slurm by SiteFactors: reads the queue, decides, records, changes, and reads the result.
 
 Before each call, the new factor and batchcast's previous factor are recorded. So after a crash at any instant the next
-cycle finds one of the two in Slurm. Both stay recorded while the job waits, because a killed slurmctld restores its
-saved state, which may have the previous factor. Any other factor was set by somebody else and is not changed.
+cycle finds one of the two factors in Slurm. Both factors stay recorded while the job waits, because a killed slurmctld
+restores its saved state, which may have the previous factor. Any other factor was set by somebody else and is not
+changed.
 """
 
 from __future__ import annotations
@@ -306,8 +307,8 @@ class Orderer:
     def _hidden(
         self, jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
     ) -> list[tuple[Group, int]]:
-        """Return the restores for held or running jobs, which sprio does not show. If this job were requeued, its old
-        factor would take effect again.
+        """Return the calls that restore factors of held or running jobs, which sprio does not show. If such a job were
+        requeued, its old factor would take effect again.
         """
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:

@@ -147,7 +147,7 @@ def simulated(
     Waiting jobs have planned limits, and running jobs have the users' limits again, so no job is killed by a planned
     limit. All jobs are ordered, even jobs that have not opted in. An order of the whole queue is also simulated with
     `RESERVE`, if Slurm does not set this parameter. Returns rows by size class and group, how close the first schedule
-    is to the record, and notes.
+    is to the recorded starts, and notes.
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
