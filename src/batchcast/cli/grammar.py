@@ -37,7 +37,7 @@ them.
 
 They work as flags too, so scripts may write `--seed 3` as well as `--set seed=3`.
 """
-_ALL = "batchcast.help.all"  # key in a context's `meta`: the help also lists rare options
+_ALL = "batchcast.help.all"  # key in a click context's `meta`: the help also lists rare options
 
 
 class Verb(click.Command):

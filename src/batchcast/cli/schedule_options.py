@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options shared by `evaluate` and `simulate`: policies, predictors, machine and loop.
 
-They choose which predictors plan under which policies, on a pool of processors or on a machine's nodes under Slurm.
+The options choose which predictors plan under which policies, on a pool of processors or on a machine's nodes under
+Slurm.
 """
 
 from __future__ import annotations
@@ -211,8 +212,8 @@ node_options = adds(
 
 
 def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
-    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes both keys from
-    `given`.
+    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes the keys of
+    both options from `given`.
 
     Raises UsageError if an option of the pool of processors is combined with nodes.
     """
@@ -238,8 +239,8 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     """Return machine, log and jobs to score. If `machine` is `learned`, the machine is learned from the first part of
     the log.
 
-    If the machine is learned, the rest of the log is scored, unless the user chose other jobs, and the log's warnings
-    describe the machine.
+    If the machine is learned, the jobs after this part are scored, unless the user chose other jobs, and the log's
+    warnings describe the machine.
     """
     if not isinstance(machine, str):
         return machine, log, mask

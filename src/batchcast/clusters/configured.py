@@ -37,11 +37,11 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     token_file
         A file with the bearer token for `service`.
     submit
-        The submit command. It contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
+        The submit command. The command contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
     place
         Name of the file system that the cluster uses. Default: the cluster's name.
     bandwidth
-        For each other place, the rate at which files can be copied from there (`"100M"` is 100 MiB/s).
+        For each other file system, the rate at which files can be copied from it (`"100M"` is 100 MiB/s).
     translate
         For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the
         word on this cluster.

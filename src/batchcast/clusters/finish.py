@@ -91,7 +91,7 @@ def combined(
     waits, runs
         Equally likely queue waits and run times in seconds.
     factors
-        Equally likely ratios of the run time on this cluster to `runs`. There are several if the ratio is uncertain.
+        Equally likely ratios of the run time on this cluster to `runs`. An uncertain ratio has several values.
     dependence
         `INDEPENDENT`: every wait is combined with every run time. `COMONOTONE`: the k-th shortest wait is combined with
         the k-th shortest run time.

@@ -56,8 +56,8 @@ def submit(
     Parameters
     ----------
     ledger
-        The user's list of submissions. Each attempt is written to it before sbatch runs, so that a later call finds an
-        attempt whose process was killed.
+        The user's list of submissions. Each attempt is written to the ledger before sbatch runs, so that a later call
+        finds an attempt whose process was killed.
     clusters
         The clusters by name.
     offers

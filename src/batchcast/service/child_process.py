@@ -108,7 +108,7 @@ class KeptChild:
 
     The first answer takes seconds, later answers take milliseconds. A question that arrives while the process loads is
     refused within 0.1 s. The process ends after a day without a question, when the server ends, or if it uses more than
-    `MOST_MB`; the next question starts a new process. Only one event loop may use it.
+    `MOST_MB`; the next question starts a new process. Only one event loop may use this object.
     """
 
     def __init__(self, renew: Callable[[], Any]) -> None:
@@ -181,7 +181,9 @@ def _environment() -> dict[str, str]:
 
 
 def work(nice: int, most_mb: int) -> None:
-    """Read questions from stdin, and write each result to stdout after its length. This runs in the child."""
+    """Read questions from stdin, and write each result to stdout after its length. This function runs in the child
+    process.
+    """
     with contextlib.suppress(OSError):  # if memory runs out, the kernel should kill this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")

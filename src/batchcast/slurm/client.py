@@ -42,7 +42,7 @@ AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", 
 
 @dataclass(slots=True)
 class Slurm:
-    """Reads the jobs and the configuration of a Slurm cluster through a transport. It changes nothing in Slurm.
+    """Reads the jobs and the configuration of a Slurm cluster through a transport. The class changes nothing in Slurm.
 
     Four attributes come from the latest `scontrol show config`: `gathers` (how accounting measures jobs), `slurm_user`
     (the user of slurmctld), `answered_by` (the cluster's name) and `booted` (the start of slurmctld, epoch seconds).

@@ -187,7 +187,9 @@ class Commands:
 
 
 def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Run a program in its own session; return exit code, stdout and stderr. If it hangs, kill its process group."""
+    """Run a program in its own session; return exit code, stdout and stderr. If the program hangs, kill its process
+    group.
+    """
     pipe = subprocess.PIPE
     with subprocess.Popen(
         argv, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True

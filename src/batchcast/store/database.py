@@ -169,8 +169,8 @@ class Store:
 
         Notes
         -----
-        The database is rewritten. This needs free space of the size of the store, and blocks writers, on PostgreSQL
-        also readers.
+        The database is rewritten. Rewriting needs free space of the size of the store, and blocks writers, on
+        PostgreSQL also readers.
         """
         path = sqlite_path(self.url)
         if path is None:

@@ -258,7 +258,7 @@ def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> 
 
 
 def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float]]:
-    """Yield row, job id, submit time and `vanished` of array tasks that never started and are no longer in the queue."""
+    """Yield row, job id, submit time and `vanished` of array tasks that never started and have left the queue."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
         jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
     )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's ledger of submissions to clusters. It is written before each submission, so that no job is submitted
-twice.
+"""The user's ledger of submissions to clusters. The ledger is written before each submission, so that no job is
+submitted twice.
 
 The ledger is an SQLite file that only its user can read. An entry is on the disk before sbatch runs, and the job's
 comment contains the entry's token. If the process is killed, the next call searches the cluster's queue for the token.

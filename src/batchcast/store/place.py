@@ -117,7 +117,7 @@ def shown_url(url: str) -> str:
         return os.path.abspath(url.removeprefix("sqlite:///"))
     scheme, _, rest = url.partition("://")
     where = rest.partition("?")[0].partition("#")[0].rpartition("@")[2]
-    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # not secret; often the directory of a socket
+    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # the host is not secret; often a socket's directory
     return f"{scheme.partition('+')[0]}://{where}" + (f"?host={host}" if host and "@" not in host else "")
 
 

@@ -208,8 +208,8 @@ STEP = "order"
 
 
 class Standing(NamedTuple):
-    """The SiteFactor that was requested last for a job record of slurmctld, and the factor before it. One of the two is
-    in effect.
+    """The SiteFactor that was requested last for a job record of slurmctld, and the factor before it. One of the two
+    factors is in effect.
 
     `is_read_back` says that the restored factor 0 was read from slurmctld.
     """

@@ -140,7 +140,7 @@ def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
     Raises
     ------
     UsageError
-        If an id is unknown. In this case no token is revoked.
+        If an id is unknown. In this case no token is revoked, not even a known one.
     """
     from sqlalchemy import select, update
 

@@ -50,7 +50,7 @@ def single_writer(store: Store) -> Iterator[None]:
 
 @contextmanager
 def _session_lock(store: Store) -> Iterator[None]:
-    """Holds a lock of PostgreSQL that lasts as long as its connection. Afterwards the connection is closed, not
+    """Holds a lock of PostgreSQL that lasts as long as its connection. After the block the connection is closed, not
     returned to the pool.
     """
     try:

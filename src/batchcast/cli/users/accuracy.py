@@ -177,7 +177,9 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line per method that another one replaced, with the share and the most frequent reason."""
+    """Print one line per method that another method replaced, with the share of its predictions and the most frequent
+    reason.
+    """
     for r in results:
         share = r.get("fell_back_share") or 0.0
         if r["moment"] == "submit" and share > 0:

@@ -82,8 +82,9 @@ def advised_memory(forecast: Prediction, risk: float, rules: Rules, partition: M
     """Return the suggested memory per node in KiB; None if the prediction is based only on the request.
 
     The suggestion is the predicted upper bound at this risk, plus a tenth because accounting samples memory use and
-    misses short peaks. It is rounded up to the site's step and floor, and does not exceed the memory of the partition's
-    largest node. If the prediction has no quantiles, the suggestion is the point prediction, without the added tenth.
+    misses short peaks. The suggestion is rounded up to the site's step and floor, and does not exceed the memory of the
+    partition's largest node. If the prediction has no quantiles, the suggestion is the point prediction, without the
+    added tenth.
 
     >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 100e3), "", Grounds.CLASS)
     >>> [advised_memory(like, 0.05, Rules(), node) for node in ({}, {"node_mem_kib": 105e3})]
@@ -192,7 +193,7 @@ def advise_memory(
     `memory_why` gives the reason.
 
     If the `forecast` of `method` has quantiles, the suggestion comes from them, as in the suggestions stored at
-    submissions. Otherwise the suggestion comes from the similar ended jobs (`rows`): the order statistic of
+    submissions. Without quantiles, the suggestion comes from the similar ended jobs (`rows`): the order statistic of
     `recommend_limit` at the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the
     partition's largest node. The parameter `memory` has the values that the collector stored about the cluster.
     """

@@ -73,9 +73,9 @@ def advice_record(
 
     `exceeded_rate`: share of jobs that would have exceeded the suggestion. `asked_over_used`: sum of suggestions over
     sum of needs. The keys `users_...` give the same figures for the users' own requests. A job that exceeded its own
-    request needed more than it got. Such a job also exceeds a suggestion that is not larger than its request; for a
-    larger suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the
-    predicted quantile. `weeks`: the same figures by week. With `least_users` above 1, figures cover complete days with
+    request needed more than it got, so it also exceeds a suggestion that is not larger than its request; for a larger
+    suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the predicted
+    quantile. `weeks`: these rates and coverages by week. With `least_users` above 1, figures cover complete days with
     enough users and are rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}

@@ -5,10 +5,10 @@ If the site hides jobs, users see their own jobs, and figures over at least `lea
 identity see only these figures. Root and the user who runs the service see everything.
 
 The difference of two answers, asked a second apart or over slightly different time spans, must not reveal one job. So,
-if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended. Then two
-figures of the same selection are equal, or differ by whole days with several users each. The difference of two
-selections, such as a partition and an account, could also reveal a job. Rounding to two significant digits hides the
-job if one job is less than a twentieth of the total.
+if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended. With complete
+days, two figures of the same selection are equal, or differ by whole days with several users each. The difference of
+two selections, such as a partition and an account, could also reveal a job. Rounding to two significant digits hides
+the job if one job is less than a twentieth of the total.
 
 If one user contributes most of a sum, the sum reveals that user's amount, however many users it covers. So each day and
 each figure must also satisfy the p % rule of statistical offices (`may_show`).
@@ -89,9 +89,7 @@ def may_show(rows: Iterable[Row], least: int) -> bool:
 
 
 def _is_shown(jobs: Mapping[Any, float], held: Mapping[Any, float], least: int) -> bool:
-    """Return whether sums of these numbers of jobs, and of these processors if known, may be shown; both are
-    by user.
-    """
+    """Return whether sums of these numbers of jobs by user, and of these processors by user if known, may be shown."""
     return is_of_several(jobs, least) and (not any(held.values()) or is_of_several(held, least))
 
 
@@ -183,8 +181,8 @@ class OfOthers:
     """A value that depends on other users' jobs (`whole`), and the text that replaces it if jobs are hidden
     (`instead`).
 
-    `disclosed` chooses one of the two. A document that still contains an `OfOthers` cannot be written. So a forgotten
-    call of `disclosed` raises an error and reveals no job.
+    `disclosed` chooses one of the two. A document that still contains an `OfOthers` cannot be written. So code that
+    forgets to call `disclosed` raises an error and reveals no job.
     """
 
     __slots__ = ("instead", "whole")

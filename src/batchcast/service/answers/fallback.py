@@ -44,7 +44,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
         raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"
-    # One row per waiting job, because callers assume that a job without a row does not wait.
+    # The answer has one row per waiting job, because callers assume that a job without a row does not wait.
     results = [
         {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
     ]
@@ -115,7 +115,7 @@ def answer_or_ask_service(
 ) -> Answer:
     """Answer from the store, or through the service's socket if this user cannot read the store.
 
-    The service also answers if only the service can read the collector's saved clock. Then the web page and this user's
+    The service also answers if only the service can read the collector's saved clock. So the web page and this user's
     terminal give the same answer. If the service cannot be reached, this process replays the history.
     """
     if "/" not in settings["listen"]:

@@ -2,8 +2,8 @@
 """Answers `job_submit.lua` within milliseconds: the limit and memory suggested for the user's last similar job.
 
 Slurm's plugin `job_submit.lua` delays a submission until this hint arrives, so the hint comes from memory: it reads no
-file and computes no prediction. It repeats the stored suggestion for the last similar job. The collector predicts the
-new job itself later.
+file and computes no prediction. The hint repeats the stored suggestion for the last similar job. The collector predicts
+the new job itself later.
 """
 
 from __future__ import annotations

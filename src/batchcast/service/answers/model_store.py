@@ -177,7 +177,8 @@ def _secret_key() -> bytes:
     """Return this user's secret key, created if missing, in the cache of compiled kernels: no other user can write
     there.
 
-    If no key can be stored, a temporary key is used. Then only this process accepts the files that it saves.
+    If no key can be stored, a temporary key is used. With a temporary key, only this process accepts the files that it
+    saves.
     """
     folder = kernel_folder()
     if not folder:

@@ -3,8 +3,8 @@
 
 `start --test --where` compares these ways to submit a script. The answer states its assumptions: on half the nodes a
 job runs twice as long and requests twice the limit; on twice the nodes it runs half as long under the original limit.
-The store does not know who may use a partition, so every partition is tried. It knows only the QOS that the user's jobs
-have had.
+The store does not know who may use a partition, so every partition is tried. Of all QOS, the store knows only the QOS
+that the user's jobs have had.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def own_runs(site: Site) -> dict[str, list[float]]:
 def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
     """Add jobs that were submitted after the collector last read the queue to the loaded clock; return their number.
 
-    Without this, several jobs that a user submits within seconds would all be predicted to start on the same free
+    Without these jobs, several jobs that a user submits within seconds would all be predicted to start on the same free
     processors.
     """
     seen_at = float(site.memory.get("snapshot_at") or -math.inf)

@@ -335,10 +335,10 @@ def start_answer(
 
     Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
     waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
-    reservation or a limit starts when this hold ends (`held`). If the owner, a time or another job holds it, the wait
-    counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
-    administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that wait
-    for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
+    reservation or a limit starts when this hold ends (`held`). If a job is held by its owner, a begin time or another
+    job, the wait counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that
+    only an administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that
+    wait for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
     Values that count other users' jobs are `OfOthers` objects, which `disclosed` resolves.
     """
     row = {**newest(row)}

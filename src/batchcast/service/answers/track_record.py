@@ -42,8 +42,8 @@ TrackRecord = Mapping[str, Any]
 def answering_method(memory: dict[str, Any]) -> str:
     """Return the name of the wait predictor that answers users.
 
-    It is the first wait predictor in the collector's settings while the coverage of its 90 % bound is close enough to
-    90 %. Otherwise it is the predictor that the collector has chosen by `best_bound`.
+    The first wait predictor in the collector's settings answers while the coverage of its 90 % bound is close enough to
+    90 %. If the coverage is not close enough, the predictor that the collector has chosen by `best_bound` answers.
     """
     methods = memory.get("wait_methods") or ["recent_wait"]
     chosen = memory.get("answers_by")
@@ -54,9 +54,9 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Choose the method with the best 90 % bound so far; the first method is preferred.
 
     A bound is valid if its coverage is at least 90 % minus two standard errors (`error_of_share`). The first method is
-    chosen while its bound is valid. Otherwise the method with the smallest mean pinball loss at 90 %, which is the
-    tightest valid bound, is chosen. If no bound is valid, the method with the highest coverage is chosen. Methods with
-    fewer than 20 judged predictions are not considered; if the first method has fewer, the result is None.
+    chosen while its bound is valid. If the first method's bound is not valid, the method with the smallest mean pinball
+    loss at 90 % among valid bounds is chosen. If no bound is valid, the method with the highest coverage is chosen.
+    Methods with fewer than 20 judged predictions are not considered; if the first method has fewer, the result is None.
 
     >>> of = {"judged": 100, "loss_90_s": 9.0, "error_90": 0.03}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
@@ -106,9 +106,9 @@ def track_record(
     A job that still waits at `now`, beyond its 90 % time, counts as a miss before it starts (`overdue`). So the
     coverage falls as soon as a queue grows. `judged` counts predictions with a bound whose jobs started or are overdue.
     `came_true` is the share of jobs that started between their 10 % and 90 % times, over the latest `like_this`
-    predictions (at most 200). `long` has the same figures for predicted waits of 10 min or more, if there are at least
-    20. The result is empty without predictions. With `least_users` above 1, only days with enough users and started
-    jobs count, at least 20 jobs are required, and figures are rounded (see `disclosure`).
+    predictions (at most 200). `long` has all these figures for predicted waits of 10 min or more, if there are at least
+    20 such predictions. The result is empty without predictions. With `least_users` above 1, only days with enough
+    users and started jobs count, at least 20 jobs are required, and figures are rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since

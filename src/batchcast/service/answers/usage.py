@@ -190,7 +190,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
     rules
         The site's smallest memory request, and the step to which requests are rounded up.
     least
-        Number of users that a figure must cover at least. If it is above 1, numbers are rounded to two digits
+        Number of users that a figure must cover at least. If this number is above 1, figures are rounded to two digits
         (`disclosure`).
     Returns
     -------
@@ -198,8 +198,9 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
         `account`, `name`, `users`, `jobs`. KiB per node: `asked_kib` and `held_kib` (medians), `ask_kib`, the request
         that 95 % of the last 1,000 jobs do not exceed, also as `--mem` in `flag`. `ran_out_rate`: the share of jobs
         that ran out of memory. `gib_h`: GiB-hours that the suggested requests would have saved (below 0: lost).
-        `by_request_gib_h`: GiB-hours under the users' own requests. Both amounts include repeated attempts of jobs that
-        ran out of memory. `tells`: whether the saving, or the share that ran out, is worth showing.
+        `by_request_gib_h`: GiB-hours under the users' own requests. The saved and the users' GiB-hours include repeated
+        attempts of jobs that ran out of memory. `tells`: whether the saving, or the share that ran out, is worth
+        showing.
 
     Notes
     -----

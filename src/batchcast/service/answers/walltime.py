@@ -259,7 +259,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         return _of_job(site, what, rows[0])
     from .forecaster import options_of
 
-    options = options_of(what, {})[0]  # as in `start --test`, so that both suggest the same
+    options = options_of(what, {})[0]  # as in `start --test`, so that both commands suggest the same limit
     return _of_script(options, options["job-name"], user)
 
 

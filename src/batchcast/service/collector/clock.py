@@ -120,7 +120,7 @@ def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Predict
 def _as_of(state: SystemState, instant: float) -> Iterator[float]:
     """Set the state's time to an instant after its last event while the block predicts; yield this instant.
 
-    Afterwards the time is reset, even if a predictor fails, because the next event may be older than the instant.
+    After the block the time is reset, even if a predictor fails, because the next event may be older than the instant.
     """
     last_event, state.now = state.now, max(state.now, instant)
     try:
@@ -163,7 +163,7 @@ class Step:
 
 
 class StoredClock:
-    """The live clock of one cluster. Its state is in the store, so a new process can continue it.
+    """The live clock of one cluster. The clock's state is in the store, so a new process can continue the clock.
 
     What the predictors have learned is also saved in the file `place`, if given, so that a new process need not replay
     history. `latest` maps rows of waiting jobs to their latest starts (`answers.latest`); each cycle sets it anew.
@@ -213,8 +213,8 @@ class StoredClock:
         return {json.dumps(key): predictor for key, predictor in self._make().items()}
 
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
-        """Return the saved clock. If it is not usable, raise Unusable with the reason, or with an empty text if no
-        clock was saved.
+        """Return the saved clock. If the saved clock is not usable, raise Unusable with the reason, or with an empty
+        text if no clock was saved.
         """
         if self.place is None:
             raise Unusable("")
@@ -272,8 +272,8 @@ class StoredClock:
         """Process all events until `until`, and store predictions for the submitted jobs that had not started at
         `live_since`.
 
-        This runs inside the caller's transaction. If the transaction fails, the caller must call `forget`, because this
-        clock has then processed more events than the store has.
+        The method runs inside the caller's transaction. If the transaction fails, the caller must call `forget`,
+        because this clock has then processed more events than the store has.
         """
         if self._clock is None or until - self.memory_s > self._since + self._slack():
             self.rebuild(connection, until - self.memory_s)

@@ -51,8 +51,8 @@ class Sight:
         reason is stored as `blind`.
 
         The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
-        five minutes. It is also checked at once if no other user's job is shown any more, because a permission can be
-        withdrawn. If the check fails, the last result holds.
+        five minutes. The permission is also checked at once if Slurm no longer shows any other user's job, because a
+        permission can be withdrawn. If the check fails, the last result holds.
         """
         me = own_name()
         with store.begin() as connection:

@@ -162,7 +162,7 @@ def peer_of(connection: socket.socket) -> tuple[int, str]:
 
 @lru_cache(4096)
 def _name_of(uid: int, minute: int) -> str:
-    """Return a user's name. It is looked up once a minute, because the lookup may query a directory server."""
+    """Return a user's name. A name is looked up once a minute, because the lookup may query a directory server."""
     return pwd.getpwuid(uid).pw_name
 
 
@@ -171,7 +171,9 @@ SCHEME = "bearer"
 
 
 class InvalidToken(BatchcastError):
-    """The request has an invalid or revoked token. It is refused, and never answered like a request without a token."""
+    """The request has an invalid or revoked token. The request is refused, and never answered like a request without a
+    token.
+    """
 
 
 def token_in(header: str | None) -> str | None:

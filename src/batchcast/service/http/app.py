@@ -165,9 +165,9 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
 class _FromMemory:
     """Answers plain questions from the queue in memory, before the general processing of requests.
 
-    These answers must be fast: a submission waits for its hint, and portals query starts job by job. A plain question
-    is a GET request by a user of this machine without headers that could change its answer. Every other request goes on
-    to `inner`, which gives the same answers.
+    Answers to plain questions must be fast: a submission waits for its hint, and portals query starts job by job. A
+    plain question is a GET request by a user of this machine without headers that could change its answer. Every other
+    request goes on to `inner`, which gives the same answers.
     """
 
     def __init__(self, inner: ASGIApp, admission: Admission, log: Log, quiet: bool) -> None:
@@ -397,7 +397,9 @@ _ALWAYS = [
 
 
 def _not_known(error: BatchcastError) -> Response:
-    """Return the refusal of a request with an invalid token. It is never answered like a request without a token."""
+    """Return the refusal of a request with an invalid token. Such a request is never answered like a request without a
+    token.
+    """
     if not isinstance(error, InvalidToken):
         return _document(status_of(error), error.message, error.hint)
     response = _document(401, error.message, error.hint)

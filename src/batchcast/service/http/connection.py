@@ -82,8 +82,8 @@ class Connection(H11Protocol):
         self._wait_to_be_taken(False)
 
     def _wait_to_be_taken(self, waits: bool) -> None:
-        """Start or stop the timer for an answer that the client does not read. It also runs while the connection is
-        being closed.
+        """Start or stop the timer for an answer that the client does not read. The timer also runs while the connection
+        is being closed.
         """
         if self._taken is not None:
             self._taken.cancel()

@@ -40,8 +40,8 @@ class Listener(socket.socket):
     admission: Admission
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next admitted connection. BlockingIOError if no connection waits, or after `REFUSED_AT_ONCE`
-        refusals.
+        """Return the next admitted connection. Raises BlockingIOError if no connection waits, or after
+        `REFUSED_AT_ONCE` refusals.
         """
         for _ in range(REFUSED_AT_ONCE):
             connection, address = super().accept()
@@ -146,7 +146,7 @@ class Server:
 
     def stop(self) -> None:
         """Let `serve` end after the present requests are answered. Can be called from any thread."""
-        self.admission.closing = True  # streams of page updates see this and end by themselves
+        self.admission.closing = True  # streams of page updates read this flag and end by themselves
         self._uvicorn.should_exit = True
 
     def close(self) -> None:

@@ -43,8 +43,9 @@ def status_of(error: BatchcastError) -> int:
 class Asker(NamedTuple):
     """The names by which a request takes its turn and by which open requests are counted.
 
-    For a known user both are the user's name. Unknown users (over TCP) share one turn, so that they do not make known
-    users wait longer. Their connections are counted separately, so that one connection does not block the others.
+    For a known user both names are the user's name. Unknown users (over TCP) share one turn, so that they do not make
+    known users wait longer. Connections of unknown users are counted separately, so that one connection does not block
+    the others.
     """
 
     turn: str
@@ -67,8 +68,8 @@ class WorkQueue:
         self._turned: Counter[str] = Counter()
 
     async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
-        """Wait for a turn and return the answer. TooManyWaiting if the user has too many open requests, TooLong after
-        `ANSWER_S` seconds.
+        """Wait for a turn and return the answer. Raises TooManyWaiting if the user has too many open requests, TooLong
+        after `ANSWER_S` seconds.
         """
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"

@@ -84,7 +84,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report who else changes time limits. Users and operators may change limits; a second planning collector must not."""
+    """Report who else changes time limits: users and operators may change them, a second planning collector must not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}"
         yield finding(
@@ -178,7 +178,7 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
-    """Report whether priorities may be changed here, by how much a job's priority may rise, and how age counts."""
+    """Report whether priorities may be changed on this site, by how much a job's priority may rise, and how age counts."""
     try:
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)

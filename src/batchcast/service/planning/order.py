@@ -178,8 +178,8 @@ class Orderer:
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
         """Find the users whose jobs often ran longer than predicted. Their waiting jobs are ordered by time limit.
 
-        Also find which kinds of jobs of each user have ended. Both are renewed at intervals; the jobs of a new user are
-        looked up at once.
+        Also find which kinds of jobs of each user have ended. These users and kinds are renewed at intervals; the jobs
+        of a new user are looked up at once.
         """
         now = self.transport.now()
         if not issued or self.settings["plan_order_by"] == "limits":

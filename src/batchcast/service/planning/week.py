@@ -64,7 +64,9 @@ def site_terms(transport: Transport, settings: Settings) -> Terms:
 
 
 def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
-    """Return the ended jobs submitted in [since, until), with planned limits. NoAnswer if there are none."""
+    """Return the ended jobs submitted in [since, until), with planned limits. Raises NoAnswer if there are no such
+    jobs.
+    """
     with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
     if not len(trace):
