@@ -170,7 +170,7 @@ def log_as_typed() -> str:
 
 
 class Cell(str):
-    """A table cell with a color."""
+    """A cell of a printed table, with its color."""
 
     color: str | None
 

@@ -60,7 +60,7 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
     """A click choice whose error message lists the accepted words, as all messages of batchcast do."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word, or raise a usage error."""
+        """Return an accepted word, or raise a usage error."""
         if value in self.choices:
             return value
         self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)

@@ -33,7 +33,7 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         The cluster's name in its batch system (Slurm's ClusterName).
     store, service
         The source of predictions for this cluster: the path or URL of a store, or the address of a service (a unix
-        socket or http://HOST:PORT). Exactly one of the two is set.
+        socket or http://HOST:PORT). Exactly one of `store` and `service` is set.
     token_file
         A file with the bearer token for `service`.
     submit

@@ -39,8 +39,8 @@ class Finish(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """Return the mean of the middle 90 % of the values, in seconds. The tails are left out, because they are
-        extrapolated.
+        """Return the mean of the middle 90 % of the values, in seconds. The tails are left out, because predictors
+        extrapolate the tails.
         """
         n = len(self.spans)
         middle = self.spans[n // 20 : n - n // 20]

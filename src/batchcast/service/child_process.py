@@ -43,8 +43,8 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     """Run a call that can be pickled in a child process and return its result, or raise its error of batchcast.
 
     The child ends if this task is cancelled, if this process ends, after `seconds`, or if it uses more than `MOST_MB`;
-    the last two cases raise TooLong. RuntimeError means a defect. The child costs about 0.25 s of CPU in addition to
-    the answer.
+    the last two cases raise TooLong. A RuntimeError means a defect of batchcast. The child costs about 0.25 s of CPU in
+    addition to the answer.
     """
     starting = asyncio.ensure_future(_started(NICE))
     try:
@@ -187,7 +187,7 @@ def work(nice: int, most_mb: int) -> None:
     with contextlib.suppress(OSError):  # if memory runs out, the kernel should kill this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a print must not be mixed into the result
+    os.dup2(2, 1)  # printed text must not be mixed into the result
     os.nice(nice)
     threading.Thread(target=_watch, args=(most_mb,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -61,8 +61,8 @@ class Transport(Protocol):
         """Return the answer to a command; Unreachable if there is no answer."""
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Run a command that may be refused. Return the answer and the error message. A refusal is no failure of the
-        daemon.
+        """Run a command that may be refused. Return the answer and the error message. A refused command is no failure
+        of the daemon.
         """
 
     def now(self) -> float:

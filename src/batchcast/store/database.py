@@ -164,8 +164,8 @@ class Store:
         Raises
         ------
         BatchcastError
-            If the disk has not enough space for a second copy, or the store stays locked for a minute. The store is
-            then unchanged.
+            If the disk has not enough space for a second copy, or the store stays locked for a minute. If VACUUM fails,
+            the store is unchanged.
 
         Notes
         -----

@@ -146,7 +146,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
 def _known(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
 ) -> dict[tuple[str, float], list[dict[str, Any]]]:
-    """Returns the rows with these keys, oldest run first."""
+    """Returns the rows of jobs with these keys, oldest run first."""
     columns = [
         jobs.c.row,
         *_KEY,

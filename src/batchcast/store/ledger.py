@@ -138,7 +138,7 @@ class Ledger:
         return next(iter(self._read("key = ?", (key,))), None)
 
     def entries(self, since: float = 0.0) -> list[Entry]:
-        """Return the entries since a time, the oldest first."""
+        """Return the entries of submissions since a time, the oldest first."""
         return self._read("at >= ?", (since,))
 
     def sent_since(self, since: float) -> dict[str, list[tuple[float, dict[str, str]]]]:
@@ -158,7 +158,7 @@ class Ledger:
 
         `name` is the field of the predicted end, likely_end_s or by_90_end_s; the field with this name and the ending
         _factor has the correction. A job that is late and has not ended counts with the time passed so far. Without
-        these jobs, early ends would be overrepresented.
+        late jobs that have not ended, early ends would be overrepresented.
         """
         found = []
         for one in self.entries():

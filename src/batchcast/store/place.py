@@ -175,9 +175,9 @@ def check_there(path: Path) -> None:
     NoStore
         If there is no file.
     Unreachable
-        If this user cannot access it.
+        If this user cannot access the file.
     InputError
-        If it is a directory.
+        If the path of the store is a directory.
     """
     try:
         path.stat()
@@ -216,7 +216,7 @@ def close_to_others(url: str) -> bool:
     Raises
     ------
     OSError
-        If this process is not the owner.
+        If the user of this process does not own the files.
     """
     path = sqlite_path(url)
     files = [] if path is None else [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]

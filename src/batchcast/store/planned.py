@@ -55,20 +55,20 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
 
 
 def _be_on_disk(connection: Connection) -> None:
-    """Makes the commit of this transaction wait until the data is on the disk. SQLite always waits; PostgreSQL needs a
-    setting.
+    """Makes the commit of this transaction wait until the data is on the disk. SQLite always waits for the disk;
+    PostgreSQL needs a setting.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL synchronous_commit = on"))
 
 
 def refuse(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Record in the audit log that changes had no effect. The entries are not changed."""
+    """Record in the audit log that changes had no effect. The entries of the jobs are not changed."""
     _audit(connection, cluster, [_step(entry, "refused", old, new, why) for entry, old, new, why in changes])
 
 
 def forget(connection: Connection, cluster: str, gone: Sequence[tuple[Entry, str]]) -> None:
-    """Delete the entries of jobs that need no planning any more. The audit log keeps their last state."""
+    """Delete the entries of jobs that need no planning any more. The audit log keeps the last state of these jobs."""
     _remove(connection, cluster, [entry.job_id for entry, _ in gone])
     _audit(connection, cluster, [_step(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
 

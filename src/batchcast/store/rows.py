@@ -103,7 +103,7 @@ NOTHING, UNSTATED = str(Grounds.NO_HISTORY), str(Grounds.UNSTATED)
 
 
 def as_values(prediction: Prediction) -> dict[str, Any]:
-    """Return a prediction as column values."""
+    """Return a prediction as values for columns of the store."""
     return {
         "point_s": float(prediction.point),
         "levels": json.dumps([float(x) for x in prediction.levels]),
@@ -133,7 +133,7 @@ def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_prediction(row: Mapping[str, Any]) -> Prediction:
-    """Return the prediction in a row."""
+    """Return the prediction that a row of the store contains."""
     levels, quantiles = tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"]))
     grounds = Grounds(row.get("grounds") or UNSTATED)
     return Prediction(row["point_s"], levels, quantiles, row.get("basis", ""), grounds)

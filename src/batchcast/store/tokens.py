@@ -24,7 +24,7 @@ _WHOLE = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SEC
 
 
 def token_of(random: bytes) -> str:
-    """Return the text of a token.
+    """Return the text of a token made from random bytes.
 
     Parameters
     ----------

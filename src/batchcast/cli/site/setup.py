@@ -176,7 +176,7 @@ def install(units: str, private: str | None, as_json: bool) -> None:
 
 
 def _is_open(settings: Settings) -> tuple[bool, str]:
-    """Return whether everybody can read the store, and why."""
+    """Return whether every user may read the store, and the reason."""
     from ...errors import BatchcastError
     from ...service.batch_system import open_scheduler
 

@@ -60,7 +60,7 @@ def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
 def _show(
     about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any]
 ) -> None:
-    """Print everything as tables."""
+    """Print the summary of the log as tables."""
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 

@@ -192,8 +192,8 @@ def advise_memory(
     """Return the suggested memory per node as fields of an answer. If there is no suggestion, `memory` is None and
     `memory_why` gives the reason.
 
-    If the `forecast` of `method` has quantiles, the suggestion comes from them, as in the suggestions stored at
-    submissions. Without quantiles, the suggestion comes from the similar ended jobs (`rows`): the order statistic of
+    If the `forecast` of `method` has quantiles, the suggestion comes from these quantiles, as in the suggestions stored
+    at submissions. Without quantiles, the suggestion comes from the similar ended jobs (`rows`): the order statistic of
     `recommend_limit` at the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the
     partition's largest node. The parameter `memory` has the values that the collector stored about the cluster.
     """

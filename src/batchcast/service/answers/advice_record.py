@@ -26,7 +26,7 @@ TIMEOUT = "timeout"
 
 
 class Quantity(NamedTuple):
-    """A quantity to judge (memory or time limit): the query of its rows, and how to read a row.
+    """A quantity whose suggestions are scored (memory or time limit): the query of its rows, and how to read a row.
 
     `forecast` and `advice` are the kinds of the rows with predictions and with suggestions. `own` returns the user's
     own request, `was_cut` whether the job exceeded that request, `needed` what the job needed, or what it got if that

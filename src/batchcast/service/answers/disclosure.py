@@ -181,8 +181,8 @@ class OfOthers:
     """A value that depends on other users' jobs (`whole`), and the text that replaces it if jobs are hidden
     (`instead`).
 
-    `disclosed` chooses one of the two. A document that still contains an `OfOthers` cannot be written. So code that
-    forgets to call `disclosed` raises an error and reveals no job.
+    `disclosed` chooses `whole` or `instead`. A document that still contains an `OfOthers` cannot be written. So code
+    that forgets to call `disclosed` raises an error and reveals no job.
     """
 
     __slots__ = ("instead", "whole")

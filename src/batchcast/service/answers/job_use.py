@@ -91,7 +91,7 @@ class JobUse:
         return self.memory_kib / self.memory_asked_kib if self.memory_asked_kib > 0 else math.nan
 
     def row(self) -> dict[str, Any]:
-        """Return this row as one flat object that also has the shares."""
+        """Return this row as one flat object that also has the used shares of the requests."""
         shares = {name: getattr(self, name) for name in ("time_share", "processor_share", "memory_share")}
         return {**asdict(self), **shares}
 

@@ -64,10 +64,10 @@ def time_limit(job: Job) -> float:
 def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
     """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
 
-    Two bounds may be known: Slurm's own estimate, which uses time limits, and the start after all running jobs and all
-    jobs in front have run to their limits (`collector.latest_starts`). The earlier bound is used. A job that is not
-    submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive later but
-    start earlier.
+    Two bounds on the start may be known: Slurm's own estimate, which uses time limits, and the start after all running
+    jobs and all jobs in front have run to their limits (`collector.latest_starts`). The earlier bound is used. A job
+    that is not submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive
+    later but start earlier.
 
     >>> row = {"row": 7, "expected_start": 1000.0, "partition_id": "main", "req_procs": 1.0}
     >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)

@@ -146,7 +146,7 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
 
 
 def _machine_of(predictor: Any) -> bool:
-    """Return whether a predictor simulates queue waits on a machine. The settings decide on which machine."""
+    """Return whether a predictor simulates queue waits on a machine. The settings choose this machine."""
     return getattr(predictor, "machine", None) is not None
 
 

@@ -178,7 +178,7 @@ def answer_where(
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         ahead = _count_as_waiting(site, ask, sent)
-        if ahead:  # the stored latest starts do not include these jobs
+        if ahead:  # the stored latest starts do not include the added jobs
             ask = ask._replace(memory={})
         ways = placements(site, options, ask, by, any_size, spread)
         records = {part: track_record.record_of(site, part) for part in {str(way["partition"]) for way in ways}}

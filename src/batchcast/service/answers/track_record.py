@@ -170,7 +170,7 @@ class _Tally:
         return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least_users)
 
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
-        """Return the figures, including predictions that are overdue."""
+        """Return the figures of the track record, including predictions of overdue jobs."""
         losses = array("d", [*self.losses, *map(_pinball, late)])
         # predictions of jobs that still wait count as the latest
         came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])

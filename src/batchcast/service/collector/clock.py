@@ -65,8 +65,8 @@ class Renewal:
         """Renew the predictions of waiting jobs as of `until`, with every method that can renew predictions; return the
         number of renewed predictions.
 
-        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`). The
-        clock does not change. If no method can renew predictions, older renewed predictions are deleted.
+        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`).
+        Renewing does not change the clock. If no method can renew predictions, older renewed predictions are deleted.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
         # if `now` is before `last`, this machine's clock was ahead and has been corrected
@@ -205,7 +205,7 @@ class StoredClock:
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Let predictors simulate on this machine from now on."""
+        """Let predictors simulate queue waits on this machine from now on."""
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
@@ -252,7 +252,9 @@ class StoredClock:
         return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard)
 
     def save(self, saved: SavedClock) -> str | None:
-        """Write the clock to its file; return the error, if any. After an error, only the next start takes longer."""
+        """Write the clock to its file; return the error, if any. If saving fails, only the collector's next start takes
+        longer.
+        """
         if self.place is None:
             return None
         try:
@@ -372,8 +374,8 @@ class StoredClock:
 
 
 class AskedBefore:
-    """The questions to `start --test` whose jobs are not submitted yet. When a job is submitted, its answer is
-    stored.
+    """The questions to `start --test` whose jobs are not submitted yet. When a matching job is submitted, the answer to
+    its question is stored.
     """
 
     def __init__(self, path: Path) -> None:

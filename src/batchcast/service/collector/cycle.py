@@ -108,7 +108,7 @@ class Collector:
         return self.settings["cluster"] or self.site.cluster
 
     def cycle(self) -> Cycle:
-        """Run one cycle: read the queue, fetch history, advance the clock. Errors are only reported.
+        """Run one cycle: read the queue, fetch history, advance the clock. Report errors without raising them.
 
         Errors of the batch system and of the database are added to the result. Only WrongCluster is raised, because
         another cluster's jobs must never be stored, and waiting would not help.
@@ -202,8 +202,8 @@ class Collector:
         self._learn_latest_starts(jobs, watch.machine, snapshot.asked_at)
 
     def _learn_latest_starts(self, jobs: Sequence[Row], machine: Machine | None, now: float) -> None:
-        """Store the latest starts that time limits imply. If the queue is very long, this is done less often
-        (`SHARE`).
+        """Store the latest starts that time limits imply. If the queue is very long, the latest starts are computed
+        less often (`SHARE`).
         """
         if self._latest_at <= now < self._latest_next:
             return

@@ -48,11 +48,11 @@ class Sight:
 
     def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
         """Return why other users' jobs cannot be seen in this snapshot of the queue; empty if they can be seen. The
-        reason is stored as `blind`.
+        method stores the reason as `blind`.
 
         The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
         five minutes. The permission is also checked at once if Slurm no longer shows any other user's job, because a
-        permission can be withdrawn. If the check fails, the last result holds.
+        permission can be withdrawn. If the check of the permission fails, the result of the last check holds.
         """
         me = own_name()
         with store.begin() as connection:

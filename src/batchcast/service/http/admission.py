@@ -85,7 +85,7 @@ class Admission:
         return True
 
     def admitted(self, descriptor: int) -> Peer:
-        """Return the client that was admitted on this descriptor. Can be called once per connection."""
+        """Return the client that was admitted on this descriptor. The method can be called once per connection."""
         return self._inside.pop(descriptor)
 
     def spoken_for(self, peer: Peer, header: str | None) -> Viewer:

@@ -78,7 +78,7 @@ class Question(NamedTuple):
     """One question: its parameters, its viewer and time, and the data in the server's memory that may answer it.
 
     If `queue` is given, only this queue in memory answers the question; else the store does. Track records in `records`
-    are reused.
+    are not computed again.
     """
 
     settings: Settings
@@ -266,7 +266,7 @@ def _like(question: Question) -> Like:
 
 
 def _health(question: Question) -> Answer:
-    """Answer with the findings of `doctor` that need no query to a daemon. The answer has no settings."""
+    """Answer with the findings of `doctor` that need no query to a daemon. The answer's document has no settings."""
     from ..operations.doctor import store_findings
 
     return Answer({}, {}, [], list(store_findings(question.settings)))

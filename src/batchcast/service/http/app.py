@@ -296,8 +296,8 @@ def _broken(what: str, hint: str) -> Response:
 
 
 class _Frame:
-    """Checks host, size and rate of every request, measures its time, and logs it. A defect is logged and ends only
-    this answer.
+    """Checks host, size and rate of every request, measures its time, and logs it. An unexpected exception is logged
+    and ends only the answer to this request.
     """
 
     def __init__(self, inner: Starlette, admission: Admission, log: Log, quiet: bool, is_tcp: bool) -> None:

@@ -33,8 +33,8 @@ _NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask
 
 
 class Listener(socket.socket):
-    """A listening socket that accepts only admitted connections. The admission remembers their clients by
-    descriptor.
+    """A listening socket that accepts only admitted connections. The admission control remembers the clients of these
+    connections by descriptor.
     """
 
     admission: Admission
@@ -145,7 +145,7 @@ class Server:
             self.close()
 
     def stop(self) -> None:
-        """Let `serve` end after the present requests are answered. Can be called from any thread."""
+        """Let `serve` end after the present requests are answered. Any thread can call this method."""
         self.admission.closing = True  # streams of page updates read this flag and end by themselves
         self._uvicorn.should_exit = True
 
@@ -213,7 +213,7 @@ def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def _clear(path: Path) -> None:
-    """Delete the file of a socket on which no server answers. Other files are never deleted."""
+    """Delete the file of a socket on which no server answers. A file that is not a socket is never deleted."""
     try:
         there = path.lstat()
     except OSError:

@@ -87,8 +87,8 @@ ASK_EVERY_S = 5.0
 
 
 class QueueCache:
-    """The newest queue of a store. A thread reads it again when the store changes. Only one event loop may use this
-    object.
+    """The newest queue of a store. A thread reads the queue again when the store changes. Only one event loop may use
+    this object.
     """
 
     def __init__(self, settings: Settings, log: Log | None = None) -> None:

@@ -295,7 +295,9 @@ def is_collector_down(memory: dict[str, Any], now: float) -> bool:
 
 
 def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report whether the collector's user sees all jobs. If not, answers are wrong, although no error occurs."""
+    """Report whether the collector's user sees all jobs. If some jobs are hidden, answers are wrong, although no error
+    occurs.
+    """
     from ..batch_system import open_scheduler
 
     scheduler = open_scheduler(settings)[0]

@@ -361,7 +361,7 @@ class Planner:
         return notes, refused
 
     def _may_try(self, action: Action, now: float) -> bool:
-        """Return whether a change may be tried. A change that had no effect is tried again after an hour."""
+        """Return whether a change of a limit may be tried. A change that had no effect is tried again after an hour."""
         return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -415,8 +415,8 @@ class Planner:
 
     @contextmanager
     def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
-        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not
-        use this.
+        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not use this
+        method.
         """
         try:
             yield

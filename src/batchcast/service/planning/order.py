@@ -176,7 +176,8 @@ class Orderer:
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
-        """Find the users whose jobs often ran longer than predicted. Their waiting jobs are ordered by time limit.
+        """Find the users whose jobs often ran longer than predicted. The waiting jobs of these users are ordered by
+        time limit.
 
         Also find which kinds of jobs of each user have ended. These users and kinds are renewed at intervals; the jobs
         of a new user are looked up at once.

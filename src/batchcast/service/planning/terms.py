@@ -118,7 +118,9 @@ def plan_words(settings: Settings) -> str:
 
 
 def uses_predictions(settings: Settings) -> bool:
-    """Return whether planning uses run-time predictions. If it does, the watchdog must judge these predictions."""
+    """Return whether planning uses run-time predictions. If planning uses predictions, the watchdog must judge their
+    coverage.
+    """
     return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
