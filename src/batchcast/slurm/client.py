@@ -192,7 +192,7 @@ class Slurm:
         return {who: seconds for who, seconds in used.items() if seconds > 0}
 
     def admin_level(self, user: str) -> str:
-        """Return the user's level in accounting (None, Operator, Administrator); empty without an association."""
+        """Return the user's level in accounting (None, Operator, Administrator); empty if accounting lacks the user."""
         return admin_level(self.transport, user)
 
     def busy_nodes(self) -> int:
@@ -345,7 +345,7 @@ def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]])
 
 
 def admin_level(transport: Transport, user: str) -> str:
-    """Return the user's level in accounting (None, Operator, Administrator); empty without an association."""
+    """Return the user's level in accounting (None, Operator, Administrator); empty if accounting lacks the user."""
     answer = transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
     rows = [line.split("|") for line in answer.text.splitlines()]
     return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")

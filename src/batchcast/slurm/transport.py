@@ -251,7 +251,7 @@ class OneCluster:
 
 
 def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
-    """Return the error that another cluster answers than the cluster in the settings.
+    """Return the error for an answer from another cluster than the cluster in the settings.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
     SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha

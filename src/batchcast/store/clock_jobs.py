@@ -224,7 +224,9 @@ def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str,
 
 
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
-    """Return the jobs that are open or have ended since `since`, each with its predicted run time or None."""
+    """Return the jobs that are open or have ended since `since`, each with its predicted run time (None without a
+    prediction).
+    """
     run = select(func.min(forecasts.c.point_s)).where(
         forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"
     )

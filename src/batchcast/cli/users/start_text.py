@@ -163,7 +163,7 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
 
 
 def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
-    """Return one line for each of the first `most` limits with which jobs start before a maintenance.
+    """Return one line for each of the first `most` time limits with which jobs could start before a maintenance.
 
     Users may shorten the time limit of their waiting jobs; the job keeps its position in the queue.
     """

@@ -151,7 +151,7 @@ class _Scores:
             self.sums[f"{name}needed"] += needed
 
     def rates(self) -> dict[str, float]:
-        """Return the rates of the suggestions, of the users' own requests, and the coverage of the bounds."""
+        """Return how often jobs exceeded suggestions and the users' own requests, and the coverage of the bounds."""
         counts, sums, rates = self.counts, self.sums, {}
         for name in ("", "users_"):
             rates[f"{name}exceeded_rate"] = counts[f"{name}exceeded"] / (counts[f"{name}asked"] or math.nan)

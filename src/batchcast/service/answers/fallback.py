@@ -115,8 +115,9 @@ def answer_or_ask_service(
 ) -> Answer:
     """Answer from the store, or through the service's socket if this user cannot read the store.
 
-    The service also answers if only the service can read the collector's saved clock. So the web page and this user's
-    terminal give the same answer. If the service cannot be reached, this process replays the history.
+    The service also answers if this user can read the store, but only the service can read the collector's saved clock.
+    So the web page and this user's terminal give the same answer. If the service cannot be reached, this process
+    replays the history.
     """
     if "/" not in settings["listen"]:
         return here()

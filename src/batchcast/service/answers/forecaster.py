@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions for jobs that are not submitted, from the collector's saved clock or one replayed from history.
+"""Predictions for jobs that are not submitted, from the collector's saved clock or a clock replayed from history.
 
 The module also reads the request of a script, and predicts the start for each choice in a web portal's form. A portal
 waits only milliseconds, so a long-running process keeps the loaded clock between questions (`renew`).
@@ -269,7 +269,7 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     """Return the script's request, with the site's defaults and the user's most frequent account, QOS and group.
 
     The store does not know a user's default account and QOS. The most frequent values among the user's last hundred
-    jobs replace them, because a single job may have requested another account or QOS.
+    jobs are used instead, because a single job may have requested another account or QOS.
     """
     name = options.get("partition") or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:

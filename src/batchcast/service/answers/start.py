@@ -73,7 +73,8 @@ SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENT
 
 
 def moved(why: str | None) -> dict[str, Any]:
-    """Return three fields about a moved start: the reason in words, the change (s), and since when (epoch seconds).
+    """Return three fields about a predicted start that moved: the reason in words, the change (s), and since when
+    (epoch seconds).
 
     >>> from batchcast.service.answers.disclosure import disclosed
     >>> early = '{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}'

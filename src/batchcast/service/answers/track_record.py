@@ -166,7 +166,7 @@ class _Tally:
         self.held.append((row["as_of"], hit))
 
     def is_of(self, least_users: int) -> bool:
-        """Return whether there are enough predictions, from enough users."""
+        """Return whether the totals cover enough predictions, from enough users."""
         return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least_users)
 
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Service:
         return viewer
 
     def asker(self, request: Request) -> Asker:
-        """Return the turn and the counter of a request in the work queues."""
+        """Return the names under which the work queues order and count a request."""
         return asker_of(self.viewer(request), request.scope["state"]["peer"])
 
     async def is_still(self, request: Request) -> bool:

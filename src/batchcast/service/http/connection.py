@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One HTTP connection under uvicorn, with limits on time and size.
 
-uvicorn identifies a client only by its address, and waits for a request without a time limit. With this module a
-request must be complete within `REQUEST_S` seconds, and an answer that the client does not read is dropped after
+uvicorn identifies a client only by its address, and waits for a request without a time limit. This module requires a
+request to be complete within `REQUEST_S` seconds, and an answer that the client does not read is dropped after
 `TAKEN_S` seconds. Each user has a maximum number of connections (`admission`).
 """
 

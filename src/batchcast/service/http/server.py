@@ -134,7 +134,7 @@ class Server:
 
     @property
     def is_answering(self) -> bool:
-        """Return whether the thread of `with` still answers."""
+        """Return whether the thread that the `with` block started still answers requests."""
         return self._thread.is_alive()
 
     def serve(self) -> None:

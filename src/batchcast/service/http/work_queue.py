@@ -53,7 +53,7 @@ class Asker(NamedTuple):
 
 
 def asker_of(viewer: Viewer, peer: Peer) -> Asker:
-    """Return the turn and the counter of a viewer's request on a connection."""
+    """Return the names under which the work queues order and count a viewer's request on a connection."""
     return Asker(viewer.name, viewer.name) if viewer.name else Asker("", f"connection {id(peer)}")
 
 

@@ -125,9 +125,7 @@ def uses_predictions(settings: Settings) -> bool:
 
 
 def forecasts_by(issued: Forecasts, level: float, shortest: float) -> Callable[[Plannable], float | str]:
-    """Return a function that returns a waiting job's planned time, a quantile of its prediction, or the reason for
-    none.
-    """
+    """Return a function that returns a waiting job's planned time, a quantile of its prediction, or why it has none."""
 
     def forecast(job: Plannable) -> float | str:
         row = issued.get((job.job_id, job.submit_time))

@@ -144,7 +144,8 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
 def simulated(
     one: Week, machine: Machine, settings: Settings, seed: int = 0
 ) -> tuple[list[dict[str, Any]], Any, list[str]]:
-    """Simulate the week with Slurm's two loops, under the users' limits and under the setting `plan` (off: every plan).
+    """Simulate the week with Slurm's two loops, under the users' limits and under the setting `plan` (every plan if it
+    is off).
 
     Waiting jobs have planned limits, and running jobs have the users' limits again, so no job is killed by a planned
     limit. All jobs are ordered, even jobs that have not opted in. An order of the whole queue is also simulated with
