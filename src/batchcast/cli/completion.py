@@ -38,7 +38,7 @@ OF_A_POLICY = (
 
 
 def specs(kind: str) -> Candidates:
-    """Complete a comma-separated list of methods of a kind, and the settings of one after its colon: `last_2:need=`."""
+    """Complete a comma-separated list of methods of a kind, and a method's settings after its colon: `last_2:need=`."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from ..predict.registry import available
@@ -49,7 +49,7 @@ def specs(kind: str) -> Candidates:
 
 
 def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a comma-separated list of policies, and the settings of one after its colon."""
+    """Complete a comma-separated list of policies, and a policy's settings after its colon."""
     names = ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"]
     return _spec(incomplete, names, lambda _: [*OF_A_POLICY, "kill", "predictor"])
 
@@ -138,7 +138,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
         """Do nothing: bash 4.4 supports everything used here, and older versions report the problem themselves."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the typed part of the word under it."""
+        """Return the words before the cursor, and the typed part of the word under the cursor."""
         line = os.environ["COMP_LINE"]
         before, self.incomplete = _split(line)
         return before[1:], self.incomplete

@@ -37,11 +37,11 @@ them.
 
 They work as flags too, so scripts may write `--seed 3` as well as `--set seed=3`.
 """
-_ALL = "batchcast.help.all"  # key in a context's `meta`: the help also lists rare options
+_ALL = "batchcast.help.all"  # key in a click context's `meta`: the help also lists rare options
 
 
 class Verb(click.Command):
-    """A command of batchcast."""
+    """A click command with batchcast's options, help and error messages."""
 
     says_first: Callable[[Mapping[str, Any]], str] | None = None
     """The sentence on stderr that says, before a long command begins, what it will do and how long that takes."""
@@ -131,7 +131,7 @@ def set_option(help: str, name: str | None = None) -> click.Option:
 
 
 class Verbs(click.Group):
-    """A group of batchcast's commands."""
+    """A click group of batchcast's commands."""
 
     command_class = Verb
 
@@ -170,7 +170,7 @@ def in_our_words(error: click.ClickException) -> str:
 
 
 def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that adds these options, in this order."""
+    """Return a decorator that adds these click options to a command, in this order."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):

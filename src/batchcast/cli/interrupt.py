@@ -77,8 +77,9 @@ def end() -> NoReturn:
 def leave(code: Any) -> NoReturn:
     """End the process after the `atexit` functions and after writing all output, without freeing Python's objects.
 
-    Python frees a million objects one by one before it ends, which takes 10 to 25 % of a command's time. The normal
-    ending is kept if threads must be waited for, under a profiler or debugger, or if the exit code is not a number.
+    Python frees a million objects one by one before it ends, which takes 10 to 25 % of a command's time. The process
+    ends in Python's normal way if threads must be waited for, under a profiler or debugger, or if the exit code is not
+    a number.
     """
     tools = getattr(sys, "monitoring", None)  # from Python 3.12 on
     watched = sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6))))

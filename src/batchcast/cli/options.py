@@ -232,7 +232,7 @@ def settings_of(opening: Opening) -> dict[str, Any]:
 
 
 def find_modules_here() -> None:
-    """Make MODULE:CLASS and MODULE:FUNCTION importable from here: a console script's path lacks the current folder."""
+    """Make MODULE:CLASS and MODULE:FUNCTION importable from the current folder, which a console script's path lacks."""
     import os
     import sys
 
@@ -241,8 +241,8 @@ def find_modules_here() -> None:
 
 
 def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
-    """Return which jobs are scored, as booleans (n,), and add the options to the log's settings; NoAnswer if
-    none is.
+    """Return which jobs are scored, as booleans (n,), and add the options to the log's settings; NoAnswer if no job is
+    scored.
     """
     from ..trace.select import Selection, selection_mask
 

@@ -77,7 +77,8 @@ def speak_any_encoding() -> None:
     """Let stdout accept every text: characters missing from its encoding become similar ones, or \\xNN or \\uNNNN.
 
     A name in a log may contain any character (a file name even bytes that are no character), and LANG=C or latin-1 are
-    common beside schedulers. No output may fail with a UnicodeEncodeError. JSON escapes such characters anyway.
+    common beside schedulers. No output may fail with a UnicodeEncodeError. In JSON, these characters are escaped
+    anyway.
     """
     codecs.register_error("batchcast", _likeness)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -169,7 +170,7 @@ def log_as_typed() -> str:
 
 
 class Cell(str):
-    """A table cell with a color."""
+    """A cell of a printed table, with its color."""
 
     color: str | None
 

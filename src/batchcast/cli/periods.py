@@ -40,7 +40,7 @@ class Pieces:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the options for a JSON document."""
+        """Return the settings for a JSON document, which describe the selection of jobs."""
         return settings_of(self.opening)
 
 
@@ -82,7 +82,7 @@ def refuse_others(accepted: Collection[str]) -> None:
 
 
 def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protocol: str | None) -> None:
-    """Run `runtime` or `wait` over a folder."""
+    """Run `runtime` or `wait` over a log folder, period by period."""
     import numpy as np
 
     from ..evaluation.replay import forecast_periods

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options shared by `evaluate` and `simulate`: policies, predictors, machine and loop.
 
-They choose which predictors plan under which policies, on a pool of processors or on a machine's nodes under Slurm.
+The options choose which predictors plan under which policies, on a pool of processors or on a machine's nodes under
+Slurm.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
     """A click choice whose error message lists the accepted words, as all messages of batchcast do."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word, or raise a usage error."""
+        """Return an accepted word, or raise a usage error."""
         if value in self.choices:
             return value
         self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)
@@ -119,7 +120,7 @@ def plan_options(
 def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     """Return the queue order in Slurm's simulation that the options describe; removes its keys from `given`.
 
-    UsageError if a word is unknown, or if an option has no effect.
+    Raises UsageError if a word is unknown, or if an option has no effect.
     """
     words, within, age = (given.pop(name) for name in ("order", "within", "age"))
     if slurm and words is not None:
@@ -211,10 +212,10 @@ node_options = adds(
 
 
 def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
-    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes both keys from
-    `given`.
+    """Return the scheduler (`policy` or `slurm`), and the machine: described, `learned` or None. Removes the keys of
+    both options from `given`.
 
-    UsageError if an option of the pool of processors is combined with nodes.
+    Raises UsageError if an option of the pool of processors is combined with nodes.
     """
     described, scheduler = given.pop("machine"), given.pop("scheduler")
     chosen = scheduler or ("slurm" if described else "policy")
@@ -238,8 +239,8 @@ def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> 
     """Return machine, log and jobs to score. If `machine` is `learned`, the machine is learned from the first part of
     the log.
 
-    If the machine is learned, the rest of the log is scored, unless the user chose other jobs, and the log's warnings
-    describe the machine.
+    If the machine is learned, the jobs after this part are scored, unless the user chose other jobs, and the log's
+    warnings describe the machine.
     """
     if not isinstance(machine, str):
         return machine, log, mask

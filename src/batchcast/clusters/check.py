@@ -61,7 +61,7 @@ def _answers(cluster: Cluster, settings: Settings, viewer: Viewer) -> dict[str, 
 
 
 def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
-    """Check that the submit command of a cluster reaches the Slurm of that name."""
+    """Check that the submit command of a cluster reaches the Slurm cluster of that name."""
     name = f"cluster {cluster.name}: submit"
     words = cluster.words("scontrol")
     if shutil.which(words[0]) is None:
@@ -92,7 +92,7 @@ def _name_behind(words: list[str]) -> str:
 
 
 def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:
-    """Check that a bandwidth is set from the place of every other cluster's files."""
+    """Check that the settings give the bandwidth to this cluster from the file system of every other cluster."""
     name = f"cluster {cluster.name}: files"
     places = {each.files_at for each in known.clusters} - {cluster.files_at}
     missing = sorted(places - set(cluster.bandwidth))

@@ -33,15 +33,15 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         The cluster's name in its batch system (Slurm's ClusterName).
     store, service
         The source of predictions for this cluster: the path or URL of a store, or the address of a service (a unix
-        socket or http://HOST:PORT). Exactly one of the two is set.
+        socket or http://HOST:PORT). Exactly one of `store` and `service` is set.
     token_file
         A file with the bearer token for `service`.
     submit
-        The submit command. It contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
+        The submit command. The command contains the word `sbatch`, for example `sbatch -M beta` or `ssh beta sbatch`.
     place
         Name of the file system that the cluster uses. Default: the cluster's name.
     bandwidth
-        For each other place, the rate at which files can be copied from there (`"100M"` is 100 MiB/s).
+        For each other file system, the rate at which files can be copied from it (`"100M"` is 100 MiB/s).
     translate
         For each kind of option (partition, qos, account, constraint, gpu), a table from the word in a script to the
         word on this cluster.
@@ -100,7 +100,9 @@ class Cluster(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Input(NamedTuple):
-    """An input of a job: the text that the user gave, its size in KiB, and the place where the data is."""
+    """An input of a job: the text that the user gave, its size in KiB, and the name of the file system that has the
+    data.
+    """
 
     shown: str
     kib: float
@@ -155,7 +157,7 @@ def configured(environment: Mapping[str, str] | None = None) -> Configured:
 
 
 def _read(table: Any) -> Cluster:
-    """Convert one table to a cluster, and check what its types cannot express."""
+    """Convert one `[[cluster]]` table to a cluster, and check conditions that field types cannot express."""
     one = msgspec.convert(table, Cluster)
     if bool(one.store) == bool(one.service):
         raise UsageError("the source of predictions is missing or set twice: give store = PATH or service = ADDRESS")

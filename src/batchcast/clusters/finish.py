@@ -39,8 +39,8 @@ class Finish(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """Return the mean of the middle 90 % of the values, in seconds. The tails are left out, because they are
-        extrapolated.
+        """Return the mean of the middle 90 % of the values, in seconds. The tails are left out, because predictors
+        extrapolate the tails.
         """
         n = len(self.spans)
         middle = self.spans[n // 20 : n - n // 20]
@@ -57,7 +57,8 @@ def correction(lateness: Sequence[float], level: float) -> float:
     Parameters
     ----------
     lateness
-        Actual time until the end, divided by its predicted quantile, for past submissions; the latest comes last.
+        Actual time until the end, divided by its predicted quantile, for past submissions; the latest submission comes
+        last.
     level
         Level of the quantile: 0.9 for the time by which 90 % of the jobs should have ended.
 
@@ -90,7 +91,7 @@ def combined(
     waits, runs
         Equally likely queue waits and run times in seconds.
     factors
-        Equally likely ratios of the run time on this cluster to `runs`. There are several if the ratio is uncertain.
+        Equally likely ratios of the run time on this cluster to `runs`. An uncertain ratio has several values.
     dependence
         `INDEPENDENT`: every wait is combined with every run time. `COMONOTONE`: the k-th shortest wait is combined with
         the k-th shortest run time.

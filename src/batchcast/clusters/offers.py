@@ -331,8 +331,8 @@ def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> s
 def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any]]:
     """Sort offers by expected end; with a deadline, by the probability to meet it, then by expected end.
 
-    Core-hours decide only between offers with equal ends. Otherwise a job that meets its deadline everywhere could end
-    hours later to save a minute of run time.
+    Core-hours decide only between offers with equal ends. If core-hours came first, a job that meets its deadline
+    everywhere could end hours later to save a minute of run time.
     """
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 

@@ -41,7 +41,8 @@ def learn_outcomes(ledger: Ledger, clusters: Mapping[str, Cluster]) -> list[str]
 def learned_lateness(ledger: Ledger, clusters: Sequence[Cluster], now: float) -> dict[str, Sequence[float]]:
     """Read the outcomes of the user's submissions, then return `Ledger.lateness` for each name in `LEVELS`.
 
-    Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the others.
+    Only outcomes that a store has are read, because that is fast; `batchcast accuracy` asks sacct for the other
+    outcomes.
     """
     from .offers import LEVELS  # imports numpy, which `batchcast accuracy` does not need
 

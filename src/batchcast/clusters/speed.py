@@ -22,8 +22,8 @@ INPUTS_SD = 0.1
 
 
 class Ratio(NamedTuple):
-    """Run time on another cluster divided by the run time here, as a log-normal distribution, with its basis
-    in words.
+    """Run time on another cluster divided by the run time on this cluster, as a log-normal distribution, and a text
+    that states the basis of the estimate.
     """
 
     log_mean: float
@@ -54,7 +54,8 @@ SAME = Ratio(0.0, 0.0, "the cluster's own jobs")
 
 
 def ratio(here: Runs, there: Runs, speed_here: float = 0.0, speed_there: float = 0.0) -> Ratio:
-    """Estimate the ratio of run times: from the settings `speed` if both are set, else from the user's jobs, else 1.
+    """Estimate the ratio of run times: from the setting `speed` if both clusters have it, else from the user's jobs,
+    else 1.
 
     Parameters
     ----------

@@ -56,8 +56,8 @@ def submit(
     Parameters
     ----------
     ledger
-        The user's list of submissions. Each attempt is written to it before sbatch runs, so that a later call finds an
-        attempt whose process was killed.
+        The user's list of submissions. Each attempt is written to the ledger before sbatch runs, so that a later call
+        finds an attempt whose process was killed.
     clusters
         The clusters by name.
     offers
@@ -76,7 +76,7 @@ def submit(
     Raises
     ------
     Unreachable
-        If an earlier attempt may have become a job, and its cluster cannot be asked.
+        If an earlier attempt may have become a job, and its cluster does not answer.
     NoAnswer
         If every cluster rejects the job.
     """
@@ -123,8 +123,8 @@ def _earlier(ledger: Ledger, clusters: Mapping[str, Cluster], digest: str, key: 
 def look_up(entry: Entry, cluster: Cluster | None, now: float) -> str:
     """Return the id of the job whose comment contains an entry's token; empty if there is certainly no such job.
 
-    Raises Unreachable if this cannot be found out. The caller must not submit the script then, because it could run
-    twice.
+    Raises Unreachable if it is uncertain whether there is such a job. Then the caller must not submit the script,
+    because the script could run twice.
     """
     if cluster is None:
         raise Unreachable(
@@ -216,7 +216,7 @@ def _environment() -> dict[str, str]:
 def _command(offered: str, text: str, script: str, arguments: Sequence[str], token: str) -> tuple[list[str], str]:
     """Return the submit command and the text for its stdin.
 
-    Over ssh, the content of the script is sent as stdin, because its path may not exist on the other side. The words
+    Over ssh, the content of the script is sent as stdin, because its path may not exist on the remote host. The words
     are quoted, because the remote shell splits them again.
     """
     from ..formats.slurm.sbatch import parse_script

@@ -66,10 +66,10 @@ def _gpus(options: dict[str, str], there: Cluster) -> list[str]:
 
 
 def _nodes(options: dict[str, str], here: int, there: int) -> None:
-    """Change nodes and tasks per node in place, if the script fills whole nodes here or its tasks do not fit on a node
-    there.
+    """Change nodes and tasks per node in place, if the script fills whole nodes of the home cluster or its tasks do not
+    fit on a node of the other cluster.
 
-    `here` and `there` are the cores per node of both clusters; 0 means unknown.
+    `here` and `there` are the cores per node of the home and of the other cluster; 0 means unknown.
 
     >>> asked = {"nodes": "2", "ntasks-per-node": "64"}
     >>> _nodes(asked, 64, 128)

@@ -43,8 +43,8 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     """Run a call that can be pickled in a child process and return its result, or raise its error of batchcast.
 
     The child ends if this task is cancelled, if this process ends, after `seconds`, or if it uses more than `MOST_MB`;
-    the last two cases raise TooLong. RuntimeError means a defect. The child costs about 0.25 s of CPU in addition to
-    the answer.
+    the last two cases raise TooLong. A RuntimeError means a defect of batchcast. The child costs about 0.25 s of CPU in
+    addition to the answer.
     """
     starting = asyncio.ensure_future(_started(NICE))
     try:
@@ -108,7 +108,7 @@ class KeptChild:
 
     The first answer takes seconds, later answers take milliseconds. A question that arrives while the process loads is
     refused within 0.1 s. The process ends after a day without a question, when the server ends, or if it uses more than
-    `MOST_MB`; the next question starts a new process. Only one event loop may use it.
+    `MOST_MB`; the next question starts a new process. Only one event loop may use this object.
     """
 
     def __init__(self, renew: Callable[[], Any]) -> None:
@@ -181,11 +181,13 @@ def _environment() -> dict[str, str]:
 
 
 def work(nice: int, most_mb: int) -> None:
-    """Read questions from stdin, and write each result to stdout after its length. This runs in the child."""
+    """Read questions from stdin, and write each result to stdout after its length. This function runs in the child
+    process.
+    """
     with contextlib.suppress(OSError):  # if memory runs out, the kernel should kill this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a print must not be mixed into the result
+    os.dup2(2, 1)  # printed text must not be mixed into the result
     os.nice(nice)
     threading.Thread(target=_watch, args=(most_mb,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):

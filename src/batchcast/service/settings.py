@@ -429,7 +429,8 @@ def planned_by(settings: Settings) -> str:
 def keep_since(settings: Settings, now: float) -> float | None:
     """Return the instant (epoch seconds) before which ended jobs are deleted; None if all are kept.
 
-    UsageError if `memory_days` is longer, because then predictors would learn from deleted jobs at each start.
+    Raises UsageError if `memory_days` is longer than `retention_days`, because then predictors would learn from deleted
+    jobs at each start.
 
     >>> from .settings import load
     >>> keep_since(load({"retention_days": 400}, {}), 50_000_000.0), keep_since(load({}, {}), 50_000_000.0)
@@ -450,8 +451,8 @@ def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool
 
     With `auto`, the facts that the collector stored about every cluster decide: if one cluster hides jobs, the users of
     all logs are hidden, because the cluster of a log is unknown. If the settings or the store cannot be read, or the
-    store does not have this fact, users are hidden too, because a name that was shown once cannot be hidden again.
-    Without settings and store batchcast is not installed for a site, and users are named as in the log.
+    store does not state whether jobs are hidden, users are hidden too, because a name that was shown once cannot be
+    hidden again. Without settings and store batchcast is not installed for a site, and users are named as in the log.
 
     >>> are_users_hidden({"BATCHCAST_PRIVATE": "no"}), are_users_hidden({"BATCHCAST_PRIVATE": "yes"})
     ((False, ''), (True, ''))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries Slurm: a snapshot of the queue, the jobs that ended in a time span, and facts about the site."""
+"""Queries Slurm for the present queue, for the jobs that ended in a time span, and for facts about the site."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AWAY = ("sinfo", "--noheader", "--Node", "--states=down,drain,fail,no_respond", 
 
 @dataclass(slots=True)
 class Slurm:
-    """Reads the jobs and the configuration of a Slurm cluster through a transport. It never changes anything.
+    """Reads the jobs and the configuration of a Slurm cluster through a transport. The class changes nothing in Slurm.
 
     Four attributes come from the latest `scontrol show config`: `gathers` (how accounting measures jobs), `slurm_user`
     (the user of slurmctld), `answered_by` (the cluster's name) and `booted` (the start of slurmctld, epoch seconds).
@@ -111,7 +111,7 @@ class Slurm:
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
         """Return the jobs of one user that ended between two instants (epoch, s), for an answer without a store.
 
-        This is one query. With `memory`, it also reads the memory use. Jobs that were cancelled before they were
+        One query reads the jobs, with `memory` also their memory use. Jobs that were cancelled before they were
         eligible are missing.
         """
         return self._accounted(since, until, f"--user={user}", steps=memory and self._measures())
@@ -167,10 +167,10 @@ class Slurm:
         ]
 
     def shape(self) -> str:
-        """Return a text that changes when nodes or scheduler settings change.
+        """Return a description of the machine as text, which changes when nodes or scheduler settings change.
 
-        It has the kinds of nodes, partitions, reservations, QOS and the configuration, but no line per job or user, so
-        its calls are quick.
+        The text has the kinds of nodes, partitions, reservations, QOS and the configuration, but no line per job or
+        user, so Slurm answers quickly.
         """
         config = {name: value for name, value in self._config().items() if name not in PASSING}
         nodes = sorted(self.transport.ask(KINDS).text.splitlines())
@@ -192,7 +192,7 @@ class Slurm:
         return {who: seconds for who, seconds in used.items() if seconds > 0}
 
     def admin_level(self, user: str) -> str:
-        """Return the user's level in accounting (None, Operator, Administrator); empty without an association."""
+        """Return the user's level in accounting (None, Operator, Administrator); empty if accounting lacks the user."""
         return admin_level(self.transport, user)
 
     def busy_nodes(self) -> int:
@@ -205,7 +205,7 @@ class Slurm:
         return _hides_jobs(self._config())
 
     def why_blind(self, user: str) -> str:
-        """Return why this user cannot see other users' jobs if Slurm hides jobs; empty if this user can."""
+        """Return why this user cannot see other users' jobs if Slurm hides jobs; empty if this user can see them."""
         if user in ("root", self.slurm_user):
             return ""
         level = self.admin_level(user)
@@ -276,7 +276,7 @@ class Slurm:
             total_procs=total
             or max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
             or float("nan"),
-            # without accounting it is none, or (null) since 23.11
+            # without accounting, AccountingStorageType is none, or (null) since Slurm 23.11
             accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),
             partitions=partitions,
             clock_ahead_s=self.clock_ahead() or 0.0,
@@ -287,7 +287,8 @@ class Slurm:
         """Return how many seconds this machine's clock is at least ahead of slurmctld's (negative: behind); None if
         unknown.
 
-        sdiag prints a whole second between query and answer. A difference within this uncertainty counts as 0.
+        sdiag prints slurmctld's time at some instant between query and answer, in whole seconds. A clock difference
+        within this uncertainty counts as 0.
         """
         try:
             answer = self.transport.ask(STATISTICS)
@@ -344,7 +345,7 @@ def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]])
 
 
 def admin_level(transport: Transport, user: str) -> str:
-    """Return the user's level in accounting (None, Operator, Administrator); empty without an association."""
+    """Return the user's level in accounting (None, Operator, Administrator); empty if accounting lacks the user."""
     answer = transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
     rows = [line.split("|") for line in answer.text.splitlines()]
     return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")

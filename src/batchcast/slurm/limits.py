@@ -65,7 +65,7 @@ def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
 
 
 def ground(transport: Transport, now: float) -> Ground:
-    """Read facts about the site by three calls to slurmctld. Their size does not grow with the queue."""
+    """Read facts about the site by three calls to slurmctld, whose answers do not grow with the queue."""
     config = parse_config(transport.ask(("scontrol", "show", "config")).text)
     partitions = parse_records(transport.ask(("scontrol", "--oneliner", "show", "partition")).text, "PartitionName")
     text = transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
@@ -82,7 +82,7 @@ def ground(transport: Transport, now: float) -> Ground:
 
 
 def walls(transport: Transport) -> tuple[dict[tuple[str, ...], float], list[str]]:
-    """Return the longest time limits of QOS and associations (s), and the names of their limits on minutes."""
+    """Return the longest time limits (MaxWall, s) of QOS and associations, and which of them limit minutes of use."""
     longest: dict[tuple[str, ...], float] = {}
     counted = []
     for kind, names in (("qos", ("Name",)), ("assoc", ("Account", "User"))):
@@ -118,8 +118,8 @@ def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submi
 
 
 class Priority(NamedTuple):
-    """The priority of a waiting job record including its SiteFactor, this factor, its processors, and since when it is
-    eligible (NaN: it is not).
+    """The priority of a waiting job record including its SiteFactor, the SiteFactor alone, the record's processors, and
+    since when its job is eligible (NaN: not eligible).
     """
 
     priority: float
@@ -132,10 +132,11 @@ _WAITING = ("squeue", "--all", "--states=PD", f"--Format=JobID:{MARK},NumCPUs:{M
 
 
 def priorities(transport: Transport) -> dict[str, Priority]:
-    """Return the priority of every waiting job record by raw id, by two calls. BatchcastError if sprio's output is
-    unexpected.
+    """Return the priority of every waiting job record by raw id, by two calls. Raises BatchcastError if sprio's output
+    is unexpected.
 
-    A job in several partitions has its best priority. A number of processors that cannot be read counts as 0.
+    A job in several partitions gets the highest of its priorities. A number of processors that cannot be read counts as
+    0.
     """
     answer = transport.ask(_WAITING)
     records, _ = parse_marked(answer.text, answer.mark, ("JobID", "NumCPUs", "EligibleTime"), header=True)
@@ -184,8 +185,8 @@ def why_unordered(transport: Transport, band: int) -> str:
 
 
 class Reserving(NamedTuple):
-    """For which waiting jobs backfill reserves processors: from which priority (0: any), the largest priority that a
-    job gets by its age, and after how long (s).
+    """The waiting jobs for which backfill reserves processors: their lowest priority (0: any), the largest priority
+    that a job gets by its age, and the age (s) at which it gets this priority.
     """
 
     least: float
@@ -207,8 +208,8 @@ def _number(text: str) -> float:
 
 
 def _least_gap(values: Sequence[float]) -> float:
-    """Return the smallest difference between two different values, as a share of the largest; infinity if all are
-    equal.
+    """Return the smallest difference between two different values, as a share of the largest value; infinity if all
+    values are equal.
     """
     ranks = sorted(set(values))
     return math.inf if len(ranks) < 2 else min(b - a for a, b in pairwise(ranks)) / ranks[-1]

@@ -33,7 +33,7 @@ class Question(NamedTuple):
 
 
 def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
-    """Return the command with a mark in place of the placeholder, and the secret environment.
+    """Return the command with a secret mark in place of `{mark}`, and the secret environment variables.
 
     >>> sealed(["squeue", "--Format=JobID:@"], "@", "~1~")
     Question(argv=['squeue'], environment={'SQUEUE_FORMAT2': 'JobID:~1~'}, seal='')

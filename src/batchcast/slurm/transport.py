@@ -61,8 +61,8 @@ class Transport(Protocol):
         """Return the answer to a command; Unreachable if there is no answer."""
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Run a command that may be refused. Return the answer and the error message. A refusal is no failure of the
-        daemon.
+        """Run a command that may be refused. Return the answer and the error message. A refused command is no failure
+        of the daemon.
         """
 
     def now(self) -> float:
@@ -187,7 +187,9 @@ class Commands:
 
 
 def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Run a program in its own session; return exit code, stdout and stderr. If it hangs, kill its process group."""
+    """Run a program in its own session; return exit code, stdout and stderr. If the program hangs, kill its process
+    group.
+    """
     pipe = subprocess.PIPE
     with subprocess.Popen(
         argv, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
@@ -222,20 +224,20 @@ class OneCluster:
         self.inner, self.name, self._is_checked = inner, name, False
 
     def now(self) -> float:
-        """The inner transport's clock."""
+        """Return the time of the wrapped transport's clock, epoch seconds."""
         return self.inner.now()
 
     def ticks(self) -> float:
-        """The inner transport's monotonic clock."""
+        """Return the seconds of the wrapped transport's monotonic clock."""
         return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """Return the answer of the inner transport; WrongCluster if another cluster answers."""
+        """Return the answer of the wrapped transport; WrongCluster if another cluster answers."""
         self._check()
         return self.inner.ask(command)
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Run a command that may be refused, after the same check."""
+        """Check that the named cluster answers, then run a command that may be refused."""
         self._check()
         return self.inner.attempt(command)
 
@@ -249,7 +251,7 @@ class OneCluster:
 
 
 def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
-    """Return the error for the case that another cluster answers than the named one.
+    """Return the error for an answer from another cluster than the cluster in the settings.
 
     >>> print(wrong_cluster("beta", "alpha").hint)
     SLURM_CONF=/path/to/beta/slurm.conf queries beta; without -M and SLURM_CLUSTERS, batchcast uses alpha
@@ -272,15 +274,15 @@ class Recording:
         self._write("")
 
     def now(self) -> float:
-        """The inner transport's clock."""
+        """Return the time of the wrapped transport's clock, epoch seconds."""
         return self.inner.now()
 
     def ticks(self) -> float:
-        """The inner transport's monotonic clock."""
+        """Return the seconds of the wrapped transport's monotonic clock."""
         return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """The inner transport's answer."""
+        """Return the answer of the wrapped transport, and write it to the file."""
         line: dict[str, object] = {"command": list(command)}
         try:
             answer = self.inner.ask(command)
@@ -293,7 +295,7 @@ class Recording:
             self._write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
-        """Pass the command on. The file only records that the command was run."""
+        """Pass a command that may be refused to the wrapped transport. The file records only that the command ran."""
         self._write(json.dumps({"command": list(command), "asked_at": self.inner.now(), "error": "attempted"}) + "\n")
         return self.inner.attempt(command)
 

@@ -87,7 +87,7 @@ def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) ->
 
 
 def mark_told(connection: Connection, events: Iterable[Event]) -> None:
-    """Record that events were delivered, with the times and the status that were delivered."""
+    """Record which events the clock has delivered, and the delivered times and status of their jobs."""
     changes: dict[int, dict[str, Any]] = {}
     for event in events:
         row = event.job.row  # type: ignore[union-attr]
@@ -134,7 +134,7 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
 
 
 def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
-    """Return the rows that have predictions issued at submission."""
+    """Return which of these rows of jobs have predictions that were issued at submission."""
     with_forecast: set[int] = set()
     for k in range(0, len(rows), MOST_ROWS):
         which = forecasts.c.row.in_(rows[k : k + MOST_ROWS]), forecasts.c.moment == "submit"
@@ -174,7 +174,7 @@ def followed_by(
 
 
 def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
-    """Delete the predictions of these jobs that were issued at a given moment."""
+    """Delete the predictions of these jobs that were issued at `moment`, for example `submit`."""
     for k in range(0, len(rows), MOST_ROWS):
         which = forecasts.c.row.in_(rows[k : k + MOST_ROWS])
         connection.execute(delete(forecasts).where(which, forecasts.c.moment == moment))
@@ -183,7 +183,7 @@ def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
     """Replace the current predictions for waiting jobs.
 
-    Of jobs that no longer wait, the start times that users were shown are deleted.
+    The stored start times (shown to users) of jobs that no longer wait are deleted.
 
     Parameters
     ----------
@@ -224,7 +224,9 @@ def keep_moves(connection: Connection, cluster: str, rows: Sequence[Mapping[str,
 
 
 def happened(connection: Connection, cluster: str, since: float) -> list[Mapping[str, Any]]:
-    """Return the jobs that are open or have ended since `since`, each with its predicted run time or None."""
+    """Return the jobs that are open or have ended since `since`, each with its predicted run time (None without a
+    prediction).
+    """
     run = select(func.min(forecasts.c.point_s)).where(
         forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"
     )
@@ -246,7 +248,7 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
     cluster
         Name of the cluster.
     moment
-        Jobs that already have a stored prediction for this moment are left out.
+        Name of the moment, such as `waited_1h`. Jobs that already have a stored prediction with this name are left out.
     age
         Seconds.
     at
@@ -277,14 +279,14 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
 
 
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
-    """Return the stored values of a cluster, by name."""
+    """Return the values that the table `meta` has for a cluster, by name."""
     query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
     rows = map(dict, connection.execute(query).mappings())
     return stored_values(rows, shown_url(str(connection.engine.url)))
 
 
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:
-    """Store values of a cluster, by name."""
+    """Store values of a cluster in the table `meta`, by name."""
     for name, value in values.items():
         where = (meta.c.cluster == cluster, meta.c.name == name)
         if connection.execute(meta.update().where(*where).values(value=json.dumps(value))).rowcount == 0:

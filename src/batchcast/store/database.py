@@ -164,13 +164,13 @@ class Store:
         Raises
         ------
         BatchcastError
-            If the disk has not enough space for a second copy, or the store stays locked for a minute. The store is
-            then unchanged.
+            If the disk has not enough space for a second copy, or the store stays locked for a minute. If VACUUM fails,
+            the store is unchanged.
 
         Notes
         -----
-        The database is rewritten. This needs free space of the size of the store, and blocks writers, on PostgreSQL
-        also readers.
+        The database is rewritten. Rewriting needs free space of the size of the store, and blocks writers, on
+        PostgreSQL also readers.
         """
         path = sqlite_path(self.url)
         if path is None:

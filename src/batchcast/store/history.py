@@ -76,7 +76,7 @@ class Taken:
 
 
 def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
-    """Insert new jobs and update known jobs from sightings. Repeating this with the same sightings changes nothing.
+    """Insert new jobs and update known jobs from sightings. Storing the same sightings again changes nothing.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     cluster
         Name of the cluster.
     seen
-        The sightings. Sightings of jobs between two states are ignored, because they only show that the job exists.
+        The sightings. If a sighting shows a job between two states, it only proves that the job exists, so it is
+        ignored.
     at
         Time of the sightings, in epoch seconds.
 
@@ -145,7 +146,7 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
 def _known(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
 ) -> dict[tuple[str, float], list[dict[str, Any]]]:
-    """Returns the rows with these keys, oldest run first."""
+    """Returns the rows of jobs with these keys, oldest run first."""
     columns = [
         jobs.c.row,
         *_KEY,
@@ -167,7 +168,7 @@ def _first_requests(
 ) -> dict[tuple[str, float], dict[str, Any]]:
     """Returns the original requests of requeued jobs, by the key of the new run.
 
-    They are taken from an earlier run, because Slurm shows only the current request, which may have changed. The
+    The requests are read from an earlier run, because Slurm shows only the current request, which may have changed. The
     earlier run has ended with a status after which Slurm starts the job again, or still counts as open.
     """
     earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in seen}))
@@ -207,7 +208,7 @@ def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, 
 
 
 def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float | None]]:
-    """Yield row, job id, submit time and `vanished` of every open job."""
+    """Yield row, job id, submit time and `vanished` (time of the last sighting; None while shown) of every open job."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
     for row in connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)):
         yield row[0], row[1], row[2], row[3]
@@ -250,14 +251,14 @@ def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
 
 
 def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> None:
-    """Record that open jobs are no longer shown, and that they were last shown at `since` (epoch seconds)."""
+    """Record that the batch system no longer shows open jobs, and showed them last at `since` (epoch seconds)."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"), jobs.c.vanished.is_(None)).values(vanished=since)
     if rows:
         connection.execute(statement, [{"row_": row} for row in rows])
 
 
 def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float]]:
-    """Yield row, job id, submit time and `vanished` of array tasks that are no longer shown and never started."""
+    """Yield row, job id, submit time and `vanished` of array tasks that never started and have left the queue."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
         jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
     )

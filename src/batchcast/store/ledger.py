@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's ledger of submissions to clusters. It is written before each submission, so that no job is submitted
-twice.
+"""The user's ledger of submissions to clusters. The ledger is written before each submission, so that no job is
+submitted twice.
 
 The ledger is an SQLite file that only its user can read. An entry is on the disk before sbatch runs, and the job's
 comment contains the entry's token. If the process is killed, the next call searches the cluster's queue for the token.
@@ -118,7 +118,7 @@ class Ledger:
         self._connection.execute(f"INSERT INTO sent VALUES ({marks})", values)
 
     def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
-        """Store the result of a submission. If it did not become a job, its key can be used again."""
+        """Store the result of a submission. If the submission did not become a job, its key can be used again."""
         key = "NULL" if state in (REJECTED, ABSENT) else "key"
         self._connection.execute(
             f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?",
@@ -130,7 +130,7 @@ class Ledger:
         self._connection.execute("UPDATE sent SET start_time = ?, end_time = ? WHERE token = ?", (start, end, token))
 
     def unanswered(self, digest: str | None = None) -> list[Entry]:
-        """Return the entries whose outcome is unknown, of one submission or of all."""
+        """Return the entries whose outcome is unknown, of one submission or of all submissions."""
         return self._read("state = ? AND (? IS NULL OR digest = ?)", (CHOSEN, digest, digest))
 
     def of_key(self, key: str) -> Entry | None:
@@ -138,7 +138,7 @@ class Ledger:
         return next(iter(self._read("key = ?", (key,))), None)
 
     def entries(self, since: float = 0.0) -> list[Entry]:
-        """Return the entries since a time, the oldest first."""
+        """Return the entries of submissions since a time, the oldest first."""
         return self._read("at >= ?", (since,))
 
     def sent_since(self, since: float) -> dict[str, list[tuple[float, dict[str, str]]]]:
@@ -158,7 +158,7 @@ class Ledger:
 
         `name` is the field of the predicted end, likely_end_s or by_90_end_s; the field with this name and the ending
         _factor has the correction. A job that is late and has not ended counts with the time passed so far. Without
-        these jobs, early ends would be overrepresented.
+        late jobs that have not ended, early ends would be overrepresented.
         """
         found = []
         for one in self.entries():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps rows of the table `jobs` in little memory, as columns of numbers and of codes for texts.
 
-A dictionary of eleven values takes more than a kilobyte. Here, a row takes 8 bytes per number and 4 bytes per text, and
-each distinct text is stored once. The module does not import NumPy or SQLAlchemy, because short-lived commands use it.
+A dictionary of eleven values takes more than a kilobyte. In this module, a row takes 8 bytes per number and 4 bytes per
+text, and each distinct text is stored once. The module does not import NumPy or SQLAlchemy, because short-lived
+commands use it.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Packed(Sequence[Mapping[str, Any]]):
 
 
 class _Group(Sequence[Mapping[str, Any]]):
-    """Some rows of a `Packed`."""
+    """Selected rows of a `Packed` table."""
 
     __slots__ = ("_begin", "_end", "_order", "_rows")
 
@@ -138,7 +139,7 @@ class _Group(Sequence[Mapping[str, Any]]):
 
 
 class _View(Mapping[str, Any]):
-    """One row of a `Packed`."""
+    """One row of a `Packed` table."""
 
     __slots__ = ("_k", "_rows")
 

@@ -78,7 +78,7 @@ def normal_url(url: str) -> str:
     Raises
     ------
     InputError
-        If the URL is of another kind, or its port is not a number.
+        If the URL names neither SQLite nor PostgreSQL, or its port is not a number.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def shown_url(url: str) -> str:
         return os.path.abspath(url.removeprefix("sqlite:///"))
     scheme, _, rest = url.partition("://")
     where = rest.partition("?")[0].partition("#")[0].rpartition("@")[2]
-    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # not secret; often the directory of a socket
+    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # the host is not secret; often a socket's directory
     return f"{scheme.partition('+')[0]}://{where}" + (f"?host={host}" if host and "@" not in host else "")
 
 
@@ -175,9 +175,9 @@ def check_there(path: Path) -> None:
     NoStore
         If there is no file.
     Unreachable
-        If this user cannot access it.
+        If this user cannot access the file.
     InputError
-        If it is a directory.
+        If the path of the store is a directory.
     """
     try:
         path.stat()
@@ -210,13 +210,13 @@ def is_open(url: str) -> bool:
 
 
 def close_to_others(url: str) -> bool:
-    """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether any
-    existed.
+    """Remove all permissions of other users from an SQLite store and its -wal and -shm files; return whether other
+    users had any permission.
 
     Raises
     ------
     OSError
-        If this process is not the owner.
+        If the user of this process does not own the files.
     """
     path = sqlite_path(url)
     files = [] if path is None else [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]

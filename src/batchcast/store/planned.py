@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores what planning changes in Slurm: each change is stored before it is made. The audit log only grows."""
+"""Stores what planning changes in Slurm: each change is stored before it is made. Entries of the audit log are never
+deleted.
+"""
 
 from __future__ import annotations
 
@@ -53,20 +55,20 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
 
 
 def _be_on_disk(connection: Connection) -> None:
-    """Makes the commit of this transaction wait until the data is on the disk. SQLite always waits; PostgreSQL needs a
-    setting.
+    """Makes the commit of this transaction wait until the data is on the disk. SQLite always waits for the disk;
+    PostgreSQL needs a setting.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL synchronous_commit = on"))
 
 
 def refuse(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
-    """Record in the audit log that changes had no effect. The entries are not changed."""
+    """Record in the audit log that changes had no effect. The entries of the jobs are not changed."""
     _audit(connection, cluster, [_step(entry, "refused", old, new, why) for entry, old, new, why in changes])
 
 
 def forget(connection: Connection, cluster: str, gone: Sequence[tuple[Entry, str]]) -> None:
-    """Delete the entries of jobs that need no planning any more. The audit log keeps their last state."""
+    """Delete the entries of jobs that need no planning any more. The audit log keeps the last state of these jobs."""
     _remove(connection, cluster, [entry.job_id for entry, _ in gone])
     _audit(connection, cluster, [_step(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
 
@@ -140,8 +142,8 @@ def started_jobs(
     -------
     list of mapping
         `user_id`, `procs`, `req_time`, `elapsed_s` (for a running job, until `now`), and the columns of the prediction,
-        all None if the job has no prediction. Of very many jobs only the jobs with the longest run times are returned,
-        so that short jobs cannot displace long ones.
+        all None if the job has no prediction. If there are very many jobs, only the jobs with the longest run times are
+        returned, so that short jobs do not displace long jobs.
     """
     rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
@@ -206,8 +208,8 @@ STEP = "order"
 
 
 class Standing(NamedTuple):
-    """The SiteFactor that was requested last for a job record of slurmctld, and the factor before it. One of the two is
-    in effect.
+    """The SiteFactor that was requested last for a job record of slurmctld, and the factor before it. One of the two
+    factors is in effect.
 
     `is_read_back` says that the restored factor 0 was read from slurmctld.
     """

@@ -154,7 +154,7 @@ class Reader:
             raise self._explained(error) from None
 
     def memory(self, cluster: str) -> dict[str, Any]:
-        """Return the stored values of a cluster, by name."""
+        """Return the values that the table `meta` has for a cluster, by name."""
         return stored_values(self.ask("memory", cluster=cluster), self.shown)
 
     def clusters(self) -> list[str]:

@@ -54,7 +54,9 @@ _LISTS = ("limit_methods", "memory_methods", "problems", "runtime_methods", "wai
 
 
 class _SiteValues(msgspec.Struct):
-    """The parts of the stored value `site` with checked types: a damaged value must not make hidden jobs visible."""
+    """The parts of the stored value `site` with checked types, because a damaged value must not make hidden jobs
+    visible.
+    """
 
     private: bool | None = None
     partitions: dict[str, dict[str, Any]] = {}
@@ -101,7 +103,7 @@ NOTHING, UNSTATED = str(Grounds.NO_HISTORY), str(Grounds.UNSTATED)
 
 
 def as_values(prediction: Prediction) -> dict[str, Any]:
-    """Return a prediction as column values."""
+    """Return a prediction as values for columns of the store."""
     return {
         "point_s": float(prediction.point),
         "levels": json.dumps([float(x) for x in prediction.levels]),
@@ -131,7 +133,7 @@ def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_prediction(row: Mapping[str, Any]) -> Prediction:
-    """Return the prediction in a row."""
+    """Return the prediction that a row of the store contains."""
     levels, quantiles = tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"]))
     grounds = Grounds(row.get("grounds") or UNSTATED)
     return Prediction(row["point_s"], levels, quantiles, row.get("basis", ""), grounds)

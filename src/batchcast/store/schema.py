@@ -51,7 +51,8 @@ jobs = Table(
     Column("raw_id", Text),
     Column("submit_time", Float(53), nullable=False),
     Column("restarts", Integer, nullable=False, server_default="0"),
-    # The request, written once when the job is first seen. It never changes, because predictions were made from it.
+    # The request, written once when the job is first seen. The request never changes, because predictions were made
+    # from it.
     *_columns(declared.ASKED),
     Column("inputs", Text),  # features of the job's input files as JSON, read once when the job was first seen
     # The current state, updated while the job is in the system.
@@ -76,8 +77,8 @@ jobs = Table(
     Column("vanished", Float(53)),
     Column("told", Integer, nullable=False, server_default="0"),
     Column("first_seen", Float(53), nullable=False),
-    # The times that the clock delivered. They stay if accounting later corrects the times above, so that a restarted
-    # clock can replay the same events.
+    # The times that the clock delivered. Delivered times stay if accounting later corrects the times above, so that a
+    # restarted clock can replay the same events.
     Column("told_start", Float(53)),
     Column("told_end", Float(53)),
     Column("told_status", Text),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts sightings of jobs to rows, and writes a store from the output of one sacct call, without SQLAlchemy.
 
-`report` and `walltime` use such a store if there is no collector. It is written with sqlite3 from the standard library,
-so that users' commands need only batchcast's core.
+`report` and `walltime` use such a store if there is no collector. Such a store is written with sqlite3 from the
+standard library, so that users' commands need only batchcast's core.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any
     Returns
     -------
     dict or None
-        The run with the same start, else the nth run, else the latest possible run. None for a new run.
+        The run with the same start, else the nth run, else the latest run that the sighting can belong to. None if the
+        sighting shows a new run.
     """
     if not rows:
         return None

@@ -63,7 +63,7 @@ def _issued(more: str, where: str) -> str:
         WHERE {_HERE} AND {where} AND o.as_of >= :since AND o.as_of < :until AND {_if_given("partition_id")}"""
 
 
-# The rows of a job by either of its ids. UNION lets both parts use an index; a condition with OR would scan all jobs.
+# The rows of a job by either of its ids. With UNION both queries use an index; a condition with OR would scan all jobs.
 _KNOWN_AS = f"""jobs.row IN (SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.job_id = :job_id
         UNION ALL SELECT jobs.row FROM jobs WHERE {_HERE} AND jobs.raw_id = :job_id)"""
 _LATEST = "ORDER BY jobs.submit_time DESC, jobs.row DESC LIMIT 1"
@@ -92,7 +92,7 @@ TEXTS: dict[str, str] = {
         AND (CAST(:tasks AS TEXT) IS NULL OR jobs.job_id LIKE :tasks ESCAPE '!')
         AND (CAST(:license AS TEXT) IS NULL OR jobs.licenses LIKE :license ESCAPE '!')
         GROUP BY jobs.row ORDER BY jobs.submit_time, jobs.row""",
-    # This order lets an index find the latest rows without reading the others.
+    # The order by submit time lets an index find the latest rows without reading the other rows.
     "started_forecasts": f"""SELECT {_of("o", "point_s levels quantiles_s grounds outcome_s as_of")}, jobs.user_id
         FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
         WHERE {_HERE} AND o.kind = 'wait' AND o.moment = 'submit' AND o.resolution = 'started' AND o.method = :method

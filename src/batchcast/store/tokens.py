@@ -24,7 +24,7 @@ _WHOLE = re.compile(rf"{PREFIX}_([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SEC
 
 
 def token_of(random: bytes) -> str:
-    """Return the text of a token.
+    """Return the text of a token made from random bytes.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
     Raises
     ------
     UsageError
-        If an id is unknown. Nothing is changed then.
+        If an id is unknown. In this case no token is revoked, not even a known one.
     """
     from sqlalchemy import select, update
 

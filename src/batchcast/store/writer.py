@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock that lets only one process write to a store. It is released whenever the process ends, also if it
+"""The lock that lets only one process write to a store. The lock is released when the process ends, even if the process
 is killed.
 """
 
@@ -50,7 +50,7 @@ def single_writer(store: Store) -> Iterator[None]:
 
 @contextmanager
 def _session_lock(store: Store) -> Iterator[None]:
-    """Holds a lock of PostgreSQL that lasts as long as its connection. Afterwards the connection is closed, not
+    """Holds a lock of PostgreSQL that lasts as long as its connection. After the block the connection is closed, not
     returned to the pool.
     """
     try:

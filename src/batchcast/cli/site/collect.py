@@ -109,7 +109,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
 
 
 def _row(cycle: Any) -> dict[str, Any]:
-    """Return a cycle as one flat object."""
+    """Return the results of one collector cycle as one flat object."""
     return {
         "jobs_shown": cycle.jobs,
         "jobs_unreadable": cycle.broken,

@@ -39,7 +39,7 @@ UMask=0022
 def unit_files(
     program: str, *, is_open: bool, is_remote: bool, clients: str = "", slurm_conf: str = "", plan_list: str = ""
 ) -> dict[str, str]:
-    """Map each file name to its content.
+    """Return the content of each systemd unit file, by file name.
 
     `program` is the command that the units start. `is_open` lets everybody read the store, else only its owner.
     `is_remote` (a store on another server) lets the service use the network. `clients` is the folder of squeue and
@@ -181,7 +181,7 @@ def install(units: str, private: str | None, as_json: bool) -> None:
 
 
 def _is_open(settings: Settings) -> tuple[bool, str]:
-    """Return whether everybody can read the store, and why."""
+    """Return whether every user may read the store, and the reason."""
     from ...errors import BatchcastError
     from ...service.batch_system import open_scheduler
 

@@ -49,7 +49,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
 
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
-    """Count the jobs that the machine could run, and the reasons for the others."""
+    """Count the jobs that the machine could run, and the reasons why it could not run other jobs."""
     from ...simulation.on_nodes import requests_of
     from ...trace.machine_files import open_machine
 
@@ -60,7 +60,7 @@ def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
 def _show(
     about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any]
 ) -> None:
-    """Print everything as tables."""
+    """Print the summary of the log as tables."""
     from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 

@@ -136,7 +136,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
 
 
 def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, count: int) -> list[Any]:
-    """Run the remaining tasks on the chosen pool; return those that failed."""
+    """Run the remaining tasks on the chosen pool; return the tasks that failed."""
     from ...sweep.run import pool_on, run
 
     before, workers = count - len(todo), dataset.folder / "workers"

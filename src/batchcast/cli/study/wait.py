@@ -215,7 +215,9 @@ def _best(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _next_step(jobs: int, specs: Sequence[str]) -> str:
-    """Return the next step: score `forecast`, which takes minutes; once it is scored, the page of pictures."""
+    """Return the suggested next step: score `forecast`, which takes minutes; if `forecast` is scored, write the page of
+    pictures.
+    """
     if any(spec.split(":")[0] == "forecast" for spec in specs):
         return "add -o waits.html to see the errors by predicted wait, partition and size"
     part = f" --places {jobs - LATEST + 1}:{jobs}" if jobs > MANY_JOBS else ""

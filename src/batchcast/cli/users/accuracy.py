@@ -177,7 +177,9 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line per method that another one replaced, with the share and the most frequent reason."""
+    """Print one line per method that another method replaced, with the share of its predictions and the most frequent
+    reason.
+    """
     for r in results:
         share = r.get("fell_back_share") or 0.0
         if r["moment"] == "submit" and share > 0:
@@ -286,7 +288,7 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
-    """Draw a bar of the share reached, with a mark at the promised share; only the mark if the share is unknown.
+    """Draw a bar of a bound's coverage, with a mark at the promised coverage; only the mark if the coverage is unknown.
 
     >>> picture(0.5, width=20), picture(1.0, width=20)
     ('[##########........|.]', '[##################|#]')

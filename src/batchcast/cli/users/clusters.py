@@ -53,8 +53,9 @@ def ask_clusters(
 
 
 def _own_record(known: Configured, now: float) -> Mapping[str, Any]:
-    """Return the jobs that this user sent by `batchcast submit` in the last hour, and how late all such jobs have
-    ended."""
+    """Return the jobs that this user sent by `batchcast submit` in the last hour, and how late the user's submitted
+    jobs have ended.
+    """
     from ...clusters.outcomes import learned_lateness
     from ...store.ledger import Ledger, ledger_path
 

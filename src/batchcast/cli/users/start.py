@@ -309,7 +309,9 @@ def chance_within(result: Mapping[str, Any], span: float) -> float:
 
 
 def _judge(results: Sequence[Mapping[str, Any]], within: float, share: float) -> None:
-    """Print each job's probability to start in time on stderr; exit with 1 unless all reach the required one."""
+    """Print each job's probability to start in time on stderr; exit with 1 unless all jobs reach the required
+    probability.
+    """
     from ...units import span
 
     enough = True
@@ -418,7 +420,7 @@ def _record(r: Mapping[str, Any]) -> str:
 
 
 def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
-    """Return the columns of a job after its id. A wait from an unknown instant is shown as +wait."""
+    """Return the table cells of a job, except its id. A wait from an unknown instant is shown as +wait."""
     from ...units import span
 
     lines = []

@@ -19,7 +19,7 @@ def say_ignored(options: Sequence[str]) -> None:
 
 
 def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, any_size: bool, script: str) -> None:
-    """Print one line per choice, then the best choice as a command to copy, and the rule that selected it."""
+    """Print one line per choice, then the best choice as a command to copy, and the rule that selected this choice."""
     from ...units import format_memory, span
 
     asks = any(_known(r["memory_kib"]) for r in results)
@@ -163,7 +163,7 @@ def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -
 
 
 def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
-    """Return one line for each of the first `most` limits with which jobs start before a maintenance.
+    """Return one line for each of the first `most` time limits with which jobs could start before a maintenance.
 
     Users may shorten the time limit of their waiting jobs; the job keeps its position in the queue.
     """
@@ -230,7 +230,7 @@ def _minute(epoch: float, now: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share as text; only a certain one is 0 or 100 %.
+    """Return a share as text; only a certain event has 0 or 100 %.
 
     >>> _percent(0.004), _percent(0.5), _percent(0.999)
     ('under 1 %', '50 %', 'over 99 %')

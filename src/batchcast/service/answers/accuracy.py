@@ -51,7 +51,8 @@ FALLBACK = "fallback"
 
 
 def fallback_reason(basis: str) -> str:
-    """Return why a method fell back, from the basis of its prediction, without figures that change with time.
+    """Return why another method predicted in place of the chosen method, from the prediction's basis, without figures
+    that change with time.
 
     >>> fallback_reason("irpa is not trained yet (12 finished jobs with features): mean of 3 jobs")
     'irpa is not trained yet'
@@ -68,17 +69,18 @@ def accuracy(
     least_users: int = 1,
     now: float = math.inf,
 ) -> list[dict[str, Any]]:
-    """Return one flat object per kind, moment and method, for predictions made in [since, until), epoch seconds.
+    """Return one flat object per kind (wait, run time ...), moment of prediction and method, for predictions made in
+    [since, until), epoch seconds.
 
     Moments: `submit`: predictions at submission, of all jobs with a known outcome. `asked`: predictions by
-    `start --test`, if a job with this request was submitted within 15 minutes. `waited_1h` and the like: predictions
-    that were renewed after a job had waited that long, and the predictions at submission, conditioned on the same wait.
-    `slurm`: Slurm's own first estimate of a job's start, and the prediction of every method for the same job at the
-    same time. An error is the difference of the whole wait or run time, in seconds. Coverage is the share of outcomes
-    at or below the predicted quantile. Predictions that no finished job supported were not shown to users, so they are
-    counted but not scored. A job that still waits beyond its 90 % time (`overdue`) counts as not covered; it has no
-    error yet. `fell_back_share` is the share of predictions that another method made in place of this method, and
-    `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
+    `start --test`, if a job with this request was submitted within 15 minutes. `waited_1h` and similar moments:
+    predictions that were renewed after a job had waited that long, and the predictions at submission, conditioned on
+    the same wait. `slurm`: Slurm's own first estimate of a job's start, and the prediction of every method for the same
+    job at the same time. An error is the difference of the whole wait or run time, in seconds. Coverage is the share of
+    outcomes at or below the predicted quantile. Predictions that no finished job supported were not shown to users, so
+    they are counted but not scored. A job that still waits beyond its 90 % time (`overdue`) counts as not covered; it
+    has no error yet. `fell_back_share` is the share of predictions that another method made in place of this method,
+    and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[Key, float]] | None = None
@@ -181,16 +183,16 @@ HORIZONS = ((0.0, SHORT_S), (SHORT_S, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0
 def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
     """Return the track record of the method that answers users. If jobs are private, every figure covers several users.
 
-    `headline`, weeks, partitions and reliability cover jobs with a predicted wait of 10 min or more (`of` is "long").
-    If there are too few of these jobs, the four parts cover all jobs (`of` is "all"), and the page says so. `short`
-    covers the jobs with shorter predicted waits.
+    `headline`, `weeks`, `partitions` and `reliability` cover jobs with a predicted wait of 10 min or more (`of` is
+    "long"). If there are too few of these jobs, the four fields cover all jobs (`of` is "all"), and the page says so.
+    `short` covers the jobs with shorter predicted waits.
     """
     with open_site(settings, viewer, now) as site:
         return calibration_of(site)
 
 
 def calibration_of(site: Site) -> dict[str, Any]:
-    """Return `calibration` of a store that is already open."""
+    """Return what `calibration` returns, from a store that is already open."""
     least, now, since = site.least, site.now, site.last_days(WITHIN_DAYS)
     method = track_record.answering_method(site.memory)
     days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
@@ -217,8 +219,8 @@ def calibration_of(site: Site) -> dict[str, Any]:
 def _headline(
     rows: Sequence[Mapping[str, Any]], least: int
 ) -> tuple[str, Sequence[Mapping[str, Any]], dict[str, Any] | None]:
-    """Return which waits the headline covers ("long", "all"), its predictions, and the figures of short waits
-    if known.
+    """Return which waits the headline covers ("long", "all"), the predictions of these waits, and the figures of short
+    waits if known.
     """
     parts = groups(rows, _is_long, LEAST, least)
     if True not in parts:
@@ -262,7 +264,9 @@ def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
-    """Return whether each job had started by its predicted quantile; predictions without this level are left out."""
+    """Return whether each job had started by the predicted quantile; predictions without a quantile at this level are
+    left out.
+    """
     return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
 
 
@@ -320,11 +324,11 @@ NOMINAL = 0.9
 
 
 def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, Any]]:
-    """Return flat objects with a `sentence`: on long predicted waits, short waits, each partition, ranges of waits.
+    """Return flat objects with a `sentence` on the reliability of predictions, by predicted wait and by partition.
 
     The objects cover the last 30 days and groups of at least 20 predictions, under the rules of `disclosure`. The list
-    is empty if no group is large enough. If the first object covers only long predicted waits, so do the objects of
-    partitions.
+    is empty if no group is large enough. If the first object covers only long predicted waits, the objects of
+    partitions also cover only long predicted waits.
     """
     try:
         known = calibration_of(site)

@@ -62,8 +62,8 @@ def default_partition(memory: Mapping[str, Any]) -> str:
 def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
     """Return the suggested limit in seconds; None if the prediction is based only on the limit itself.
 
-    The limit is rounded up to the site's step and floor. It does not exceed the job's `own` limit unless the prediction
-    does, and never the longest limit of the partition.
+    The limit is rounded up to the site's step and floor. The suggestion does not exceed the job's `own` limit unless
+    the predicted bound does, and never exceeds the longest limit of the partition.
 
     >>> at_risk = Prediction(500.0, (0.95,), (500.0,), "", Grounds.CLASS)
     >>> advised_limit(at_risk, 3600.0, Rules(), {}), advised_limit(at_risk, 550.0, Rules(), {})
@@ -81,9 +81,10 @@ def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mappi
 def advised_memory(forecast: Prediction, risk: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
     """Return the suggested memory per node in KiB; None if the prediction is based only on the request.
 
-    It is the predicted upper bound at this risk, plus a tenth because accounting samples memory use and misses short
-    peaks. It is rounded up to the site's step and floor, and does not exceed the memory of the partition's largest
-    node. A prediction without quantiles gives its point prediction, without the tenth.
+    The suggestion is the predicted upper bound at this risk, plus a tenth because accounting samples memory use and
+    misses short peaks. The suggestion is rounded up to the site's step and floor, and does not exceed the memory of the
+    partition's largest node. If the prediction has no quantiles, the suggestion is the point prediction, without the
+    added tenth.
 
     >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 100e3), "", Grounds.CLASS)
     >>> [advised_memory(like, 0.05, Rules(), node) for node in ({}, {"node_mem_kib": 105e3})]
@@ -191,10 +192,10 @@ def advise_memory(
     """Return the suggested memory per node as fields of an answer. If there is no suggestion, `memory` is None and
     `memory_why` gives the reason.
 
-    If the `forecast` of `method` has quantiles, the suggestion comes from them, as in the suggestions stored at
-    submissions. Otherwise it comes from the similar ended jobs (`rows`): the order statistic of `recommend_limit` at
-    the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the partition's largest
-    node. The parameter `memory` has the values that the collector stored about the cluster.
+    If the `forecast` of `method` has quantiles, the suggestion comes from these quantiles, as in the suggestions stored
+    at submissions. Without quantiles, the suggestion comes from the similar ended jobs (`rows`): the order statistic of
+    `recommend_limit` at the risk, plus a tenth, rounded up to the site's floor and step, and at most the memory of the
+    partition's largest node. The parameter `memory` has the values that the collector stored about the cluster.
     """
     site, limits = memory.get("site", {}), of_partition(memory, partition)
     node, jobs = limits.get("node_mem_kib") or math.inf, measured_memory(rows)
@@ -227,7 +228,7 @@ def _of_forecast(
     similar: float | None,
 ) -> dict[str, Any]:
     amount = advised_memory(forecast, risk, rules_of(settings), partition)
-    assert amount is not None  # the caller has checked this
+    assert amount is not None  # the caller has checked that the prediction gives an amount
     bound, kept = bound_at(forecast, 1.0 - risk), reaches_risk(forecast, risk)
     why = f"{method}: {1 - risk:.0%} of similar jobs use {format_memory(bound)} per node or less ({forecast.basis})"
     if not kept:

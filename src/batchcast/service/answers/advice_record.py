@@ -26,7 +26,7 @@ TIMEOUT = "timeout"
 
 
 class Quantity(NamedTuple):
-    """A quantity to judge (memory or time limit): the query of its rows, and how to read a row.
+    """A quantity whose suggestions are scored (memory or time limit): the query of its rows, and how to read a row.
 
     `forecast` and `advice` are the kinds of the rows with predictions and with suggestions. `own` returns the user's
     own request, `was_cut` whether the job exceeded that request, `needed` what the job needed, or what it got if that
@@ -72,11 +72,11 @@ def advice_record(
     """Return one flat object per method for predictions made in [since, until), epoch seconds.
 
     `exceeded_rate`: share of jobs that would have exceeded the suggestion. `asked_over_used`: sum of suggestions over
-    sum of needs. The keys `users_...` give the same for the users' own requests. A job that exceeded its own request
-    needed more than it got. Such a job also exceeds a suggestion that is not larger than its request; for a larger
+    sum of needs. The keys `users_...` give the same figures for the users' own requests. A job that exceeded its own
+    request needed more than it got, so it also exceeds a suggestion that is not larger than its request; for a larger
     suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the predicted
-    quantile. `weeks`: the same figures by week. With `least_users` above 1, figures cover complete days with enough
-    users and are rounded (see `disclosure`).
+    quantile. `weeks`: these rates and coverages by week. With `least_users` above 1, figures cover complete days with
+    enough users and are rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: set[tuple[str, float]] = set()
@@ -151,7 +151,7 @@ class _Scores:
             self.sums[f"{name}needed"] += needed
 
     def rates(self) -> dict[str, float]:
-        """Return the rates of the suggestions, of the users' own requests, and the coverage of the bounds."""
+        """Return how often jobs exceeded suggestions and the users' own requests, and the coverage of the bounds."""
         counts, sums, rates = self.counts, self.sums, {}
         for name in ("", "users_"):
             rates[f"{name}exceeded_rate"] = counts[f"{name}exceeded"] / (counts[f"{name}asked"] or math.nan)

@@ -66,6 +66,8 @@ def take_asked(place: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Return whether this is a regular file without further hard links that only this user or root can have written."""
+    """Return whether the open file is a regular file without further hard links that only this user or root can have
+    written.
+    """
     is_ours = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
     return is_ours and stat.S_ISREG(status.st_mode) and status.st_nlink == 1

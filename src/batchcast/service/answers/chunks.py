@@ -99,7 +99,7 @@ def answer_chunks(
 def _ends(spread: Sequence[float], every: Sequence[Sequence[float]], now: float) -> dict[str, float]:
     """Return the likely end, its 90 % bound, and the share of cases in which this chunk length finishes first.
 
-    If several lengths finish first together, each of them counts in equal parts.
+    If n chunk lengths finish first at the same time, each of them gets 1/n of this case.
     """
     ordered, n = sorted(spread), len(spread)
     first = 0.0

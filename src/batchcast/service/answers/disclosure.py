@@ -5,10 +5,10 @@ If the site hides jobs, users see their own jobs, and figures over at least `lea
 identity see only these figures. Root and the user who runs the service see everything.
 
 The difference of two answers, asked a second apart or over slightly different time spans, must not reveal one job. So,
-if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended. Then two
-figures of the same selection are equal, or differ by whole days with several users each. The difference of two
-selections, such as a partition and an account, could also reveal a job. Rounding to two significant digits hides it if
-one job is less than a twentieth of the total.
+if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended. With complete
+days, two figures of the same selection are equal, or differ by whole days with several users each. The difference of
+two selections, such as a partition and an account, could also reveal a job. Rounding to two significant digits hides
+the job if one job is less than a twentieth of the total.
 
 If one user contributes most of a sum, the sum reveals that user's amount, however many users it covers. So each day and
 each figure must also satisfy the p % rule of statistical offices (`may_show`).
@@ -89,14 +89,14 @@ def may_show(rows: Iterable[Row], least: int) -> bool:
 
 
 def _is_shown(jobs: Mapping[Any, float], held: Mapping[Any, float], least: int) -> bool:
-    """Return whether sums of these numbers of jobs, and of these processors if known, may be shown; both are
-    by user.
-    """
+    """Return whether sums of these numbers of jobs by user, and of these processors by user if known, may be shown."""
     return is_of_several(jobs, least) and (not any(held.values()) or is_of_several(held, least))
 
 
 def _amount(row: Row) -> float:
-    """Return a job's part of a sum: processor-seconds if it has ended, else processors; 0 for a prediction."""
+    """Return what a row adds to its user's sum: processor-seconds of the job if it has ended, else processors; 0 for a
+    prediction.
+    """
     if "end_time" not in row:
         return 0.0
     start, end, procs = row.get("start_time"), row["end_time"], row.get("alloc_procs") or row.get("req_procs") or 0.0
@@ -104,7 +104,8 @@ def _amount(row: Row) -> float:
 
 
 def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
-    """Return the complete days of enough users, in days since the epoch. The rows are read once and not stored.
+    """Return the complete days that have rows of enough users, in days since the epoch. The rows are read once and not
+    stored.
 
     >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
     >>> complete_days(iter(rows), "t", 3, 200000.0)
@@ -116,7 +117,7 @@ def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set
 def complete_days_by(
     rows: Iterable[Row], group: Callable[[Row], Any], time: str, least: int, now: float
 ) -> set[tuple[Any, float]]:
-    """Return the complete days of enough users, by group of rows, as (group, day)."""
+    """Return for each group of rows the complete days that have rows of enough users, as (group, day)."""
     jobs: dict[tuple[Any, float], Counter[Any]] = {}
     held: dict[tuple[Any, float], defaultdict[Any, float]] = {}
     for row in rows:
@@ -180,8 +181,8 @@ class OfOthers:
     """A value that depends on other users' jobs (`whole`), and the text that replaces it if jobs are hidden
     (`instead`).
 
-    `disclosed` chooses one of the two. A document that still contains an `OfOthers` cannot be written. So a forgotten
-    call of `disclosed` raises an error and reveals no job.
+    `disclosed` chooses `whole` or `instead`. A document that still contains an `OfOthers` cannot be written. So code
+    that forgets to call `disclosed` raises an error and reveals no job.
     """
 
     __slots__ = ("instead", "whole")
@@ -277,7 +278,7 @@ class Site(NamedTuple):
 
 @contextmanager
 def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
-    """Open the store of the settings as this viewer may see it, and close it afterwards."""
+    """Open the store that the settings name, under the privacy rules for this viewer, and close it afterwards."""
     with Reader(settings["store"]) as reader:
         cluster = choose_cluster(reader, settings["cluster"] or None)
         memory = reader.memory(cluster)

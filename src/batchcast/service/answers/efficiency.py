@@ -112,7 +112,9 @@ def totals(jobs: Sequence[JobUse]) -> dict[str, Any]:
 
 
 def _energy(jobs: Sequence[JobUse]) -> tuple[float, int]:
-    """Return the energy (kWh) of the jobs whose energy was measured, and their number; NaN if there is none."""
+    """Return the energy (kWh) of the jobs whose energy was measured (NaN without such jobs), and the number of these
+    jobs.
+    """
     known = [job.energy_kwh for job in jobs if job.energy_kwh == job.energy_kwh]
     return math.fsum(known) if known else math.nan, len(known)
 
@@ -126,11 +128,11 @@ def _share(pairs: Sequence[tuple[float, float]]) -> float:
 def advice(jobs: Sequence[JobUse], floor: float, step: float, memory_step: float) -> list[dict[str, Any]]:
     """Return suggestions by user and job name: on time limits and sizes (`usage`), on memory, and on GPUs.
 
-    The suggestions for each flag are ordered by waste, the largest first, and the flags alternate: core-hours and
-    GiB-hours cannot be compared, and many people read only the first lines. `--mem` is suggested if at least five jobs
-    requested at least twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling misses
-    peaks). The first `MOST_TOLD` suggestions also say how long jobs with smaller requests waited (`metrics.beside`), if
-    there are enough of these jobs.
+    The suggestions for each flag are ordered by waste, the largest first, and the flags alternate, because core-hours
+    and GiB-hours cannot be compared, and many people read only the first lines. `--mem` is suggested if at least five
+    jobs requested at least twice what 95 % of them need per node (`recommend_limit`, with a margin because sampling
+    misses peaks). The first `MOST_TOLD` suggestions also say how long jobs with smaller requests waited
+    (`metrics.beside`), if there are enough of these jobs.
     """
     suggestions: list[dict[str, Any]] = []
     ended = sorted((j for j in jobs if j.state not in ("RUNNING", "SUSPENDED")), key=lambda j: (j.user, j.job_name))
@@ -272,7 +274,7 @@ def _gpu_advice(advised: float, wasted: float, words: str) -> dict[str, Any]:
 
 def _on_gpu_memory(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
     """Return a suggestion if jobs used at most half of their GPUs' memory. Accounting does not record how much memory a
-    GPU has, so this needs a GPU type whose name states it.
+    GPU has, so the suggestion requires a GPU type whose name states the memory.
     """
     known = [j for j in jobs if j.gpu_memory_kib >= 0 and math.isfinite(gpu_memory_of(j.gpu_type))]
     sizes = {gpu_memory_of(j.gpu_type) for j in known}

@@ -158,7 +158,7 @@ class Running(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A waiting job: Slurm's present priority, seconds since it became eligible, and position among equal
+    """A waiting job: Slurm's present priority, seconds since the job became eligible, and its position among equal
     priorities.
     """
 
@@ -253,7 +253,8 @@ def project(
 def passes_of(
     jobs: Sequence[Mapping[str, Any]], machine: Machine | None, used: Mapping[Who, float], now: float
 ) -> dict[str, list[float | None]] | None:
-    """Return [number of jobs before it, time when it passes them] by job id, for the store; None without fair share.
+    """Return [number of jobs with a higher priority, time when its priority exceeds theirs] by waiting job's id, for
+    the store; None without fair share.
 
     `jobs` are all open jobs, as the store's query `open_with` returns them. Waiting jobs are left out if their priority
     is unknown, or if something other than the machine or a reservation holds them back.
@@ -304,7 +305,8 @@ def _end(job: Mapping[str, Any], now: float) -> float:
 
 
 def pass_fields(memory: Mapping[str, Any], job_id: str, now: float) -> dict[str, Any]:
-    """Return two fields of an answer: when a job's priority passes the others, in words and in epoch seconds (or NaN).
+    """Return two fields of an answer: when a job's priority exceeds the priorities of the jobs before it, in words and
+    in epoch seconds (or NaN).
 
     If jobs are hidden, the answer does not state the number of other users' jobs, and the time is rounded up to a
     quarter of an hour.

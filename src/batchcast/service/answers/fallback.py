@@ -44,7 +44,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
         raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"
-    # One row per waiting job, because callers assume that a job without a row does not wait.
+    # The answer has one row per waiting job, because callers assume that a job without a row does not wait.
     results = [
         {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
     ]
@@ -85,8 +85,8 @@ def _one_question(
 ) -> Iterator[Site]:
     """Yield a temporary store of what accounting reports about one user's jobs since `since`.
 
-    With `memory`, it includes the memory that the jobs used. This needs a slower query, and another query about how
-    memory is measured. Accounting itself decides which jobs this user may see, so no further privacy rule applies.
+    With `memory`, it includes the memory that the jobs used. Memory use needs a slower query, and another query about
+    how memory is measured. Accounting itself decides which jobs this user may see, so no further privacy rule applies.
     """
     from ...store.reader import Reader
     from ...store.sighted import write_once
@@ -115,8 +115,9 @@ def answer_or_ask_service(
 ) -> Answer:
     """Answer from the store, or through the service's socket if this user cannot read the store.
 
-    The service also answers if only the service can read the collector's saved clock. Then the web page and this user's
-    terminal give the same answer. If the service cannot be reached, this process replays the history.
+    The service also answers if this user can read the store, but only the service can read the collector's saved clock.
+    So the web page and this user's terminal give the same answer. If the service cannot be reached, this process
+    replays the history.
     """
     if "/" not in settings["listen"]:
         return here()
@@ -150,8 +151,8 @@ def is_closed(settings: Settings) -> bool:
 
 
 def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
-    """Return the service's answer to `/v1/VERB`, over its unix socket, or raise its error. Unreachable without an
-    answer.
+    """Return the service's answer to `/v1/VERB`, over its unix socket, or raise its error. Raises Unreachable without
+    an answer.
     """
     from http.client import HTTPConnection, HTTPException
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions for jobs that are not submitted, from the collector's saved clock or one replayed from history.
+"""Predictions for jobs that are not submitted, from the collector's saved clock or a clock replayed from history.
 
 The module also reads the request of a script, and predicts the start for each choice in a web portal's form. A portal
 waits only milliseconds, so a long-running process keeps the loaded clock between questions (`renew`).
@@ -48,7 +48,7 @@ class Forecaster(NamedTuple):
     """The predictors that answer users, with the state of a clock at one instant.
 
     Queue simulations run once for this state, and all answers share their results. The latest starts that Slurm's
-    limits imply are stored in `memory`; no predicted wait exceeds them by more than a margin (`latest`).
+    limits imply are stored in `memory`; no answer is later than the job's latest start plus a margin (`latest`).
     """
 
     clock: LiveClock
@@ -106,7 +106,7 @@ KINDS = ("wait", "runtime", "memory", "limit")
 
 
 def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
-    """Return predictors of these kinds with the collector's clock advanced to now. NoAnswer if no job has
+    """Return predictors of these kinds with the collector's clock advanced to now. Raises NoAnswer if no job has
     started yet.
     """
     if not site.reader.ask("has_started", cluster=site.cluster):
@@ -269,7 +269,7 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     """Return the script's request, with the site's defaults and the user's most frequent account, QOS and group.
 
     The store does not know a user's default account and QOS. The most frequent values among the user's last hundred
-    jobs replace them, because a single job may have requested another account or QOS.
+    jobs are used instead, because a single job may have requested another account or QOS.
     """
     name = options.get("partition") or default_partition(site.memory) or None
     if site.partitions and name not in site.partitions:
@@ -422,8 +422,8 @@ def answer_choices(settings: Settings, choices: Sequence[str], user: str, viewer
     """Predict when a job of this user would start with each of the choices, if submitted now; one row each, in order.
 
     A choice has sbatch's long options in the form of a URL query (`ntasks=4&time=240`). If a choice cannot be answered,
-    its row has the reason (`why`) and no times. UsageError for more than `MOST_CHOICES`; Refused for other users' on a
-    private site.
+    its row has the reason (`why`) and no times. Raises UsageError for more than `MOST_CHOICES` choices, and Refused for
+    another user's job on a private site.
 
     >>> answer_choices(None, [], "ada", Viewer("ada"), 0.0)
     Traceback (most recent call last):

@@ -2,8 +2,8 @@
 """Answers `job_submit.lua` within milliseconds: the limit and memory suggested for the user's last similar job.
 
 Slurm's plugin `job_submit.lua` delays a submission until this hint arrives, so the hint comes from memory: it reads no
-file and computes no prediction. It repeats the stored suggestion for the last similar job. The collector predicts the
-new job itself later.
+file and computes no prediction. The hint repeats the stored suggestion for the last similar job. The collector predicts
+the new job itself later.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class OtherNames:
             _largest(self.asked, row["user_id"], row["job_name"], asked)
 
     def wrote(self, like: Like) -> None:
-        """Record the memory that a user requested for a job name. Only this user may report it: suggestions use it."""
+        """Record the memory that a user requested for a job name. Only this user may report the amount, because
+        suggestions use it.
+        """
         if like.name and like.user in self.held:
             _largest(self.written, like.user, like.name, like.written_kib)
 
@@ -164,7 +166,9 @@ class Hints:
 
 
 def _name_of(row: Row | None, user: str) -> Any:
-    """Return the id of the job that an answer repeats. If jobs are hidden, another user's id is replaced by None."""
+    """Return the id of the job whose stored prediction an answer repeats. If jobs are hidden, another user's id is
+    replaced by None.
+    """
     if row is None or row["user_id"] == user:
         return row and row["job_id"]
     return OfOthers(row["job_id"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what each job requested and used, one row per job, from one query to sacct or from log files.
 
-Processor time and GPU use are computed as seff and reportseff compute them; memory is that of the node with the largest
-use (`formats.memory`). Log files are read by `trace.read`, as in all commands. The query to sacct is processed without
-numpy, because every import is slow on a login node.
+Processor time and GPU use are computed as seff and reportseff compute them; memory is the amount used on the node with
+the largest use (`formats.memory`). Log files are read by `trace.read`, as in all commands. The query to sacct is
+processed without numpy, because every import is slow on a login node.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class JobUse:
     unknown.
 
     `tasks` is the number of array tasks in the row. In a row of several tasks, `processor_s` and `energy_kwh` are sums,
-    memory is the largest of a task, and `elapsed_s`, `limit_s` and `waited_s` are medians. `gpu_memory_kib` is the
-    total GPU memory that the job's busiest step used. `energy_kwh` is the energy that Slurm measured on the job's
+    memory is the largest amount of any task, and `elapsed_s`, `limit_s` and `waited_s` are medians. `gpu_memory_kib` is
+    the total GPU memory that the job's busiest step used. `energy_kwh` is the energy that Slurm measured on the job's
     nodes.
     """
 
@@ -91,7 +91,7 @@ class JobUse:
         return self.memory_kib / self.memory_asked_kib if self.memory_asked_kib > 0 else math.nan
 
     def row(self) -> dict[str, Any]:
-        """Return this row as one flat object that also has the shares."""
+        """Return this row as one flat object that also has the used shares of the requests."""
         shares = {name: getattr(self, name) for name in ("time_share", "processor_share", "memory_share")}
         return {**asdict(self), **shares}
 
@@ -99,7 +99,7 @@ class JobUse:
 def ask_slurm(transport: Transport, which: Sequence[str], since: float, until: float) -> tuple[list[JobUse], int]:
     """Return the jobs in sacct (--user=NAME, --jobs=1,2) between `since` and `until`, and the number of broken rows.
 
-    This is one query. Jobs that never ran are left out.
+    One query reads the jobs. Jobs that never ran are left out.
     """
     spans = [f"--starttime=uts{since:.0f}"] if math.isfinite(since) else []
     spans += [f"--endtime=uts{until:.0f}"] if math.isfinite(until) else []
@@ -124,8 +124,8 @@ def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse
 
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
-    """Return the row of one job; None if it never ran. ValueError if this is no record of a job, or its run time is
-    negative.
+    """Return the row of one job; None if it never ran. Raises ValueError if the row is no record of a job, or if its
+    run time is negative.
     """
     submit, eligible, start, end = (epoch(job[name]) for name in ("Submit", "Eligible", "Start", "End"))
     elapsed = float(job["ElapsedRaw"] or "nan")

@@ -2,8 +2,8 @@
 """Bounds predicted start times by the latest start that time limits imply, for waiting jobs and for new jobs.
 
 The collector computes the latest start of every waiting job (`collector.latest_starts`) and stores it. No answer gives
-a start later than this, plus a stated margin. `latest_start` returns the bound; `capped` applies it to renewed
-predictions and to predictions for new jobs.
+a start later than the job's latest start plus a stated margin. `latest_start` returns the bound; `capped` applies it to
+renewed predictions and to predictions for new jobs.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def time_limit(job: Job) -> float:
 def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
     """Return the latest start that an answer for this waiting job may give (epoch seconds); infinity if unknown.
 
-    Two bounds may be known: Slurm's own estimate, which uses time limits, and the start after all running jobs and all
-    jobs in front have run to their limits (`collector.latest_starts`). The earlier one counts. A job that is not
-    submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive later but
-    start earlier.
+    Two bounds on the start may be known: Slurm's own estimate, which uses time limits, and the start after all running
+    jobs and all jobs in front have run to their limits (`collector.latest_starts`). The earlier bound is used. A job
+    that is not submitted yet is last in the queue. The margin (`MARGIN_SHARE`, `MARGIN_S`) allows for jobs that arrive
+    later but start earlier.
 
     >>> row = {"row": 7, "expected_start": 1000.0, "partition_id": "main", "req_procs": 1.0}
     >>> latest_start(row, {}, 0.0), latest_start({**row, "expected_start": None}, {}, 0.0)
@@ -86,7 +86,7 @@ def latest_start(row: Job, memory: Mapping[str, Any], now: float) -> float:
 
 
 def with_margin(by: float, now: float) -> float:
-    """Return the instant `by`, delayed by the margin for the wait until then.
+    """Return the instant `by` plus the margin, which grows with the wait from `now` until `by`.
 
     >>> with_margin(1000.0, 0.0)
     5100.0
@@ -96,7 +96,7 @@ def with_margin(by: float, now: float) -> float:
 
 
 def capped(said: Prediction, wait_s: float) -> Prediction:
-    """Limit a predicted wait to `wait_s` seconds. If this changes the prediction, its basis says so.
+    """Limit a predicted wait to `wait_s` seconds. If the limit changes the prediction, the prediction's basis says so.
 
     >>> said = Prediction(50.0, (0.1, 0.9), (10.0, 900.0), "recent waits")
     >>> capped(said, 300.0).quantiles, capped(said, 300.0).basis == "recent waits" + CUT, capped(said, 900.0) is said

@@ -105,7 +105,7 @@ def load(path: Path, fresh: Mapping[str, Any]) -> SavedClock:
         return _filled(_trusted_body(path, fresh), fresh)
     except Unusable:
         raise
-    except Exception as error:  # a damaged file can fail in any way
+    except Exception as error:  # reading a damaged file can raise any exception
         raise Unusable(f"damaged ({type(error).__name__})") from error
 
 
@@ -146,7 +146,7 @@ def _filled(body: bytes, fresh: Mapping[str, Any]) -> SavedClock:
 
 
 def _machine_of(predictor: Any) -> bool:
-    """Return whether a predictor simulates on a machine. The settings decide on which machine."""
+    """Return whether a predictor simulates queue waits on a machine. The settings choose this machine."""
     return getattr(predictor, "machine", None) is not None
 
 
@@ -177,7 +177,8 @@ def _secret_key() -> bytes:
     """Return this user's secret key, created if missing, in the cache of compiled kernels: no other user can write
     there.
 
-    If no key can be stored, a temporary key is used. Then only this process accepts the files that it saves.
+    If no key can be stored, a temporary key is used. With a temporary key, only this process accepts the files that it
+    saves.
     """
     folder = kernel_folder()
     if not folder:
@@ -209,9 +210,9 @@ def replay(
 ) -> LiveClock:
     """Replay all past events of these jobs into a new clock, then bring it up to date until `until`.
 
-    Models are fitted in the background. The jobs must be in order of submission. They are not kept in memory, so a long
-    history needs no more memory than the predictors do. The collector replays after a start if no saved clock is
-    usable; answers about jobs that are not submitted do the same.
+    Models are fitted in the background. The jobs must be in order of submission. The jobs are read one by one and not
+    stored, so a long history needs no more memory than the predictors do. The collector replays after a start if no
+    saved clock is usable; answers about jobs that are not submitted replay in the same case.
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
@@ -257,7 +258,7 @@ def fit_trouble() -> str:
 def in_background(work: Callable[[], Any]) -> Future[Any]:
     """Fit a model in a daemon thread, so that the process can exit during the fit.
 
-    If the fit fails, the previous model continues to answer; without one, the simulation answers.
+    If the fit fails, the previous model continues to answer; without a previous model, the queue simulation answers.
     """
     future: Future[Any] = Future()
 
@@ -311,7 +312,7 @@ def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:
 
 
 def use_machine(predictors: Iterable[Any], machine: Machine | None) -> None:
-    """Replace the machine of all predictors that simulate on one. What they have learned is kept."""
+    """Replace the machine of all predictors that simulate queue waits. The predictors keep what they have learned."""
     for one in predictors:
         if hasattr(one, "use_machine"):
             one.use_machine(machine)

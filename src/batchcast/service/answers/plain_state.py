@@ -236,7 +236,7 @@ class Reader:
         if type(plain) is not list:
             return plain
         kind = plain[0]
-        # this type comes first because it is the most frequent and takes half of the reading time
+        # TUPLE comes first because it is the most frequent type and takes half of the reading time
         if kind == TUPLE and plain[1]:
             values = tuple(plain[2])
             self._made.append(values)

@@ -50,7 +50,7 @@ def start_from_store(
     now: float,
     cached_records: Mapping[RecordKey, TrackRecord] | None = None,
 ) -> Answer:
-    """Predict when waiting jobs start, selected by id, by user, or by both. NoStore if there is no collector.
+    """Predict when waiting jobs start, selected by id, by user, or by both. Raises NoStore if there is no collector.
 
     Track records in `cached_records` are reused, because computing one reads a month of predictions.
     """
@@ -195,7 +195,7 @@ def hint(
     settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Viewer, now: float
 ) -> Answer:
     """Answer at a submission, from memory: limit, memory and likely start of a similar job. The user in the setting
-    `submit_from` may ask for all users.
+    `submit_from` may ask on behalf of every user.
     """
     hidden = is_private(settings, memory) and not viewer.sees_all
     if hidden and viewer.name not in (like.user, settings["submit_from"]):

@@ -211,7 +211,8 @@ def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]])
 def extend(
     settings: Settings, job_id: str, hours: float, viewer: Viewer, now: float, machine: Machine | None = None
 ) -> Answer:
-    """Compute how many jobs would start later, and by how much, if a running job got more time. No user is named.
+    """Compute how many jobs would start later, and by how much, if a running job got a longer time limit. The answer
+    names no user.
 
     The job is assumed to run to its time limit, with and without the extension, so the result is the largest delay that
     the extension can cause.

@@ -3,8 +3,8 @@
 
 `start --test --where` compares these ways to submit a script. The answer states its assumptions: on half the nodes a
 job runs twice as long and requests twice the limit; on twice the nodes it runs half as long under the original limit.
-The store does not know who may use a partition, so every partition is tried. It knows only the QOS that the user's jobs
-have had.
+The store does not know who may use a partition, so every partition is tried. Of all QOS, the store knows only the QOS
+that the user's jobs have had.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def answer_where(
     Without `by`, the best way has the earliest sum of 90 % start time and likely run time. With the deadline `by`
     (epoch seconds), the best way has the highest chance to end by then; of the ways whose chance is within 2 points of
     the highest, the way with the fewest core-hours is best. Ways with another size than the script's come last, unless
-    `any_size` is set: that a program runs twice as fast on twice the nodes is an assumption, not a prediction.
+    `any_size` is set, because it is only an assumption that a program runs twice as fast on twice the nodes.
 
     With `spread`, each way also has twenty equally likely waits and run times, and the answer has the viewer's own run
     times by job name. `batchcast.clusters` compares several clusters with these numbers.
@@ -178,7 +178,7 @@ def answer_where(
     with open_site(settings, viewer, now) as site:
         ask = forecaster(site)
         ahead = _count_as_waiting(site, ask, sent)
-        if ahead:  # the stored latest starts do not include these jobs
+        if ahead:  # the stored latest starts do not include the added jobs
             ask = ask._replace(memory={})
         ways = placements(site, options, ask, by, any_size, spread)
         records = {part: track_record.record_of(site, part) for part in {str(way["partition"]) for way in ways}}
@@ -237,7 +237,7 @@ def own_runs(site: Site) -> dict[str, list[float]]:
 def _count_as_waiting(site: Site, ask: Forecaster, sent: Sequence[tuple[float, Mapping[str, str]]]) -> int:
     """Add jobs that were submitted after the collector last read the queue to the loaded clock; return their number.
 
-    Without this, several jobs that a user submits within seconds would all be predicted to start on the same free
+    Without these jobs, several jobs that a user submits within seconds would all be predicted to start on the same free
     processors.
     """
     seen_at = float(site.memory.get("snapshot_at") or -math.inf)
@@ -276,7 +276,7 @@ def placements(
 
 def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[Placement]:
     """Return the ways to submit: as requested, with the suggested limit and memory, and with half and twice the size.
-    Each is tried on every partition that accepts it, with the script's QOS and with every other QOS that the user's
+    Each way is tried on every partition that accepts it, with the script's QOS and with every other QOS that the user's
     jobs had there.
     """
     user = site.viewer.name or ""
@@ -345,7 +345,7 @@ def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
 
 
 def _other_gpus(options: Mapping[str, str], there: Mapping[str, set[str]] | None) -> list[str]:
-    """Return the other GPU types; an empty list if the script requests no type, because it may get any type."""
+    """Return the other GPU types; an empty list if the script requests no type, because the job may get any type."""
     asked = gpu_type_of(options)
     return sorted(set().union(*there.values()) - {asked, ""}) if asked and there else []
 

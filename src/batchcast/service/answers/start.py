@@ -73,7 +73,8 @@ SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENT
 
 
 def moved(why: str | None) -> dict[str, Any]:
-    """Return three fields about a moved start: the reason in words, the change (s), and since when (epoch seconds).
+    """Return three fields about a predicted start that moved: the reason in words, the change (s), and since when
+    (epoch seconds).
 
     >>> from batchcast.service.answers.disclosure import disclosed
     >>> early = '{"by_s": -2400, "since": 5, "cause": "early", "jobs": 1, "procs": 512, "seconds": 10800}'
@@ -145,7 +146,7 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the start of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
-    # Slurm 24.11 and later give this reason also for drained nodes
+    # Slurm 24.11 and later also give the reason ReqNodeNotAvail for drained nodes
     if not ends and word(row["reason"]) == "ReqNodeNotAvail":
         basis = (
             "no answer until an administrator acts: there is no reservation, so the nodes that the job needs are down"
@@ -164,8 +165,9 @@ SETTLE_S, STEP_S = 600.0, 300.0
 def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
     """Return a sentence with the time limit that lets a job start before a coming reservation; "" if no limit does.
 
-    The reservation is the first that a job of this limit, if started now, would overlap. The limit allows ten
-    minutes for the scheduler to start the job, because the time before the reservation shrinks while the job waits.
+    The reservation is the first one that the job would overlap if it started now and ran to its time limit. The limit
+    allows ten minutes for the scheduler to start the job, because the time before the reservation shrinks while the job
+    waits.
 
     >>> friday = {"name": "power", "start": 90_000.0, "end": 120_000.0, "maintenance": True}
     >>> "a time limit of at most 1-00:50:00 the job can start before that" in fits_before([friday], 172_800.0, 0.0)
@@ -187,9 +189,10 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None
 
 
 def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
-    """Return when a job behind a reservation starts: after the reservation and the jobs of the partition that go first.
+    """Return when a job behind a reservation starts: after the reservation and the jobs of the partition that start
+    first.
 
-    The jobs that go first are simulated in order of priority without backfill, because all of them wait for the same
+    The jobs that start first are simulated in order of priority without backfill, because all of them wait for the same
     reservation to end.
     """
     found = _reservation(memory, row, now)
@@ -255,7 +258,8 @@ def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
 def own_queue(
     holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
 ) -> float:
-    """Return when `amount` is free for a job, if the jobs ahead get their amounts first and in order.
+    """Return when an amount (of processors, say) is free for a job, if the jobs ahead get their amounts first, in
+    order.
 
     `holders` are (end, amount) of running jobs, `ahead` are (length, amount) of waiting jobs; times are in seconds. O(n
     log n).
@@ -332,10 +336,10 @@ def start_answer(
 
     Times are epoch seconds. The answer depends on the reason of the wait (`formats.slurm.reasons.Rule`). For a job that
     waits for the machine it is the prediction, at most `latest` (see `latest.latest_start`). A job held by a
-    reservation or a limit starts when this hold ends (`held`). If the owner, a time or another job holds it, the wait
-    counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that only an
-    administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that wait
-    for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
+    reservation or a limit starts when this hold ends (`held`). If a job is held by its owner, a begin time or another
+    job, the wait counts from the instant in `counts_from`; if that instant is unknown, only waits are given. A job that
+    only an administrator can release, or that can never start, has no start. `why_it_moved` is given only for jobs that
+    wait for the machine. `maintenance` gives the limit with which the job could start before one of the `reservations`.
     Values that count other users' jobs are `OfOthers` objects, which `disclosed` resolves.
     """
     row = {**newest(row)}

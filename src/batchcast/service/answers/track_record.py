@@ -42,8 +42,8 @@ TrackRecord = Mapping[str, Any]
 def answering_method(memory: dict[str, Any]) -> str:
     """Return the name of the wait predictor that answers users.
 
-    It is the first wait predictor in the collector's settings while the coverage of its 90 % bound is close enough to
-    90 %. Otherwise it is the predictor that the collector has chosen by `best_bound`.
+    The first wait predictor in the collector's settings answers while the coverage of its 90 % bound is close enough to
+    90 %. If the coverage is not close enough, the predictor that the collector has chosen by `best_bound` answers.
     """
     methods = memory.get("wait_methods") or ["recent_wait"]
     chosen = memory.get("answers_by")
@@ -54,9 +54,9 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Choose the method with the best 90 % bound so far; the first method is preferred.
 
     A bound is valid if its coverage is at least 90 % minus two standard errors (`error_of_share`). The first method is
-    chosen while its bound is valid. Otherwise the method with the smallest mean pinball loss at 90 %, which is the
-    tightest valid bound, is chosen. If no bound is valid, the method with the highest coverage is chosen. Methods with
-    fewer than 20 judged predictions are not considered; if the first method has fewer, the result is None.
+    chosen while its bound is valid. If the first method's bound is not valid, the method with the smallest mean pinball
+    loss at 90 % among valid bounds is chosen. If no bound is valid, the method with the highest coverage is chosen.
+    Methods with fewer than 20 judged predictions are not considered; if the first method has fewer, the result is None.
 
     >>> of = {"judged": 100, "loss_90_s": 9.0, "error_90": 0.03}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
@@ -77,10 +77,10 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
 def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
     """Return the standard error of a coverage.
 
-    `held` is 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The error is
-    computed from sums over ten periods with equal numbers of predictions, assuming that the promise is true, and
-    is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs waited
-    in it.
+    `held` is 1 for each prediction whose upper bound covered the wait, else 0, in order of time. The standard error is
+    computed from sums over ten periods with equal numbers of predictions, assuming that the promised coverage is true,
+    and is at least the binomial standard error. So one bad period counts as one piece of evidence, however many jobs
+    waited in it.
 
     >>> [round(error_of_share(held), 2) for held in ([1] * 90 + [0] * 10, [1] * 80 + [0] * 20, [1, 0] * 50)]
     [0.09, 0.13, 0.13]
@@ -106,9 +106,9 @@ def track_record(
     A job that still waits at `now`, beyond its 90 % time, counts as a miss before it starts (`overdue`). So the
     coverage falls as soon as a queue grows. `judged` counts predictions with a bound whose jobs started or are overdue.
     `came_true` is the share of jobs that started between their 10 % and 90 % times, over the latest `like_this`
-    predictions (at most 200). `long` has the same figures for predicted waits of 10 min or more, if there are at least
-    20. The result is empty without predictions. With `least_users` above 1, only days with enough users and started
-    jobs count, at least 20 jobs, and figures are rounded (see `disclosure`).
+    predictions (at most 200). `long` has all these figures for predicted waits of 10 min or more, if there are at least
+    20 such predictions. The result is empty without predictions. With `least_users` above 1, only days with enough
+    users and started jobs count, at least 20 jobs are required, and figures are rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
@@ -133,10 +133,11 @@ def track_record(
 
 
 def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
-    """Return predictions of jobs that still wait beyond their 90 % time. They are misses, whenever the jobs start.
+    """Return predictions of jobs that still wait beyond their 90 % time. These predictions are misses, whenever the
+    jobs start.
 
-    `chosen` are the parameters of the query: cluster, partition, method, since and nothing. `outcome_s` of a row is how
-    long its job has waited until `now`.
+    `chosen` are the parameters of the query: `cluster`, `partition`, `method`, `since` and `nothing`. `outcome_s` of a
+    row is how long its job has waited until `now`.
     """
     late = reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     return [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
@@ -165,11 +166,11 @@ class _Tally:
         self.held.append((row["as_of"], hit))
 
     def is_of(self, least_users: int) -> bool:
-        """Return whether there are enough predictions, from enough users."""
+        """Return whether the totals cover enough predictions, from enough users."""
         return len(self.errors) >= LEAST_RECORD and is_of_several(self.users, least_users)
 
     def figures(self, late: Sequence[Row]) -> dict[str, Any]:
-        """Return the figures, including predictions that are overdue."""
+        """Return the figures of the track record, including predictions of overdue jobs."""
         losses = array("d", [*self.losses, *map(_pinball, late)])
         # predictions of jobs that still wait count as the latest
         came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])
@@ -188,9 +189,7 @@ class _Tally:
 
 
 def record_of(site: Site, partition: str | None, known: Mapping[RecordKey, TrackRecord] | None = None) -> TrackRecord:
-    """Return the 30-day track record of the method that answers users here. If `known` is given, the record is taken
-    from it.
-    """
+    """Return the 30-day track record of the method that answers users on this site, from `known` if it is given."""
     if known is not None:
         return known.get((partition, site.least), {})
     since, method = site.now - TRACK_RECORD_S, answering_method(site.memory)

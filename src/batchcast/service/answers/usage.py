@@ -82,8 +82,9 @@ def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, A
     """Return suggestions per user and job name, the largest waste first. Small waste is left out.
 
     A suggestion on `--time` is made if the median limit is at least twice the time that 95 % of the jobs need and at
-    least one processor-hour is wasted. It is also made if so many jobs were killed at their limit that this time is
-    unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they requested.
+    least one processor-hour is wasted. The same suggestion is made if so many jobs were killed at their limit that this
+    time is unknown. A suggestion on `--exclusive` is made if jobs get at least twice the processors that they
+    requested.
     """
     advised = [
         {"user": whose or "-", "job_name": name or "-", **one}
@@ -110,8 +111,8 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
     """Return a suggestion on `--time` if jobs were killed at their limits, or if their limits are far too long; else
     None.
 
-    How long killed jobs would have run is unknown. If so many were killed that no limit is known to be enough for 95 %,
-    no limit is suggested. If there are too few jobs for a 95 % quantile, the suggestion refers to the longest run
+    How long killed jobs would have run is unknown. If so many jobs were killed that no limit is known to be enough for
+    95 %, no limit is suggested. If there are too few jobs for a 95 % quantile, the suggestion refers to the longest run
     instead.
     """
     limited = [row for row in rows if _finite(row["req_time"])]
@@ -189,7 +190,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
     rules
         The site's smallest memory request, and the step to which requests are rounded up.
     least
-        Number of users that a figure must cover at least. If it is above 1, numbers are rounded to two digits
+        Number of users that a figure must cover at least. If this number is above 1, figures are rounded to two digits
         (`disclosure`).
     Returns
     -------
@@ -197,8 +198,9 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
         `account`, `name`, `users`, `jobs`. KiB per node: `asked_kib` and `held_kib` (medians), `ask_kib`, the request
         that 95 % of the last 1,000 jobs do not exceed, also as `--mem` in `flag`. `ran_out_rate`: the share of jobs
         that ran out of memory. `gib_h`: GiB-hours that the suggested requests would have saved (below 0: lost).
-        `by_request_gib_h`: GiB-hours under the users' own requests. Both amounts include repeated attempts of jobs that
-        ran out of memory. `tells`: whether the saving, or the share that ran out, is worth showing.
+        `by_request_gib_h`: GiB-hours under the users' own requests. The saved and the users' GiB-hours include repeated
+        attempts of jobs that ran out of memory. `tells`: whether the saving, or the share that ran out, is worth
+        showing.
 
     Notes
     -----

@@ -111,7 +111,7 @@ def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster 
     job = _job(site, wanted, similar)
     limit = clock.limit(job, risk) if clock and job else None
     known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
-    least = LEAST_JOBS if known is None or site.private else 1  # hidden jobs: only own jobs count
+    least = LEAST_JOBS if known is None or site.private else 1  # if jobs are hidden, only own jobs count
     if len(similar) < least:
         raise NoAnswer(
             f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted['user']} in the last "
@@ -171,7 +171,7 @@ def _of_forecast(
     """Return a predictor's suggestion, as the collector would store it if the job were submitted now."""
     rules = rules_of(site.settings)
     limit = advised_limit(advice, job.req_time, rules, of_partition(site.memory, job.partition_id))
-    assert limit is not None  # the caller has checked this
+    assert limit is not None  # the caller has checked that the prediction gives a limit
     who = method_name(method)
     bound, raised = span(advice.point), advice.point > job.req_time
     if raised:
@@ -259,7 +259,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         return _of_job(site, what, rows[0])
     from .forecaster import options_of
 
-    options = options_of(what, {})[0]  # as in `start --test`, so that both suggest the same
+    options = options_of(what, {})[0]  # as in `start --test`, so that both commands suggest the same limit
     return _of_script(options, options["job-name"], user)
 
 

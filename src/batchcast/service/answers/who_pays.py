@@ -113,12 +113,13 @@ LEAST = 20
 def arms(
     reader: Reader, cluster: str, settings: Settings, since: float, until: float, least: int
 ) -> list[dict[str, Any]]:
-    """Return mean waits and bounded slowdowns of both arms by size class, with intervals for their differences.
+    """Return mean waits and bounded slowdowns of both arms of the planning trial by size class, with intervals for
+    their differences.
 
     The result covers finished jobs submitted after the first job was planned. Jobs count in the arm to which they were
-    drawn, even if they could not be planned in the end, because this is unknown for the other arm. The list is empty
-    without a trial. Jobs that opted in by comment are left out, because the store has no comments. With `least` above
-    1, figures are rounded, and figures of fewer users are left out.
+    drawn, even if they could not be planned in the end, because it is unknown which jobs of the other arm could have
+    been planned. The list is empty without a trial. Jobs that opted in by comment are left out, because the store has
+    no comments. With `least` above 1, figures are rounded, and figures of fewer users are left out.
     """
     steps = [s for s in reader.ask("plan_changes", cluster=cluster, since=since) if s["what"] == "planned"]
     terms = opted_in(settings, 0.0, "")

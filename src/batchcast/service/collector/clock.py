@@ -48,7 +48,7 @@ long, both are done less often.
 
 
 class Renewal:
-    """Renews the predictions of waiting jobs, and remembers when it is due again."""
+    """Renews the predictions of waiting jobs, and remembers when the next renewal is due."""
 
     def __init__(self) -> None:
         self.last = self.next = -math.inf
@@ -62,10 +62,11 @@ class Renewal:
         now: float,
         latest: Mapping[int, float] = MappingProxyType({}),
     ) -> int:
-        """Renew the predictions of waiting jobs as of `until`, with every method that can do this; return their number.
+        """Renew the predictions of waiting jobs as of `until`, with every method that can renew predictions; return the
+        number of renewed predictions.
 
-        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`). The
-        clock does not change. If no method can renew predictions, older renewed predictions are deleted.
+        No predicted start is later than the job's latest start by time limits, plus a margin (`answers.latest`).
+        Renewing does not change the clock. If no method can renew predictions, older renewed predictions are deleted.
         """
         able = {key: one for key, one in clock.predictors.items() if hasattr(one, "of_waiting")}
         # if `now` is before `last`, this machine's clock was ahead and has been corrected
@@ -95,7 +96,9 @@ class Renewal:
 
     @staticmethod
     def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
-        """Store predictions to score after certain waits: the renewed, and the first prediction given this wait."""
+        """Store predictions to score for jobs that have waited a certain time, such as 1 h: the renewed prediction, and
+        the prediction at submission given this wait.
+        """
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
@@ -109,7 +112,7 @@ class Renewal:
 
 
 def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Prediction:
-    """Limit the prediction of a waiting job to a start at `by`, plus the margin."""
+    """Limit the predicted start of a waiting job to the instant `by` plus the margin."""
     return capped(said, with_margin(by, now) - job.submit_time)
 
 
@@ -117,7 +120,7 @@ def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Predict
 def _as_of(state: SystemState, instant: float) -> Iterator[float]:
     """Set the state's time to an instant after its last event while the block predicts; yield this instant.
 
-    Afterwards the time is reset, even if a predictor fails, because the next event may be older than the instant.
+    After the block the time is reset, even if a predictor fails, because the next event may be older than the instant.
     """
     last_event, state.now = state.now, max(state.now, instant)
     try:
@@ -127,8 +130,8 @@ def _as_of(state: SystemState, instant: float) -> Iterator[float]:
 
 
 def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:
-    """Return the prediction at submission, given that the job has waited `waited` seconds; None if no quantile reaches
-    that far.
+    """Return the prediction at submission, given that the job has waited `waited` seconds; None if the job has waited
+    longer than every predicted quantile.
     """
     issued = as_prediction(row)
     now = given_waited(issued, waited, issued.levels) if issued.levels else given_waited(issued, waited)
@@ -146,7 +149,8 @@ def _finite(prediction: Prediction) -> Prediction:
 
 @dataclass(slots=True)
 class Step:
-    """What one advance of the clock did: numbers of events, stored predictions, late events, and renewed predictions.
+    """The results of one advance of the live clock: numbers of events, stored predictions, late events, and renewed
+    predictions.
 
     If history was replayed because the saved clock could not be used, `rebuilt` gives the reason.
     """
@@ -159,7 +163,7 @@ class Step:
 
 
 class StoredClock:
-    """The live clock of one cluster. Its state is in the store, so a new process can continue it.
+    """The live clock of one cluster. The clock's state is in the store, so a new process can continue the clock.
 
     What the predictors have learned is also saved in the file `place`, if given, so that a new process need not replay
     history. `latest` maps rows of waiting jobs to their latest starts (`answers.latest`); each cycle sets it anew.
@@ -201,7 +205,7 @@ class StoredClock:
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Let predictors simulate on this machine from now on."""
+        """Let predictors simulate queue waits on this machine from now on."""
         if self._clock is not None:
             use_machine(self._clock.predictors.values(), machine)
 
@@ -209,8 +213,8 @@ class StoredClock:
         return {json.dumps(key): predictor for key, predictor in self._make().items()}
 
     def _saved(self, memory: Mapping[str, Any], since: float) -> SavedClock:
-        """Return the saved clock. If it is not usable, raise Unusable with the reason, or with an empty text if no
-        clock was saved.
+        """Return the saved clock. If the saved clock is not usable, raise Unusable with the reason, or with an empty
+        text if no clock was saved.
         """
         if self.place is None:
             raise Unusable("")
@@ -248,7 +252,9 @@ class StoredClock:
         return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard)
 
     def save(self, saved: SavedClock) -> str | None:
-        """Write the clock to its file; return the error, if any. After an error, only the next start takes longer."""
+        """Write the clock to its file; return the error, if any. If saving fails, only the collector's next start takes
+        longer.
+        """
         if self.place is None:
             return None
         try:
@@ -259,7 +265,7 @@ class StoredClock:
             return f"{self.place}: {type(error).__name__}: {error}"
 
     def _slack(self) -> float:
-        """Return by how many seconds the oldest event in the clock may exceed `memory_s` before the clock is
+        """Return by how many seconds the age of the clock's oldest event may exceed `memory_s` before the clock is
         rebuilt.
         """
         return max(86400.0, self.memory_s / 10)
@@ -268,8 +274,8 @@ class StoredClock:
         """Process all events until `until`, and store predictions for the submitted jobs that had not started at
         `live_since`.
 
-        This runs inside the caller's transaction. If the transaction fails, the caller must call `forget`, because this
-        clock has then processed more events than the store has.
+        The method runs inside the caller's transaction. If the transaction fails, the caller must call `forget`,
+        because this clock has then processed more events than the store has.
         """
         if self._clock is None or until - self.memory_s > self._since + self._slack():
             self.rebuild(connection, until - self.memory_s)
@@ -368,8 +374,8 @@ class StoredClock:
 
 
 class AskedBefore:
-    """The questions to `start --test` whose jobs are not submitted yet. When a job is submitted, its answer is
-    stored.
+    """The questions to `start --test` whose jobs are not submitted yet. When a matching job is submitted, the answer to
+    its question is stored.
     """
 
     def __init__(self, path: Path) -> None:
@@ -377,7 +383,8 @@ class AskedBefore:
         self._open: list[Mapping[str, Any]] = []
 
     def find(self, connection: Connection, cluster: str, now: float) -> int:
-        """Store the answers to questions as predictions for the jobs that were then submitted; return their number.
+        """Store the answers to questions as predictions for the jobs that were submitted afterwards; return their
+        number.
 
         If several questions fit a job, the job is the outcome of the last question only.
         """

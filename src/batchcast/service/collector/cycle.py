@@ -108,7 +108,7 @@ class Collector:
         return self.settings["cluster"] or self.site.cluster
 
     def cycle(self) -> Cycle:
-        """Run one cycle: read the queue, fetch history, advance the clock. Errors are only reported.
+        """Run one cycle: read the queue, fetch history, advance the clock. Report errors without raising them.
 
         Errors of the batch system and of the database are added to the result. Only WrongCluster is raised, because
         another cluster's jobs must never be stored, and waiting would not help.
@@ -133,7 +133,7 @@ class Collector:
             done.problems.append(error.message)
         return done
 
-    # -- look: one snapshot -------------------------------------------------------------------------------------
+    # -- read the queue -----------------------------------------------------------------------------------------
 
     def _look(self, done: Cycle) -> None:
         if self.site is None or not 0 <= done.at - self._site_at <= SITE_EVERY_S or self._clock_was_set(done.at):
@@ -202,8 +202,8 @@ class Collector:
         self._learn_latest_starts(jobs, watch.machine, snapshot.asked_at)
 
     def _learn_latest_starts(self, jobs: Sequence[Row], machine: Machine | None, now: float) -> None:
-        """Store the latest starts that time limits imply. If the queue is very long, this is done less often
-        (`SHARE`).
+        """Store the latest starts that time limits imply. If the queue is very long, the latest starts are computed
+        less often (`SHARE`).
         """
         if self._latest_at <= now < self._latest_next:
             return
@@ -289,16 +289,20 @@ class Collector:
             )
 
     def _plan(self, done: Cycle) -> None:
-        """Restore and set planned limits. This is off by default, and the only part that changes jobs in Slurm."""
+        """Restore and set planned limits. Planning is off by default, and is the only part of the collector that
+        changes jobs in Slurm.
+        """
         if self.planner is not None and self.site is not None:
             booted = getattr(self.scheduler, "booted", math.nan)
             done.planned = self.planner.cycle(self.cluster, booted=booted)
             done.problems += done.planned.problems
 
-    # -- fetch: what ended, from accounting ---------------------------------------------------------------------
+    # -- read ended jobs from accounting ------------------------------------------------------------------------
 
     def _fetch(self, done: Cycle) -> None:
-        """Fetch windows of history until all is read or the time is over; give up on jobs that no query reports."""
+        """Read history from accounting in time windows, for at most half a cycle's interval; give up on jobs that no
+        query reports.
+        """
         assert self.site is not None
         if not self.site.accounting:
             with self.store.begin() as connection:
@@ -324,8 +328,8 @@ class Collector:
                 return
 
     def _ask_by_id(self, done: Cycle, now: float) -> None:
-        """Query accounting by job id for jobs that its windows do not show, such as a job cancelled before it was
-        eligible.
+        """Query accounting by job id for jobs that the queried time windows do not show, such as a job cancelled before
+        it was eligible.
         """
         with self.store.begin() as connection:
             missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster) if v is not None]
@@ -373,7 +377,7 @@ class Collector:
         ]
         history.give_up(connection, lost)
 
-    # -- tell: the clock ----------------------------------------------------------------------------------------
+    # -- advance the live clock ---------------------------------------------------------------------------------
 
     def _tell(self, done: Cycle) -> None:
         assert self._clock is not None
@@ -403,7 +407,7 @@ class Collector:
         self._judge(done.at)
 
     def _is_due(self, now: float, last: float) -> bool:
-        """Return whether a task that is done as often as accounting is queried is due again."""
+        """Return whether a task that runs as often as accounting is queried is due."""
         return not 0 <= now - last < self.settings["history_every_s"]
 
     def _judge(self, now: float) -> None:
@@ -416,8 +420,8 @@ class Collector:
             self._judged_at = now
 
     def _let_go(self, done: Cycle) -> None:
-        """Delete some of the jobs older than `retention_days` per cycle, until none is left; then check again
-        at times.
+        """Delete some of the jobs older than `retention_days` per cycle, until no such job is left; then check again at
+        intervals.
         """
         before = settings.keep_since(self.settings, done.at)
         if before is None or not self._is_due(done.at, self._kept_at):
@@ -442,9 +446,9 @@ class Collector:
             for _, job_id, submit, v in history.open_keys(connection, self.cluster)
             if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
         ]
-        # if this machine's clock is ahead, its past may still be the future of the batch system
+        # if this machine's clock is ahead, a time that has passed here may not have come on the batch system's clock
         ahead = self.site.clock_ahead_s
-        ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known difference, and its uncertainty
+        ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known clock difference, and its uncertainty
         return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
 
     def _note(self, done: Cycle) -> None:
@@ -468,8 +472,8 @@ class Collector:
 def run(
     collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
 ) -> Cycle:
-    """Run cycles until `stop(seconds)`, which waits for this time, returns true. After a long cycle no cycle is caught
-    up.
+    """Run cycles until `stop(seconds)`, which waits for this time, returns true. Cycles that were missed during a long
+    cycle are not run later.
 
     With `once`, stop when all history is stored or a cycle had a problem. Returns the last cycle.
     """

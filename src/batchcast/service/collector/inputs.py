@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the input files of new jobs in a separate process, below the directories that the operator lists (roots).
 
-Users own these directories. They must not be able to make the collector read another user's file, block, or run out of
-memory. So each directory is opened below its root without following a link, and only regular files of the job's owner
-are read, at most 64 MiB each. The reading process has limits on memory and time and can be killed; the collector
-accepts only short names with numbers and short texts from it. If the collector runs as root, the reading process runs
-as the job's owner, because root cannot read users' files on NFS with root squash. Otherwise it runs as the collector's
-user.
+Users own the directories of their jobs. Users must not be able to make the collector read another user's file, block,
+or run out of memory. So each directory is opened below its root without following a link, and only regular files of the
+job's owner are read, at most 64 MiB each. The reading process has limits on memory and time and can be killed; the
+collector accepts only short names with numbers and short texts from it. If the collector runs as root, the reading
+process runs as the job's owner, because root cannot read users' files on NFS with root squash. If the collector does
+not run as root, the reading process runs as the collector's user.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class InputReader:
     def read(self, jobs: Sequence[tuple[int, str, str, float]]) -> dict[int, dict[str, float | str]]:
         """Return the features of jobs by row. A job is given as row, user, working directory and submit time.
 
-        A job whose directory is not below a root is left out. For every other job, `input_files` has a status.
+        A job whose directory is not below a root is left out. For every other job, the feature `input_files` tells
+        whether the files were read.
         """
         self._left = [one for one in self._left if one.poll() is None]
         rows: dict[Place, list[int]] = {}
@@ -180,7 +181,9 @@ def _account(user: str) -> pwd.struct_passwd | None:
 
 
 def _answer(line: bytes) -> dict[str, float | str]:
-    """Return the features in an answer. A damaged answer, which a user's process may send, counts as unreadable."""
+    """Return the features of input files in an answer of the reading process. A damaged answer, which a user's process
+    may send, counts as unreadable.
+    """
     try:
         return checked_features(json.loads(line))
     except (ValueError, RecursionError, InputError):
@@ -204,8 +207,8 @@ def _line(descriptor: int, buffer: bytearray, seconds: float) -> bytes | None:
 
 
 def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
-    """Start the reading process. If an account is given, it will run as this user. Its environment contains no
-    secret.
+    """Start the reading process. If an account is given, it will run as this user. The environment of the process
+    contains no secret.
     """
     places = os.pathsep.join(place for place in sys.path if place)
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1"}
@@ -219,7 +222,7 @@ def _started(account: pwd.struct_passwd | None) -> subprocess.Popen[bytes]:
 
 
 def work(identity: tuple[int, int, list[int]] | None) -> None:
-    """Read one directory after another and print the features. This runs in the reading process.
+    """Read one directory after another and print the features. This function runs in the reading process.
 
     The process switches to the user only after its modules are loaded, because users may have no right to read them.
     The user cannot trace a process that gave up root in this way.

@@ -6,7 +6,7 @@ of priority, on nodes with enough free processors. No job runs on nodes that are
 reservation. Slurm's backfill would start jobs earlier.
 
 Later submissions with a higher priority and changing priorities are unknown, and memory and GPUs are ignored. The
-margin of answers (`answers.latest`) allows for these effects.
+margin of answers (`answers.latest`) allows for all these simplifications.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class _Nodes:
         return self.at
 
     def all_free(self) -> float:
-        """Return when the whole partition is free for the longest job: after all jobs so far, and before no
-        reservation.
+        """Return when the whole partition is free for the longest job: after all jobs so far, when such a job overlaps
+        no reservation.
         """
         longest = self.part.max_time if self.part.max_time > 0 else math.inf
         whole = {"req_procs": self.cpus.sum(), "alloc_procs": None, "req_nodes": len(self.cpus), "exclusive": 1.0,
@@ -206,7 +206,7 @@ def _partition(job: Job) -> str:
 
 
 def _competes(job: Job) -> bool:
-    """Return whether a waiting job can delay others. A job that an administrator holds, or that can never start, does
-    not.
+    """Return whether a waiting job can delay other jobs. A job that an administrator holds, or that can never start,
+    does not.
     """
     return rule(job["reason"] or "") not in (Rule.NEVER, Rule.ADMIN)

@@ -32,7 +32,9 @@ def in_service(machine: Machine) -> Machine:
 
 
 class MachineWatch:
-    """Follows the machine of one cluster. If `machine` is None, no machine is known, and `trouble` gives the reason."""
+    """Keeps the captured machine of one cluster up to date. If `machine` is None, no machine is known, and `trouble`
+    gives the reason.
+    """
 
     def __init__(self, settings: Settings, cluster: str) -> None:
         self.settings, self.cluster = settings, cluster

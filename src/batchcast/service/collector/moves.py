@@ -53,7 +53,9 @@ def start_times(row: int, submit: float, said: Prediction, now: float) -> StartT
 
 
 def remember(connection: Connection, cluster: str, answers: Iterable[StartTimes], now: float) -> dict[int, str | None]:
-    """Store the starts that have moved, with the reasons. Return the reason of the last move for each row, as JSON."""
+    """Store the predicted starts that have moved, with the reasons. Return the reason of the last move for each row, as
+    JSON.
+    """
     last, why, new, moved = clock_jobs.last_moves(connection, cluster), {}, [], []
     for answer in answers:
         before = last.get(answer.row)
@@ -112,8 +114,8 @@ def nodes_away(connection: Connection, cluster: str) -> frozenset[str]:
 def _changed_nodes(
     nodes: Mapping[str, Mapping[str, Any]], partition: str | None, since: float, answer: StartTimes, sooner: bool
 ) -> dict[str, Any]:
-    """Return the partition's nodes that went down since (for a sooner start: returned), with the work that they could
-    do.
+    """Return the partition's nodes that went down after `since` (for a sooner start: nodes that returned), with the
+    work that they could do.
 
     For a later start, nodes that have been down longer are also named, but without work.
     """
@@ -174,7 +176,9 @@ class Span:
         self.came, self.left = _Above(came), _Above(left)
 
     def reason(self, priority: float | None, sooner: bool, nodes: Mapping[str, Any] = NO_NODES) -> dict[str, Any]:
-        """Return the cause of most of a move for a job of this priority; the cause is empty if no event explains it."""
+        """Return the main cause of a predicted start's move, for a job of this priority; empty if no event explains the
+        move.
+        """
         ran = self.early if sooner else self.late
         jobs, work = (self.left if sooner else self.came).than(priority)
         if nodes and nodes["work"] >= max(work, sum(weight for weight, _, _ in ran)):
@@ -196,7 +200,7 @@ class _Above:
         self.work = [0.0, *accumulate(work for _, work in jobs)]
 
     def than(self, priority: float | None) -> tuple[int, float]:
-        """Return the number and the work of the jobs above `priority`; zero if it is unknown."""
+        """Return the number and the work of the jobs above `priority`; zero if `priority` is unknown."""
         at = len(self.priorities) if priority is None else bisect_right(self.priorities, priority)
         return len(self.priorities) - at, self.work[-1] - self.work[at]
 

@@ -21,8 +21,9 @@ EVERY_S = 300.0
 def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[list[str], list[str]]:
     """Make the store unreadable for other users if jobs are hidden; make a new store readable if they are not.
 
-    Returns notices and problems, in words. If the owner made a store unreadable, it stays so. A store that was made
-    unreadable here is not made readable again, because it has all users' jobs from the time when jobs were hidden.
+    Returns notices and problems, in words. If the owner made a store unreadable, it stays unreadable. A store that this
+    function made unreadable is not made readable again, because it has all users' jobs from the time when jobs were
+    hidden.
     """
     is_new, store.is_new = store.is_new, False
     try:
@@ -46,12 +47,12 @@ class Sight:
         self._asked_at = -math.inf
 
     def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
-        """Return why other users' jobs cannot be seen in this snapshot; empty if they can. The reason is stored as
-        `blind`.
+        """Return why other users' jobs cannot be seen in this snapshot of the queue; empty if they can be seen. The
+        method stores the reason as `blind`.
 
         The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
-        five minutes. It is also checked at once if no other user's job is shown any more, because a permission can be
-        withdrawn. If the check fails, the last result holds.
+        five minutes. The permission is also checked at once if Slurm no longer shows any other user's job, because a
+        permission can be withdrawn. If the check of the permission fails, the result of the last check holds.
         """
         me = own_name()
         with store.begin() as connection:

@@ -3,9 +3,9 @@
 
 On a unix socket the kernel reports the user (SO_PEERCRED, unix(7)); on loopback the user is unknown. A proxy that the
 site names (`proxy_from`: a unix user, or an address) may name the user (`proxy_header`); from any other client the
-header is ignored. Scripts may send a bearer token instead (RFC 6750). The tokens of a store are few. They are kept in
-memory, and a thread reads them again after `HELD_S` seconds. So checking a token costs one digest per request, and a
-revoked token works for at most `HELD_S` seconds more.
+header is ignored. Scripts may send a bearer token instead (RFC 6750). A store has few tokens. The server keeps the
+tokens in memory, and a thread reads them again after `HELD_S` seconds. So checking a token costs one digest per
+request, and a revoked token works for at most `HELD_S` seconds more.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Admission:
         return True
 
     def admitted(self, descriptor: int) -> Peer:
-        """Return the client that was admitted on this descriptor. Can be called once per connection."""
+        """Return the client that was admitted on this descriptor. The method can be called once per connection."""
         return self._inside.pop(descriptor)
 
     def spoken_for(self, peer: Peer, header: str | None) -> Viewer:
@@ -162,7 +162,7 @@ def peer_of(connection: socket.socket) -> tuple[int, str]:
 
 @lru_cache(4096)
 def _name_of(uid: int, minute: int) -> str:
-    """Return a user's name. It is looked up once a minute, because the lookup may query a directory server."""
+    """Return a user's name. A name is looked up once a minute, because the lookup may query a directory server."""
     return pwd.getpwuid(uid).pw_name
 
 
@@ -171,7 +171,9 @@ SCHEME = "bearer"
 
 
 class InvalidToken(BatchcastError):
-    """The request has an invalid or revoked token. It is refused, and never answered like a request without a token."""
+    """The request has an invalid or revoked token. The request is refused, and never answered like a request without a
+    token.
+    """
 
 
 def token_in(header: str | None) -> str | None:

@@ -78,7 +78,7 @@ class Question(NamedTuple):
     """One question: its parameters, its viewer and time, and the data in the server's memory that may answer it.
 
     If `queue` is given, only this queue in memory answers the question; else the store does. Track records in `records`
-    are reused.
+    are not computed again.
     """
 
     settings: Settings
@@ -89,7 +89,9 @@ class Question(NamedTuple):
     queue: QueueSnapshot | None = None
 
     def value(self, name: str) -> str | None:
-        """Return the value of a parameter; None if it is missing or empty. UsageError if it was given several times."""
+        """Return the value of a parameter; None if it is missing or empty. Raises UsageError if it was given several
+        times.
+        """
         values = self.parameters.get(name, ())
         if len(values) > 1:
             raise UsageError(f"{name} was given {len(values)} times (accepted: once)")
@@ -146,7 +148,7 @@ def status_of(error: BatchcastError) -> int:
 
 
 def _parse(target: str) -> tuple[Endpoint, Mapping[str, Sequence[str]]]:
-    """Return the endpoint and the parameters of a request. NoAnswer for an unknown path, UsageError for unknown
+    """Return the endpoint and the parameters of a request. Raises NoAnswer for an unknown path, UsageError for unknown
     parameters.
     """
     if len(target) > LONGEST:
@@ -264,7 +266,7 @@ def _like(question: Question) -> Like:
 
 
 def _health(question: Question) -> Answer:
-    """Answer with the findings of `doctor` that need no query to a daemon. The answer has no settings."""
+    """Answer with the findings of `doctor` that need no query to a daemon. The answer's document has no settings."""
     from ..operations.doctor import store_findings
 
     return Answer({}, {}, [], list(store_findings(question.settings)))
@@ -282,7 +284,7 @@ def _check_id(job_id: str) -> None:
 
 
 class Cost(Enum):
-    """The data that an answer needs. It decides where the server computes the answer."""
+    """The data that an answer needs, which decides where the server computes the answer."""
 
     OLD_QUEUE = "the queue in memory, however old it is: a submission waits for the answer"
     QUEUE = "the queue in memory, or the store"

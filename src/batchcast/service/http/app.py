@@ -74,7 +74,7 @@ class Service:
         return viewer
 
     def asker(self, request: Request) -> Asker:
-        """Return the turn and the counter of a request in the work queues."""
+        """Return the names under which the work queues order and count a request."""
         return asker_of(self.viewer(request), request.scope["state"]["peer"])
 
     async def is_still(self, request: Request) -> bool:
@@ -165,9 +165,9 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
 class _FromMemory:
     """Answers plain questions from the queue in memory, before the general processing of requests.
 
-    These answers must be fast: a submission waits for its hint, and portals query starts job by job. A plain question
-    is a GET request by a user of this machine without headers that could change its answer. Every other request goes on
-    to `inner`, which gives the same answers.
+    Answers to plain questions must be fast: a submission waits for its hint, and portals query starts job by job. A
+    plain question is a GET request by a user of this machine without headers that could change its answer. Every other
+    request goes on to `inner`, which gives the same answers.
     """
 
     def __init__(self, inner: ASGIApp, admission: Admission, log: Log, quiet: bool) -> None:
@@ -202,7 +202,7 @@ class _FromMemory:
         path: str = scope["path"]
         target = f"{path}?{scope['query_string'].decode('ascii', 'replace')}"
         if (reply := api.reply_from_snapshot(service.settings, target, viewer, queue)) is None:
-            self.admission.give_back(viewer)  # the general processing counts it again
+            self.admission.give_back(viewer)  # the general processing counts the request again
             return None
         took = time.perf_counter() - begun
         service.measures.request(path, reply.status, took)
@@ -296,8 +296,8 @@ def _broken(what: str, hint: str) -> Response:
 
 
 class _Frame:
-    """Checks host, size and rate of every request, measures its time, and logs it. A defect is logged and ends only
-    this answer.
+    """Checks host, size and rate of every request, measures its time, and logs it. An unexpected exception is logged
+    and ends only the answer to this request.
     """
 
     def __init__(self, inner: Starlette, admission: Admission, log: Log, quiet: bool, is_tcp: bool) -> None:
@@ -397,7 +397,9 @@ _ALWAYS = [
 
 
 def _not_known(error: BatchcastError) -> Response:
-    """Return the refusal of a request with an invalid token. It is never answered like a request without a token."""
+    """Return the refusal of a request with an invalid token. Such a request is never answered like a request without a
+    token.
+    """
     if not isinstance(error, InvalidToken):
         return _document(status_of(error), error.message, error.hint)
     response = _document(401, error.message, error.hint)
@@ -420,8 +422,8 @@ _PAGES = frozenset({"metrics", *(getattr(route, "path", "").split("/", 2)[1] for
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a Host header names this machine. Otherwise another web site could let a browser send requests
-    here.
+    """Return whether a Host header names this machine. Without this check, another web site could make a browser send
+    requests to this service.
     """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One HTTP connection under uvicorn, with limits on time and size.
 
-uvicorn identifies a client only by its address, and waits for a request without a time limit. Here a request must be
-complete within `REQUEST_S` seconds, and an answer that the client does not read is dropped after `TAKEN_S` seconds.
-Each user has a maximum number of connections (`admission`).
+uvicorn identifies a client only by its address, and waits for a request without a time limit. This module requires a
+request to be complete within `REQUEST_S` seconds, and an answer that the client does not read is dropped after
+`TAKEN_S` seconds. Each user has a maximum number of connections (`admission`).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Connection(H11Protocol):
         self._wait_to_be_taken(False)
 
     def _wait_to_be_taken(self, waits: bool) -> None:
-        """Start or stop the timer for an answer that the client does not read. It also runs while the connection is
-        being closed.
+        """Start or stop the timer for an answer that the client does not read. The timer also runs while the connection
+        is being closed.
         """
         if self._taken is not None:
             self._taken.cancel()

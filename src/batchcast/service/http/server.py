@@ -33,15 +33,15 @@ _NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask
 
 
 class Listener(socket.socket):
-    """A listening socket that accepts only admitted connections. The admission remembers their clients by
-    descriptor.
+    """A listening socket that accepts only admitted connections. The admission control remembers the clients of these
+    connections by descriptor.
     """
 
     admission: Admission
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next admitted connection. BlockingIOError if no connection waits, or after `REFUSED_AT_ONCE`
-        refusals.
+        """Return the next admitted connection. Raises BlockingIOError if no connection waits, or after
+        `REFUSED_AT_ONCE` refusals.
         """
         for _ in range(REFUSED_AT_ONCE):
             connection, address = super().accept()
@@ -134,7 +134,7 @@ class Server:
 
     @property
     def is_answering(self) -> bool:
-        """Return whether the thread of `with` still answers."""
+        """Return whether the thread that the `with` block started still answers requests."""
         return self._thread.is_alive()
 
     def serve(self) -> None:
@@ -145,8 +145,8 @@ class Server:
             self.close()
 
     def stop(self) -> None:
-        """Let `serve` end after the present requests are answered. Can be called from any thread."""
-        self.admission.closing = True  # streams of page updates see this and end by themselves
+        """Let `serve` end after the present requests are answered. Any thread can call this method."""
+        self.admission.closing = True  # streams of page updates read this flag and end by themselves
         self._uvicorn.should_exit = True
 
     def close(self) -> None:
@@ -213,7 +213,7 @@ def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
 
 
 def _clear(path: Path) -> None:
-    """Delete the file of a socket on which no server answers. Other files are never deleted."""
+    """Delete the file of a socket on which no server answers. A file that is not a socket is never deleted."""
     try:
         there = path.lstat()
     except OSError:

@@ -87,8 +87,8 @@ ASK_EVERY_S = 5.0
 
 
 class QueueCache:
-    """The newest queue of a store. A thread reads it again when the store changes. Only one event loop may use this
-    object.
+    """The newest queue of a store. A thread reads the queue again when the store changes. Only one event loop may use
+    this object.
     """
 
     def __init__(self, settings: Settings, log: Log | None = None) -> None:
@@ -117,7 +117,7 @@ class QueueCache:
         """Return the present queue at once, and start to read a newer one. None before the first read.
 
         With `however_old`, the queue is read rarely, so that a burst of submissions does not cause many reads. Without
-        it, the result is None if `queue` would have to wait.
+        `however_old`, the result is None if `queue` would have to wait.
         """
         age = time.monotonic() - self._looked
         if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S) and self._at_work is None:

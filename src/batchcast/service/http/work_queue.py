@@ -43,8 +43,9 @@ def status_of(error: BatchcastError) -> int:
 class Asker(NamedTuple):
     """The names by which a request takes its turn and by which open requests are counted.
 
-    For a known user both are the user's name. Unknown users (over TCP) share one turn, so that they do not make known
-    users wait longer. Their connections are counted separately, so that one connection does not block the others.
+    For a known user both names are the user's name. Unknown users (over TCP) share one turn, so that they do not make
+    known users wait longer. Connections of unknown users are counted separately, so that one connection does not block
+    the others.
     """
 
     turn: str
@@ -52,7 +53,7 @@ class Asker(NamedTuple):
 
 
 def asker_of(viewer: Viewer, peer: Peer) -> Asker:
-    """Return the turn and the counter of a viewer's request on a connection."""
+    """Return the names under which the work queues order and count a viewer's request on a connection."""
     return Asker(viewer.name, viewer.name) if viewer.name else Asker("", f"connection {id(peer)}")
 
 
@@ -67,8 +68,8 @@ class WorkQueue:
         self._turned: Counter[str] = Counter()
 
     async def run(self, asker: Asker, answer: Callable[[], T]) -> T:
-        """Wait for a turn and return the answer. TooManyWaiting if the user has too many open requests, TooLong after
-        `ANSWER_S` seconds.
+        """Wait for a turn and return the answer. Raises TooManyWaiting if the user has too many open requests, TooLong
+        after `ANSWER_S` seconds.
         """
         if self._inside[asker.counted] >= MOST_WAITING:
             whose = asker.turn or "this connection"
@@ -95,8 +96,8 @@ class WorkQueue:
 
 
 class WorkQueues:
-    """The work queues of a server, created inside its event loop. `watch` is for checks of the store, which so do not
-    wait for reports.
+    """The work queues of a server, created inside its event loop. The queue `watch` is for checks of the store, so that
+    they do not wait for reports.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class ClientGone(BatchcastError):
 
 
 async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
-    """Return an answer. If the client disconnects before, cancel the work and raise ClientGone."""
+    """Return an answer. If the client disconnects before the work ends, cancel the work and raise ClientGone."""
     work, hung_up = asyncio.ensure_future(answer), asyncio.ensure_future(_hung_up(request))
     try:
         await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)

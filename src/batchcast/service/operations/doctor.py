@@ -42,7 +42,9 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield findings: `check`, `state` (ok, warning, failed), `found`, `do`. With `ask=False`, no daemon is queried."""
+    """Yield findings, each with `check`, `state` (ok, warning, failed), `found` and `do` (the remedy). With
+    `ask=False`, no daemon is queried.
+    """
     yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
         if importlib.util.find_spec(name) is None:
@@ -66,8 +68,8 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
 
 
 def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report settings with different values in two places, because the collector and users may then use different
-    values.
+    """Report settings with different values in two sources, such as a file and the environment, because the collector
+    and users may then use different values.
     """
     for one in settings.overruled:
         now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
@@ -108,7 +110,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             error.message,
             error.hint or "check that the daemon runs and that this machine can reach it",
         )
-        # after its failure the first instance sends no queries for a while
+        # after a failed query, the first scheduler object sends no queries for a while
         scheduler, health = open_scheduler(settings)
     yield _queue(scheduler)
     if site is not None:
@@ -293,7 +295,9 @@ def is_collector_down(memory: dict[str, Any], now: float) -> bool:
 
 
 def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Report whether the collector's user sees all jobs. If not, answers are wrong, although no error occurs."""
+    """Report whether the collector's user sees all jobs. If some jobs are hidden, answers are wrong, although no error
+    occurs.
+    """
     from ..batch_system import open_scheduler
 
     scheduler = open_scheduler(settings)[0]

@@ -64,7 +64,7 @@ def differences(old: Machine, new: Machine) -> list[str]:
     """Return sentences about nodes, partitions, QOS, reservations, accounts and settings that differ between two
     machines.
 
-    Nodes that are down are no difference, because the collector reads these often.
+    Nodes that are down do not count as a difference, because the collector often reads which nodes are down.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))

@@ -59,8 +59,8 @@ class ServiceMetrics:
         self._requests.labels(place, str(status)).observe(seconds)
 
     def renew(self, settings: Settings, log: Log) -> None:
-        """Start to compute the outcomes of predictions again, at most once in five minutes. The caller does
-        not wait.
+        """Start to compute the outcomes of predictions again, at most once in five minutes. The caller does not wait
+        for the result.
         """
         if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
             self._outcomes_at = time.monotonic()

@@ -70,8 +70,8 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
 
 
 def _recorded_from(over: Sequence[Mapping[str, Any]], still: Iterable[Mapping[str, Any]], since: float) -> float:
-    """Return when the job history since `since` begins: at the first end, because running jobs may have been submitted
-    weeks before.
+    """Return when the job history since `since` begins: at the first end of a job, because running jobs may have been
+    submitted weeks before.
 
     If no job has ended, the history begins at the first submission.
     """
@@ -102,8 +102,8 @@ def _series(
     """Return time series of processors in use and processors requested by waiting jobs, as shares of the machine,
     averaged over equal time steps.
 
-    If figures must cover several users, the numbers of processors are rounded to two significant digits. One pass over
-    the jobs.
+    If figures must cover several users, the numbers of processors are rounded to two significant digits. The jobs are
+    read once.
     """
     step = (now - since) / STEPS
     used, queued = [0.0] * STEPS, [0.0] * STEPS
@@ -158,8 +158,8 @@ def _sizes(site: Site, rows: Sequence[Mapping[str, Any]], least: int) -> dict[st
     """Return median waits by size and time limit, for all jobs and for the partitions with the most jobs, with the
     likely wait of an equal job now.
 
-    The likely wait now is predicted for a job with the median size and limit of its cell. It is not shown if jobs are
-    hidden, because it depends on single jobs that run now.
+    The likely wait now is predicted for a job with the median size and limit of its cell. The likely wait is not shown
+    if jobs are hidden, because it depends on single jobs that run now.
     """
     parts = groups(rows, lambda row: row["partition_id"] or "", LEAST_JOBS, least)
     names = sorted((name for name in parts if name), key=lambda name: -len(parts[name]))
@@ -247,7 +247,7 @@ MOST_LINES = 40
 
 
 def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Return the figures for operators. They include the settings only for viewers who may see all jobs."""
+    """Return the figures for operators. The figures include the settings only for viewers who may see all jobs."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
         "limits": [], "short": [], "memory": [], "record": [], "pays": [], "hidden": False, "saved": math.nan,

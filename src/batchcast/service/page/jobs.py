@@ -298,7 +298,7 @@ def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str,
     """Return the request of a stored job as sbatch options. Raises Refused if this viewer may not see the job."""
     with open_site(settings, viewer, math.inf) as site:
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
-        # a viewer who may not see the job gets the same answer if it does not exist
+        # a viewer who may not see a job gets the same answer as for a job that does not exist
         check_may_see(site, rows[0]["user_id"] if rows else None)
         if not rows:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")

@@ -157,7 +157,7 @@ async def _stream(request: Request) -> Response:
 
 
 async def _events(request: Request, ask: Callable[[], dict[str, Any]], asker: Any) -> AsyncIterator[str]:
-    """Yield the events of the stream. It also ends when the viewer's token is revoked or expires."""
+    """Yield the events of the stream. The stream also ends when the viewer's token is revoked or expires."""
     service, name = request.state.service, asker.counted
     service.streams[name] += 1
     until, last = time.monotonic() + STREAM_S, None
@@ -230,8 +230,8 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _cached(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
-    """Return a page that needs much history. It is computed at most once in two minutes, for all readers with the same
-    rights.
+    """Return a page that needs much history. The page is computed at most once in two minutes, for all readers with the
+    same rights.
     """
     service = request.state.service
     viewer: Viewer = service.viewer(request)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning agent in the collector. It reads the queue, decides, records each change, changes limits, and verifies
-by reading the jobs again.
+"""The planning agent in the collector. The agent reads the queue, decides, records each change, changes limits, and
+verifies by reading the jobs again.
 
-A cycle reads the store once, at its start (`_read`). It writes to the store before its calls to slurmctld
-(`_write_before`) and after them (`_write_after`). Then the same cycle sets the queue order (`order`).
+A cycle reads the store once, at its start (`_read`). A cycle writes to the store before its calls to slurmctld
+(`_write_before`) and after them (`_write_after`). After the limits, the same cycle sets the queue order (`order`).
 
-This sequence is safe against crashes: an entry is on disk before slurmctld is asked to change the limit. If the process
-is killed in between, the next cycle sees which of the entry's two limits the job has.
+The sequence of record, change and verification is safe against crashes: an entry is on disk before slurmctld is asked
+to change the limit. If the process is killed in between, the next cycle sees which of the entry's two limits the job
+has.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class StartList:
     def write(self, entries: Iterable[Entry]) -> str:
         """Write the list if it has changed; return the error, if any.
 
-        Every user can read the file, because slurmctld's user must be able to. It contains only job ids and limits.
+        Every user can read the file, because slurmctld's user must be able to. The file contains only job ids and
+        limits.
         """
         text = start_list(entries) if self.place else ""
         if not self.place or text == self._last:
@@ -114,8 +116,8 @@ class Planner:
     def cycle(self, cluster: str, stop: str = "", booted: float = math.nan) -> CycleOutcome:
         """Set limits, queue order and comments. If `stop` gives a reason not to plan, all planned limits are restored.
 
-        `booted` is when slurmctld started (epoch seconds). If it is known, planning makes no further calls once it is
-        off and has restored everything.
+        `booted` is when slurmctld started (epoch seconds). If `booted` is known, planning makes no further calls after
+        it is switched off and has restored everything.
         """
         done = CycleOutcome()
         stored = self._read(cluster, stop, done)
@@ -264,7 +266,7 @@ class Planner:
         return {"plan_alarm": {"why": why, "until": self.alarm[1]}}
 
     def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
-        """Return the changes to make. If submissions had to be looked up first, decide again with them."""
+        """Return the changes to make. If submit options had to be looked up first, decide again with these options."""
         forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
@@ -332,8 +334,8 @@ class Planner:
         terms: Terms,
         done: CycleOutcome,
     ) -> tuple[list[Change], list[Change]]:
-        """Read the changed jobs again; return the changes that took effect and those that did not, and count jobs with
-        planned limits.
+        """Read the changed jobs again; return the changes that took effect and the changes that did not, and count jobs
+        with planned limits.
         """
         jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else look).jobs}
         notes: list[Change] = []
@@ -359,7 +361,7 @@ class Planner:
         return notes, refused
 
     def _may_try(self, action: Action, now: float) -> bool:
-        """Return whether a change may be tried. A change that had no effect is tried again after an hour."""
+        """Return whether a change of a limit may be tried. A change that had no effect is tried again after an hour."""
         return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -413,8 +415,8 @@ class Planner:
 
     @contextmanager
     def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
-        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not
-        use this.
+        """Report the failure of a step that can wait for the next cycle. Steps that restore limits must not use this
+        method.
         """
         try:
             yield
@@ -423,7 +425,7 @@ class Planner:
 
 
 def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:
-    """Return the planner for Slurm; None for other batch systems. UsageError if planning is on for another batch
+    """Return the planner for Slurm; None for other batch systems. Raises UsageError if planning is on for another batch
     system.
     """
     if settings["scheduler"] != "slurm":

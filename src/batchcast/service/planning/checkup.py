@@ -54,7 +54,7 @@ def why_stopped(memory: Mapping[str, Any], now: float) -> str:
 
 
 def ordered(memory: Mapping[str, Any]) -> list[str]:
-    """Return the ids of jobs that have a SiteFactor from batchcast. A factor that was restored is stored as 0."""
+    """Return the ids of jobs that have a SiteFactor from batchcast. A restored SiteFactor is stored as 0."""
     return [name for name, (factor, *_) in (memory.get(ORDER_RECORD) or {}).items() if factor]
 
 
@@ -84,7 +84,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
 
 
 def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
-    """Report who else changes time limits. Users and operators may do this; a second collector that plans must not."""
+    """Report who else changes time limits. Users and operators may, but a second planning collector must not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}"
         yield finding(
@@ -178,7 +178,7 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
 
 
 def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -> dict[str, Any]:
-    """Report whether priorities may be changed here, by how much a job's priority may rise, and how age counts."""
+    """Report whether this site allows changed priorities, by how much a job's priority may rise, and how age counts."""
     try:
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)

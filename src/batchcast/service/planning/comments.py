@@ -42,8 +42,8 @@ class CommentWriter:
     _asked_at: float = -math.inf
 
     def may_write(self) -> bool:
-        """Return whether this user may write AdminComment, which only root and administrators may. This is checked once
-        an hour.
+        """Return whether this user may write AdminComment, which only root and administrators may. The right is checked
+        once an hour.
         """
         now = self.transport.now()
         if not 0 <= now - self._asked_at < HOUR:
@@ -55,8 +55,8 @@ class CommentWriter:
         return self._may
 
     def send(self, target: str, update: Update) -> str:
-        """Send an update to slurmctld. If it refuses the comment, send the update without it. Return the error
-        message.
+        """Send an update to slurmctld. If slurmctld refuses the comment, send the update without the comment. Return
+        the error message.
         """
         complaint = limits.update(self.transport, target, update.words)
         bare = update._replace(admin_comment=None)

@@ -2,8 +2,9 @@
 """Sets the queue order in Slurm by SiteFactors: reads the queue, decides, records, changes, and reads the result.
 
 Before each call, the new factor and batchcast's previous factor are recorded. So after a crash at any instant the next
-cycle finds one of the two in Slurm. Both stay recorded while the job waits, because a killed slurmctld restores its
-saved state, which may have the previous factor. Any other factor was set by somebody else and is not changed.
+cycle finds one of the two factors in Slurm. Both factors stay recorded while the job waits, because a killed slurmctld
+restores its saved state, which may have the previous factor. Any other factor was set by somebody else and is not
+changed.
 """
 
 from __future__ import annotations
@@ -175,10 +176,11 @@ class Orderer:
         return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
 
     def learn(self, connection: Connection, cluster: str, issued: Forecasts) -> None:
-        """Find the users whose jobs often ran longer than predicted. Their waiting jobs are ordered by time limit.
+        """Find the users whose jobs often ran longer than predicted. The waiting jobs of these users are ordered by
+        time limit.
 
-        Also find which kinds of jobs of each user have ended. Both are renewed at intervals; the jobs of a new user are
-        looked up at once.
+        Also find which kinds of jobs of each user have ended. These users and kinds are renewed at intervals; the jobs
+        of a new user are looked up at once.
         """
         now = self.transport.now()
         if not issued or self.settings["plan_order_by"] == "limits":
@@ -306,8 +308,8 @@ class Orderer:
     def _hidden(
         self, jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
     ) -> list[tuple[Group, int]]:
-        """Return the restores for held or running jobs, which sprio does not show. If this job were requeued, its old
-        factor would take effect again.
+        """Return the calls that restore factors of held or running jobs, which sprio does not show. If such a job were
+        requeued, its old factor would take effect again.
         """
         tasks: dict[str, list[Plannable]] = {}
         for job in jobs:

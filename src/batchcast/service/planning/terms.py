@@ -118,14 +118,14 @@ def plan_words(settings: Settings) -> str:
 
 
 def uses_predictions(settings: Settings) -> bool:
-    """Return whether planning uses run-time predictions. If it does, the watchdog must judge them."""
+    """Return whether planning uses run-time predictions. If planning uses predictions, the watchdog must judge their
+    coverage.
+    """
     return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
 def forecasts_by(issued: Forecasts, level: float, shortest: float) -> Callable[[Plannable], float | str]:
-    """Return a function that returns a waiting job's planned time, a quantile of its prediction, or the reason for
-    none.
-    """
+    """Return a function that returns a waiting job's planned time, a quantile of its prediction, or why it has none."""
 
     def forecast(job: Plannable) -> float | str:
         row = issued.get((job.job_id, job.submit_time))

@@ -64,7 +64,9 @@ def site_terms(transport: Transport, settings: Settings) -> Terms:
 
 
 def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
-    """Return the ended jobs submitted in [since, until), with planned limits. NoAnswer if there are none."""
+    """Return the ended jobs submitted in [since, until), with planned limits. Raises NoAnswer if there are no such
+    jobs.
+    """
     with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
     if not len(trace):
@@ -142,12 +144,13 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
 def simulated(
     one: Week, machine: Machine, settings: Settings, seed: int = 0
 ) -> tuple[list[dict[str, Any]], Any, list[str]]:
-    """Simulate the week with Slurm's two loops, under the users' limits and under the setting `plan` (off: every plan).
+    """Simulate the week with Slurm's two loops, under the users' limits and under the setting `plan` (every plan if it
+    is off).
 
     Waiting jobs have planned limits, and running jobs have the users' limits again, so no job is killed by a planned
     limit. All jobs are ordered, even jobs that have not opted in. An order of the whole queue is also simulated with
     `RESERVE`, if Slurm does not set this parameter. Returns rows by size class and group, how close the first schedule
-    is to the record, and notes.
+    is to the recorded starts, and notes.
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
