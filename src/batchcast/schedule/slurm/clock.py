@@ -142,7 +142,7 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
 
 @inner
 def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
-    """Return the next poll, backfill cycle or priority update; with `lazy`, skip instants at which no job can start."""
+    """Return the next poll, backfill cycle or priority update; with `lazy`, skip instants that cannot change a job."""
     poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
     if rules.lazy:
         event = FAR

@@ -138,7 +138,7 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
 
 @inner
 def reserves(rules: Rules, s: State, k: int, now: float) -> bool:
-    """Return whether the job at position k may reserve nodes, because its priority and its wait are high enough."""
+    """Return whether the priority and the wait of the job at position k are high enough to reserve nodes."""
     waited = now - s.job[s.queue[k].job].eligible
     return bool(-s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve)
 
