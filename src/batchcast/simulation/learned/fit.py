@@ -80,8 +80,8 @@ def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
-    """Return when closed hours were abolished: the first of three successive weeks in which long jobs ran in over half of these
-    hours; infinity if never."""
+    """Return when closed hours were abolished: the first of three successive weeks in which long jobs ran in over
+    half of these hours; infinity if never."""
     if not closed:
         return math.inf
     hours, waits, runs, _ = _weeks(queue, queue.limit > closed[0].limit)
