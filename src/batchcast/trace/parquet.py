@@ -40,7 +40,7 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
     trace
         The log.
     path
-        The file. The file is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
 
     Raises
     ------
@@ -261,7 +261,7 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
         The pieces. The jobs of the pieces can be in any order; a month to which jobs come late is sorted at the end.
         Counts are summed over the pieces, and notes are collected.
     path
-        The folder. The folder is written under a temporary name and renamed.
+        The folder, which is written under a temporary name and renamed.
 
     Returns
     -------

@@ -355,7 +355,7 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
     Parameters
     ----------
     path
-        The file. The file is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
     schedule
         The schedule. Times are in seconds on the log's clock.
     trace

@@ -39,7 +39,7 @@ def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) ->
     trace
         The log.
     path
-        The file. The file is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
     mark_formulas
         Whether to put a ' before texts that a spreadsheet would take for a formula (they begin with =, +, -, @, a tab
         or a carriage return). The mark remains in the text when the file is read again.
@@ -73,7 +73,7 @@ def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iter
     Parameters
     ----------
     path
-        The file. The file is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
     names
         Names of the columns.
     columns
