@@ -26,7 +26,7 @@ class SwfHeader:
     """Collects SWF header lines and converts them to the provenance of a log.
 
     If a header key occurs several times, its first value is used. Only the first word of a value is read
-    (`1664 (72, 1368, 224)` is 1664). A header value that cannot be read leads to a note and not to an error, because the
+    (`1664 (72, 1368, 224)` is 1664). A header value that cannot be read leads to a note, not to an error, because the
     records are still usable.
 
     Parameters
