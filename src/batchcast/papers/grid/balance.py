@@ -12,7 +12,7 @@ from ...compiled import allocating
 from .assignment import Assignment, Index, Problem, loads, shift
 
 WIDEST = 8  # number of cheapest jobs per resource that are paired: 36 sets of jobs per resource
-MOST_RESOURCES = 200  # with more resources, one pass over all pairs takes too long between two checks of the clock
+MOST_RESOURCES = 200  # with more resources, a pass over all pairs is too long between two clock checks
 
 
 @allocating
@@ -85,8 +85,8 @@ def _cheapest(
         relief = times[i, a] + (times[j, a] if j >= 0 else 0.0)
         burden = times[i, b] + (times[j, b] if j >= 0 else 0.0)
         moved = price[b] * burden - price[a] * relief
-        above = cap - standing.load[a] + relief  # this much load may come back
-        below = standing.load[b] + burden - cap  # this much load must leave the other resource
+        above = cap - standing.load[a] + relief  # maximum load that may come back to a
+        below = standing.load[b] + burden - cap  # minimum load that must leave b
         if below < 0.0 and above > 0.0 and moved < best:
             best = moved
             jobs[0], jobs[1], jobs[2], jobs[3] = i, j, -1, -1

@@ -342,7 +342,7 @@ class BatchMethod:
         return self.batch > self.batches.none
 
     def is_untrained(self) -> bool:
-        """Return whether no search has run yet but one will."""
+        """Return whether the first search of this method has not run yet."""
         return not self.trained and self.trains_from > 0
 
     def noting(self, basis: str) -> str:

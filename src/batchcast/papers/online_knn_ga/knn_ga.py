@@ -56,11 +56,11 @@ class KnnGa(RangedMethod):
     Raises
     ------
     ValueError
-        For a number outside its range or an unknown model.
+        If a parameter is outside its range, or for an unknown model.
 
     Notes
     -----
-    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}. On a log without
+    Equations 2 to 7 of Xu et al. 2018. A template is a subset of {user, group, queue, application}. On a log without
     groups, queues or applications, accounts, partitions and job names replace them (`INSTEAD`). Among the last N
     finished jobs, the jobs with equal values in the template's fields are ranked by the distance of eq. 3 over
     processors, limit and memory; two unknown names count as equal. The numbers are min-max normalised over the batch's

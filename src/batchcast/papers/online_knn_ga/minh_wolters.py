@@ -241,7 +241,7 @@ class MinhWolters(RangedMethod):
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----

@@ -145,7 +145,7 @@ class SmithTemplates(BatchMethod):
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----

@@ -50,11 +50,11 @@ class LogUniform:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The model comes from section 3 of the source (the cumulative distribution is linear in log time), applied to the
+    The model comes from section 3 of Downey 1997 (the cumulative distribution is linear in log time), applied to the
     waits themselves as in Kumar and Vadhiyar 2012. The line is the least-squares fit to the observed distribution at
     the edges of 128 log bins between the shortest and the longest wait (waits below 1 s count as 1 s). Each edge is
     weighted by the number of jobs in its bin. Waits of jobs that still wait are censored at their present length

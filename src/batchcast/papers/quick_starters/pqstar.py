@@ -63,19 +63,20 @@ class PQStar:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The method comes from section 3 and figure 2 of the source, with the corrections in docs/papers/quick-starters.md.
-    Two jobs are *similar* if their processors are equal and their limits differ by at most an hour. Near history: the
-    latest unbroken run of submissions at which the number of large running jobs was the same as now. Mid history: from
-    the near history back to the last submission at which none of the jobs that run now was running. Far history: all
-    earlier submissions. The near history marks a job if it has a similar started job and no similar job waits beyond
-    the threshold. The mid history also requires a small rank by size or limit in the queue, or enough free processors
-    in addition to those of the jobs that may start first. The far history requires that every similar job was quick.
-    Departures from the source: the point prediction is our addition; waits across an outage, negative or unknown waits,
-    and jobs larger than the machine are ignored. The bound of an unmarked job is the bound of the fallback method.
+    The method comes from section 3 and figure 2 of Kumar and Vadhiyar 2012, with the corrections in
+    docs/papers/quick-starters.md. Two jobs are *similar* if their processors are equal and their limits differ by at
+    most an hour. Near history: the latest unbroken run of submissions at which the number of large running jobs was the
+    same as now. Mid history: from the near history back to the last submission at which none of the jobs that run now
+    was running. Far history: all earlier submissions. The near history marks a job if it has a similar started job and
+    no similar job waits beyond the threshold. The mid history also requires a small rank by size or limit in the queue,
+    or enough free processors in addition to those of the jobs that may start first. The far history requires that every
+    similar job was quick. Departures from Kumar and Vadhiyar 2012: the point prediction is our addition; waits across
+    an outage, negative or unknown waits, and jobs larger than the machine are ignored. The bound of an unmarked job is
+    the bound of the fallback method.
 
     At a submission, the paper replays "ends up to now, then starts up to now", so its order of events is
     `protocol="starts_first"`; the method accepts events in any other order too. Cost of a prediction: one compiled pass

@@ -254,7 +254,7 @@ class Qbets:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----

@@ -39,11 +39,11 @@ class PlainRegression:
     Raises
     ------
     ValueError
-        For another model or a number below 1.
+        For an unknown model, or if a parameter is below 1.
 
     Notes
     -----
-    This method is the baseline of `su` in section "Experimental results" of the source: the same regressions but
+    This method is the baseline of `su` in section "Experimental results" of Wang et al. 2021: the same regressions but
     without clusters and neighbours, fitted to standardised features and run times. Unknown processors count as the
     mean. Before the first fit, the prediction is the mean run time of finished jobs or, if there are none, the time
     limit. Predictions are between one second and the limit. A prediction costs one evaluation of the regression; the

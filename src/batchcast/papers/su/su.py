@@ -181,12 +181,12 @@ class Su:
     Raises
     ------
     ValueError
-        For an unknown model, or a number below 1.
+        For an unknown model, or if a parameter is below 1.
 
     Notes
     -----
-    Equations 1 to 5 of the source. Clusters: k-means clusters each user's texts user_jobname by edit distance, see
-    `cluster_texts`; if the log has no names, the number of the executable replaces the name. A user's names are
+    Equations 1 to 5 of Wang et al. 2021. Clusters: k-means clusters each user's texts user_jobname by edit distance,
+    see `cluster_texts`; if the log has no names, the number of the executable replaces the name. A user's names are
     clustered again when the number of the names has grown by half; until then a new name joins the cluster of the
     nearest name. Neighbours are the nearest of the cluster's last 2000 finished jobs, by standardised processors and
     sin and cos of the hour of submission; the distance to an unknown value is 1; ties go to the more recent job. If the

@@ -17,11 +17,11 @@ FIRST = 0.6
 class BrbfModel(EncodedModel):
     """One network for every key with many jobs, and a general network that reads a Bayes classifier's probabilities.
 
-    Section 3.2 of the source: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has its
-    own network on the continuous features. The general model predicts jobs without a network of their key. It divides
-    run times into `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains a network from the
-    class probabilities to log10 run time on the last 40 %. The run-time classes have equal numbers of rows (the paper
-    says only that they follow the distribution of run times).
+    Section 3.2 of Wu et al. 2019: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has
+    its own network on the continuous features. The general model predicts jobs without a network of their key. It
+    divides run times into `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains a network from
+    the class probabilities to log10 run time on the last 40 %. The run-time classes have equal numbers of rows (the
+    paper says only that they follow the distribution of run times).
     """
 
     name = "brbf"
@@ -113,7 +113,7 @@ class Brbf(FeatureMethod):
     Raises
     ------
     ValueError
-        For a number below 1 or no feature.
+        If a parameter is below 1, or there is no feature.
 
     References
     ----------

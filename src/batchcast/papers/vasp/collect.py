@@ -34,7 +34,7 @@ from .poscar import parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 ACCEPTED = "INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)"
-POTENTIALS_MET: dict[bytes, int] = {}  # lengths of potentials read so far, so that the next POTCAR can skip them
+POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that later scans can skip them
 LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
 """The INCAR tags that become columns of a live job: they have a default, so that every job has a value."""
 

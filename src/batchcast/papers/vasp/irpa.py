@@ -20,7 +20,7 @@ class IrpaModel(EncodedModel):
     """IRPA's two layers: sub-models trained on the first 60 % of the rows, and a classifier of the best sub-model,
     trained on the other 40 %.
 
-    Section 3.1 of the source: each row of the last 40 % gives [pv1, pv2, pv3, label], where label is the sub-model
+    Section 3.1 of Wu et al. 2019: each row of the last 40 % gives [pv1, pv2, pv3, label], where label is the sub-model
     whose prediction is nearest to the run time. For a new job, the classifier converts the three predictions to weights
     pb, and the prediction is PV = sum_i pb_i pv_i (eq. 5). `mean` is the scale (log10 or seconds) on which predictions
     are compared and averaged. `upper` is the kind of classifier: Gaussian naive Bayes, or a random forest as in the
@@ -115,7 +115,7 @@ class Irpa(FeatureMethod):
     Raises
     ------
     ValueError
-        For a number below 1 or no feature.
+        If a parameter is below 1, or there is no feature.
 
     References
     ----------

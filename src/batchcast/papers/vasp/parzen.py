@@ -41,7 +41,7 @@ class Parzen:
 
     Notes
     -----
-    The baseline "PDR" of the source, whose details are not public: this method is a similar baseline, not a
+    The baseline "PDR" of Wu et al. 2019, whose details are not public: this method is a similar baseline, not a
     reproduction. Bandwidth: The bandwidth follows Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02
     decades. If the class has no finished jobs, the user's last `window` jobs are used, then the last jobs of all users,
     then the time limit. Quantiles are order statistics of the run times; the point prediction is between one second and

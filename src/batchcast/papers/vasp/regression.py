@@ -67,7 +67,7 @@ class Regression(FeatureMethod):
     Raises
     ------
     ValueError
-        For a number below 1, no feature, or a warm start of a model that cannot continue.
+        If a parameter is below 1, if there is no feature, or for a warm start of a model that cannot continue.
 
     Notes
     -----

@@ -69,11 +69,11 @@ class UserClusters:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The baseline "UBCETE" of the source, whose details are not public: this method is a similar baseline, not a
+    The baseline "UBCETE" of Wu et al. 2019, whose details are not public: this method is a similar baseline, not a
     reproduction. All users so far are clustered by k-means (scikit-learn) on standardised features: mean log
     inter-arrival time, mean log2 processors, and share of repeated requests. The number of clusters k is `clusters`, or
     the number of distinct users if that is smaller. The smoothed value of a cluster, s = smoothing * R + (1 -

@@ -22,11 +22,11 @@ class EminMin:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the pair with the least
+    Algorithm 1 of Hao et al. 2014: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the pair with the least
     completion time c is placed, and the step is repeated. The code departs from the printed pseudo code, in which the
     minimum starts at 0 and run times Ext are compared; we consider these two details misprints. Urgent jobs (section 3)
     are placed before all others, earliest deadline first, on the resource on which they complete first. A job that no
@@ -71,7 +71,7 @@ class ByPreference:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
@@ -170,19 +170,19 @@ class Ebest:
     urgent
         Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     reading
-        `pair` (the rule above), or `job`, another interpretation of the source's "jobs with pressing deadlines first":
-        the job with the least slack at its earliest completion goes first. The reading `job` delays jobs less, and its
-        mean results are closer to the means that the paper prints.
+        `pair` (the rule above), or `job`, another interpretation of Hao et al. 2014's "jobs with pressing deadlines
+        first": the job with the least slack at its earliest completion goes first. The reading `job` delays jobs less,
+        and its mean results are closer to the means that the paper prints.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Algorithm 2 of the source (equation 11): jobs run as late as their deadlines allow. The urgent rule is the same as
-    in `emin_min`. If no job has a deadline, every slack is infinite and jobs go in index order to the first resource
+    Algorithm 2 of Hao et al. 2014 (equation 11): jobs run as late as their deadlines allow. The urgent rule is the same
+    as in `emin_min`. If no job has a deadline, every slack is infinite and jobs go in index order to the first resource
     that can run them. Ties go to the first job, then to the first resource. O(nm log n).
 
     References
@@ -226,12 +226,12 @@ class Esufferage:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Algorithm 3 of the source. The urgent rule is the same as in `emin_min`. Ties go to the first job, then to the first
-    resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
+    Algorithm 3 of Hao et al. 2014. The urgent rule is the same as in `emin_min`. Ties go to the first job, then to the
+    first resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -274,7 +274,7 @@ class Asjs:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----

@@ -21,7 +21,7 @@ from ..model import Batch, Plan
 from .search import Search, whole_up
 
 STEP, GROWTH = 0.0005, 0.15  # minimum step of the cap: shares of the bound, and of the cap's distance from the bound
-TOLERANCE = 1e-6  # relative tolerance of the solver's constraints, and of bounds derived from them
+TOLERANCE = 1e-6  # relative tolerance of the solver's constraints and of its bounds
 
 
 def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
@@ -165,8 +165,8 @@ def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
 LARGEST = 60_000
 SEARCHED = 0.15  # share of the time for the search for an incumbent
 SOLVED = 0.5  # share of the remaining time for the solver of the whole program
-PROVED = 0.45  # share of the time then left for raising the bound
-BESIDE = 0.85  # this share, if a thread raises the bound: the solver checks its clock rarely
+PROVED = 0.45  # share of the time left after the whole program for raising the bound
+BESIDE = 0.85  # PROVED if a thread raises the bound, because the solver rarely checks its clock
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # accepted relative loss of a kick
@@ -195,7 +195,7 @@ class Exact:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----

@@ -16,7 +16,7 @@ from ..balance import PAIRS_A_CHECK, kicked, priced, settle
 from ..model import Batch, Plan, makespan
 from .deadlines import EminMin
 
-SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, this start exceeds the default time limit
+SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, the default time limit is exceeded
 
 
 class Search:
@@ -36,7 +36,7 @@ class Search:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
@@ -166,7 +166,7 @@ class DeadlineSearch:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
