@@ -125,9 +125,9 @@ class Batch:
     layout
         Position of each field in a row.
     columns
-        The cells, one sequence per column.
+        The cells of the text, one sequence per column.
     lines
-        Line number of each row.
+        Line number of each row in the file.
     problems
         Collects the reports about broken lines and values.
     memo

@@ -18,7 +18,7 @@ class Problems:
     Parameters
     ----------
     source
-        Name of the file in messages.
+        Name of the file, for use in messages.
     strict
         Whether to raise InputError, with file, line and value, at the first problem.
     """
@@ -64,7 +64,7 @@ class Problems:
         return f"; {self.dropped} lines are broken, most often: {what} (first: {self._examples[what]})"
 
     def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
-        """Counts one problem; raises InputError if strict."""
+        """Counts one problem of a line or value; raises InputError if strict."""
         if self._strict:
             raise input_error(
                 self._source,
@@ -87,7 +87,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file, in blocks of bytes.
 
     Yields
     ------

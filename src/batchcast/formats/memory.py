@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in Slurm's notation: the request of a job, and the peak use over the rows of its steps.
 
-The rest of batchcast compares two amounts in KiB of the whole job: the request, and the peak of the busiest node times
-the allocated nodes. The second amount is the smallest sufficient request if every node gets an equal share.
+Other code of batchcast compares two amounts in KiB of the whole job: the request, and the peak of the busiest node
+times the allocated nodes. The second amount is the smallest sufficient request if every node gets an equal share.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Sighting(NamedTuple):
     submit_time, start_time, end_time, eligible_time
         Times of the job. Only jobs that run or ran have a start time.
     state
-        Slurm's long name of the state.
+        Slurm's long name of the job's state.
     certain
         False while the job changes from one state to another.
     never_ran
@@ -186,7 +186,7 @@ def read_fields(
     columns
         The columns.
     record
-        Printed fields by name.
+        The printed fields of the job, by name.
     source
         The program that printed them, which decides the fields' names.
     own
@@ -195,7 +195,7 @@ def read_fields(
     Returns
     -------
     dict
-        Value by column name.
+        The value of each column, by column name.
 
     Raises
     ------

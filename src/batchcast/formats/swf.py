@@ -50,9 +50,9 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file, in blocks of bytes.
     source
-        Name of the file in messages.
+        Name of the file, for use in messages.
     strict
         Whether to raise InputError at the first broken line or unreadable value.
 
@@ -96,8 +96,8 @@ def swf_pieces(
     Yields
     ------
     Trace
-        Each piece is sorted. Its `info` describes the lines of this piece. The last piece also has the notes about the
-        header.
+        Each piece is sorted. The `info` of a piece describes the lines of the piece. The last piece also has the notes
+        about the header.
 
     Examples
     --------

@@ -172,8 +172,8 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     -----
     Unknown values are -1, and numbers keep their exact value. Text names become numbers from 1, and the header lists
     the names of queues and partitions. Text job ids become row numbers, and a status becomes the nearest SWF status.
-    Memory of a whole job becomes memory per processor. If the log's times are epoch seconds, UnixStartTime is the first
-    submit time. Columns that SWF does not have are left out.
+    Memory amounts of a whole job become memory per processor. If the log's times are epoch seconds, UnixStartTime is
+    the first submit time. Columns that SWF does not have are left out.
 
     Examples
     --------

@@ -279,8 +279,8 @@ def run_and_wait(
 
     Notes
     -----
-    The run time is `elapsed`, else end - start if the start is not before the submission. A job never ran if it is
-    pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
+    The run time is `elapsed`, else end - start if the start is not before the submission. A job counts as never run if
+    it is pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
     resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
     no run time. If the log has no start times at all, the start is end - elapsed.
     """

@@ -118,9 +118,10 @@ def advance(state: KernelState) -> int:
     """Run until the caller must act, and return the reason: DONE, NEEDS_PREDICTION, JOB_OVERDUE or LOG_FULL.
 
     The state's field `job` has the index of the job that caused the return. If the reason is NEEDS_PREDICTION, the
-    caller sets the job's planned run time `planned`. If the reason is JOB_OVERDUE, the caller sets a longer `planned`.
-    If the reason is LOG_FULL, the caller empties the log, or enlarges the log if it was empty. Then the caller calls
-    `advance` again. The amortised cost is O(log running) per end and O(running + blocks) per pass.
+    caller sets the job's planned run time `planned`. If the reason is JOB_OVERDUE, the caller sets a longer planned run
+    time `planned`. If the reason is LOG_FULL, the caller empties the log, or enlarges the log if it was empty. After
+    each of these actions, the caller calls `advance` again. The amortised cost is O(log running) per end and O(running
+    + blocks) per pass.
     """
     return go_on(state.record, state.rules)
 
@@ -213,8 +214,8 @@ def next_instant(s: Record) -> float:
 
 @inlined
 def correct_overdue(s: Record, rules: Record) -> bool:
-    """Lengthen the planned run times that running jobs exceeded; return true if a predictor must revise that of
-    `s.job`."""
+    """Lengthen the planned run times that running jobs exceeded; return true if a predictor must revise the planned run
+    time of `s.job`."""
     jobs = jobs_of(s)
     plan = plan_of(s)
     place = 0
@@ -282,7 +283,7 @@ def end_job(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def arrive(s: Record, rules: Record, job: int) -> None:
-    """Add a planned job to the queue."""
+    """Add a job with a planned run time to the queue."""
     jobs = jobs_of(s)
     jobs[job].first = jobs[job].planned
     enqueue(s, rules, job)

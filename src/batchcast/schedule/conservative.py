@@ -224,7 +224,7 @@ def profile_hold_running(s: Record, entry: Record) -> None:
 
 @inner
 def give_back(s: Record, entry: Record) -> None:
-    """Release the rest of an ended job's reservation, so that waiting jobs can move to earlier starts."""
+    """Release the remaining time of an ended job's reservation, so that waiting jobs can move to earlier starts."""
     s.ended = 1
     end = entry.start + entry.planned
     if end > s.now:

@@ -16,12 +16,12 @@ NO_ORDER = np.zeros(0, np.int64)
 class ForwardPlan:
     """The planned schedule of a queue and its running jobs under FCFS, EASY, or EASY with shortest-job backfill.
 
-    The method is that of Mu'alem & Feitelson (TPDS 2001) with exact plans. The schedule is computed only as far as a
-    call requires. It stays valid when jobs join the end of the queue (`append`), when queued jobs start as planned
-    (`started`), and when time passes without an event (`moved_to`). `running_end` has planned ends after `now`, in any
-    order. The queue is in order of arrival. The running jobs must use at most `size` processors. A queued job that is
-    larger than `size` is ignored. Times are instants in seconds. Construction and simulation cost O(jobs log jobs), a
-    call of `start_of` O(number of recorded openings).
+    The method follows Mu'alem & Feitelson (TPDS 2001) with exact plans. The schedule is computed only as far as a call
+    requires. The computed schedule stays valid when jobs join the end of the queue (`append`), when queued jobs start
+    as planned (`started`), and when time passes without an event (`moved_to`). `running_end` has planned ends after
+    `now`, in any order. The queue is in order of arrival. The running jobs must use at most `size` processors. A queued
+    job that is larger than `size` is ignored. Times are instants in seconds. Construction and simulation cost O(jobs
+    log jobs), a call of `start_of` O(number of recorded openings).
 
     >>> plan = ForwardPlan(0.0, 4, np.array([60.0]), np.array([2]), np.array([4]), np.array([100.0]))
     >>> plan.start_of(2, 50.0), plan.start_of(2, 70.0)

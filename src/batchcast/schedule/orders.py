@@ -41,8 +41,8 @@ def order_key(
     `sjf` and `ljf` order by planned run time, ascending and descending; `saf` by procs * planned; `wfp` by -procs *
     (wait / planned)^3 (Tang, Lan, Desai & Buettner, CLUSTER 2009). `f1` to `f4` are functions of r (run time), n
     (processors) and s (submission), fitted by Carastan-Santos & de Camargo, "Obtaining dynamic scheduling policies with
-    simulation and machine learning", SC 2017. This implementation counts s from the log's start and uses at least 1 s,
-    so that the logarithm of s exists.
+    simulation and machine learning", SC 2017. This implementation counts the submission time s from the log's start and
+    uses at least 1 s, so that the logarithm of s exists.
     """
     if order == FCFS:
         return submit

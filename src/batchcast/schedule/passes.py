@@ -2,8 +2,9 @@
 """One EASY scheduling pass, and a shadow run of EASY for the policy setting `due_after`.
 
 The shadow run schedules the same submissions by EASY with requested times, to learn when plain EASY would have started
-each job. The shadow run receives a job's run time only after the job ended in the real schedule. Until then the job
-runs to its requested time or, with `due_ends`, to its predicted run time unless it has run longer.
+each job. The shadow run receives a job's run time only after the job ended in the real schedule. Before this end, the
+job runs in the shadow run to its requested time or, with `due_ends`, to its predicted run time unless it has run
+longer.
 """
 
 from __future__ import annotations

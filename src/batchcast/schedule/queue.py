@@ -133,7 +133,7 @@ def dequeue(s: Record, rules: Record, place: int) -> None:
 
 @inlined
 def remeasure(s: Record, rules: Record, number: int) -> None:
-    """Recompute the minima of one block."""
+    """Recompute the minima of one block of the queue."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     procs, planned, least_key = GONE, np.inf, np.inf
@@ -151,7 +151,7 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
 
 @inner
 def rekey(s: Record, rules: Record) -> None:
-    """Recompute the queue-order key of every waiting job if these keys change with time. This takes O(waiting jobs)
+    """Recompute the queue-order key of every waiting job if these keys change with time. The call takes O(waiting jobs)
     time, once per scheduling pass."""
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -175,9 +175,9 @@ def rekey(s: Record, rules: Record) -> None:
 def head_place(s: Record, rules: Record) -> int:
     """Return the slot of the head job. The queue must have at least one job.
 
-    Jobs that waited longer than `due_after` allows come first, in order of arrival. Then comes the earliest arrival if
-    it has waited longer than `first_after`, and then the job with the smallest key. The call takes O(blocks) time,
-    O(log queue) with an index, or O(queue) if a job may be due.
+    Jobs that waited longer than `due_after` allows come first, in order of arrival. After these due jobs comes the
+    earliest arrival if it has waited longer than `first_after`, and then the job with the smallest key. The call takes
+    O(blocks) time, O(log queue) with an index, or O(queue) if a job may be due.
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -237,8 +237,8 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
     """Return the first job from slot `start` on, in candidate order, that may be backfilled now, or -1; never the head.
 
     A job may be backfilled if it needs at most the free processors, and either ends by the shadow time or needs at most
-    the extra processors. Of equal keys, the earlier arrival comes first. With `by_request`, the length of a job is its
-    requested time; the blocks do not store requested times, so blocks are then skipped by width alone.
+    the extra processors. Among jobs with equal keys, the earlier arrival comes first. With `by_request`, the length of
+    a job is its requested time; the blocks do not store requested times, so blocks are then skipped by width alone.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)

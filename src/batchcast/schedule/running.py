@@ -77,7 +77,7 @@ def reserve(s: Record, procs: int) -> None:
     are then left over.
 
     Mu'alem & Feitelson (TPDS 2001): go through the running jobs by planned end until enough processors are free; all
-    jobs that end at the last of these instants count. O(running).
+    jobs that end at this instant count. O(running).
     """
     plan = plan_of(s)
     free, place, running = s.free, 0, s.running

@@ -28,7 +28,7 @@ GIVEN, ASKED, RECENT = range(3)
 NO_BACKFILL, EASY, CONSERVATIVE = range(3)
 # which time is used as run time, in an order's key or for a running job
 PLANNED, REQUESTED = range(2)
-# the order of events at one instant
+# order of events at one instant
 INSTANT, PYSS = range(2)
 # kinds of entries in the log of decisions
 LOG_OVERDUE, LOG_END, LOG_START = range(3)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of a machine for a simulation: a pool of processors under a policy, or nodes under Slurm's loops.
 
-Both implement `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) treat both in the same way.
+The two models implement `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) treat them in the same way.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Ordering:
 
     @classmethod
     def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering:
-        """Parse the value of a command's option; UsageError for an unknown word."""
+        """Parse the value of a command's option; UsageError if the text contains an unknown word."""
         by, _, spec = words.partition(":")
         if by not in BY or (spec and by != "forecast"):
             raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limit)")
@@ -274,8 +274,8 @@ def row_of(request: NodeRequest) -> int:
 
 
 def is_superseded(requests: Sequence[NodeRequest], plan: MemoryPlan) -> np.ndarray:
-    """Return a mask (n,) of first attempts that ran out of memory; the start and end of such a job are those of the
-    second attempt."""
+    """Return a mask (n,) of first attempts that ran out of memory; the start and end of such a job come from the second
+    attempt."""
     second = ~np.isnan(plan.second)
     return np.array([not r.key.endswith(SECOND) and bool(second[int(r.key)]) for r in requests], bool)
 
@@ -319,8 +319,8 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
 def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
     """Return a mask (n,) of jobs that Slurm refused at submission.
 
-    These jobs have more processors than their requested nodes can have, and ended in the second of their submission.
-    If a job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
+    A refused job has more processors than its requested nodes can have, and ended in the second of its submission. If a
+    job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
     """
     over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
     refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)

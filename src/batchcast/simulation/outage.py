@@ -68,7 +68,8 @@ class Outage:
 
 
 def parse_outage(text: str, when: Callable[[str], float]) -> Outage:
-    """Read `nodes=ALL,start=TIME,hours=10`; `when` turns the time into seconds. Raises UsageError for any other text.
+    """Read `nodes=ALL,start=TIME,hours=10`; `when` turns the time into seconds. Raises UsageError for a text of another
+    form.
 
     `step=HOURS` is the interval between the start times that are tried; its default is six hours.
 
@@ -88,7 +89,7 @@ def parse_outage(text: str, when: Callable[[str], float]) -> Outage:
 
 
 def parse_extension(text: str) -> tuple[str, float]:
-    """Read `job=4711,hours=4` as a job id and hours. Raises UsageError for any other text.
+    """Read `job=4711,hours=4` as a job id and hours. Raises UsageError for a text of another form.
 
     >>> parse_extension("job=4711,hours=4")
     ('4711', 4.0)

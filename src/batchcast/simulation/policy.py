@@ -44,8 +44,8 @@ def parse_order(order: str | Callable[..., float], option: str = "order") -> Ord
     `on` is the run time that the order reads: the planned (default) or the requested run time. `ageing=W` lowers a
     job's key by W for every second that the job waits, so that every job becomes the first at some time. A user's
     function receives (now, submit, procs, planned, wait) as floats, in seconds on the log's clock, and returns a key.
-    The smallest key goes first, NaN last, ties by arrival. The function is compiled once per process, in about a tenth
-    of a second. Raises UsageError with the accepted forms.
+    The job with the smallest key goes first, a job with key NaN last, jobs with equal keys by arrival. The function is
+    compiled once per process, in about a tenth of a second. Raises UsageError with the accepted forms.
 
     >>> parse_order("sjf:on=requested,ageing=0.5")
     Order(code=1, on=1, ageing=0.5, address=0, varying=False)

@@ -190,9 +190,9 @@ class Scheduler(Protocol):
     """A scheduling policy of your own, for `simulate(log, Mine)` and `--policy MODULE:CLASS`.
 
     The simulation calls `start` at every instant at which jobs wait and there was an event: a submission, an end, a job
-    that exceeded its planned run time, or a requested wake. It calls `start` a second time if jobs with run time 0
-    ended. A job that `start` yields starts at once, so `machine` is up to date when the generator continues. The object
-    may store data between calls; every simulation uses a fresh object.
+    that exceeded its planned run time, or a requested wake. The simulation calls `start` a second time if jobs with run
+    time 0 ended. A job that `start` yields starts at once, so `machine` is up to date when the generator continues. The
+    object may store data between calls; every simulation uses a fresh object.
 
     Notes
     -----

@@ -84,7 +84,7 @@ def simulate(
     clock
         Reads seconds (`time.perf_counter`), for `kernel_s`.
     tick
-        Called with the number of jobs done.
+        Function that is called with the number of simulated jobs, to show progress.
     nodes
         For your own scheduler: the processors of each node, or a `machines.machine.Machine`; by default a pool.
 

@@ -178,7 +178,7 @@ class Rings:
         self.memory = recent_memory(64, self.length, **self.settings)
 
     def assign(self, trace: Trace, work: Workload, jobs: np.ndarray) -> None:
-        """Write into the job records the ring buffers of their user and of their class."""
+        """Write into the job records the ring buffers of each job's user and class."""
         seen, n = _submitted(trace, work), len(work.rows)
         jobs["user_ring"] = self._rings(seen, ("user_id",), n) if "user_id" in seen else -1
         if self.fields:

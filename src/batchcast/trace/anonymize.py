@@ -100,8 +100,8 @@ _PLAIN_ID = re.compile(r"\d+([_+]\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What was done with one column: `replaced`, `kept`, `moved`, `rounded`, `renumbered` or `dropped`, with an
-    explanation.
+    """What the anonymization did with one column: `replaced`, `kept`, `moved`, `rounded`, `renumbered` or `dropped`,
+    with an explanation.
     """
 
     column: str

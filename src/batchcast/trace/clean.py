@@ -95,7 +95,7 @@ def clean(trace: Trace, rules: Sequence[str]) -> Trace:
     UsageError
         If a rule is unknown.
     NoAnswer
-        If no job is left.
+        If no job is left after cleaning.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def _cut_to_reference(trace: Trace) -> Trace:
     return trace.with_columns(columns, info)
 
 
-CENTURY = 100 * 365.25 * 86400.0  # seconds; no job ran or waited this long, and no log covers such a time
+CENTURY = 100 * 365.25 * 86400.0  # in seconds; no job ran or waited this long, and no log covers such a time
 MOST_PROCS = 1e9
 MOST_REQUEST = 3 * 365.25 * 86400.0  # seconds; longer limits in logs (INT_MAX seconds, 23 years) are mistakes
 MOST_MEMORY = 1024.0**4  # KiB per node, or per processor if the log has no node counts

@@ -32,7 +32,7 @@ class Opening:
         Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before
         cleaning and selection.
     first
-        Number of jobs to keep.
+        Number of jobs at the beginning of the log to keep.
 
     Notes
     -----

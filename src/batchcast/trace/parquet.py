@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store a log in Apache Parquet: as one file, or as a folder with files by month of submission.
 
-A folder is written as a stream, and can be read as a whole or period by period. Its files
-`FOLDER/month=2026-01/part-000.parquet` have the jobs. `FOLDER/_log.json` has the provenance, the order of the files,
-and the names of every dictionary-coded column. Any program that reads Parquet can read the jobs. `Answers` writes the
-predictions for all jobs as a folder too.
+A folder is written as a stream, and can be read as a whole or period by period. The jobs are in files such as
+`FOLDER/month=2026-01/part-000.parquet`. `FOLDER/_log.json` has the provenance, the order of the files, and the names of
+every dictionary-coded column. Any program that reads Parquet can read the jobs. `Answers` writes the predictions for
+all jobs as a folder too.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
 
     Notes
     -----
-    Names are dictionary-coded, and unknown values are null. A column with both whole numbers and texts is stored as
-    JSON values.
+    Names are dictionary-coded, and unknown values are null. A column with whole numbers and texts is stored as JSON
+    values.
     """
     _, pq = arrow()
     table = to_arrow(trace)
@@ -81,7 +81,7 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
     data
         The bytes.
     name
-        Name of the file in messages.
+        Name of the file, for use in messages.
     strict, zone
         For a table with sacct's columns, as in `read_sacct`.
 
@@ -358,7 +358,7 @@ class _Writer:
             self.keep(self.month, trace.take(np.arange(cut)))
 
     def keep(self, month: str, trace: Trace) -> None:
-        """Writes one more file of a month."""
+        """Writes one more file with jobs of a month."""
         parts = self.parts.setdefault(month, [])
         name = f"month={month}/part-{len(parts):03d}.parquet"
         (self.place / name).parent.mkdir(exist_ok=True)

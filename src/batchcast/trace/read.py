@@ -55,8 +55,8 @@ def read_trace(
         `info.dropped`.
     timezone
         Time zone of times without an offset: a name, or an offset such as +01:00. Default: the header's TimeZoneString,
-        else the header's TimeZone, else the column map's zone, else UTC. `info.timezone_source` says which of these
-        sources was used.
+        else the header's TimeZone, else the column map's zone, else UTC. `info.timezone_source` says from which source
+        the time zone came.
     procs_total
         Processors of the machine. Default: the number in the log's header.
     map
@@ -161,7 +161,7 @@ def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) 
     Parameters
     ----------
     path
-        As in `read_trace`, but one path.
+        One path, with the meanings that `read_trace` describes.
     jobs
         Approximate number of jobs in each piece of the log.
     how
@@ -327,7 +327,7 @@ def sniff(sample: bytes) -> str | None:
     Parameters
     ----------
     sample
-        The first bytes.
+        The first bytes of the text.
 
     Returns
     -------
@@ -357,7 +357,7 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_pbs(sample[:_GLANCE].decode("utf-8", "replace")):
         return "pbs"
-    from ..formats.slurm.sacct import looks_like_sacct  # imported here because it loads modules that SWF does not need
+    from ..formats.slurm.sacct import looks_like_sacct  # imported late, because it loads modules that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"

@@ -36,7 +36,7 @@ def without_repeats(trace: Trace) -> Trace:
     Records describe the same job if they have the same cluster, job number and submit time, and one of two conditions
     is met:
 
-    - all other values that both records have are equal. The first record stays, and receives the values that only the
+    - All other values that both records have are equal. The first record stays, and receives the values that only the
       second record has. Or
     - one of them was written before the job had finished (pending, running, ...), and their start times do not
       contradict each other. The finished record stays; of two unfinished records, the record with a start time stays;
@@ -75,7 +75,7 @@ class _Pairs:
     """Compares the records with the same number and submit time, which are next to each other in a trace."""
 
     def __init__(self, trace: Trace, group: np.ndarray) -> None:
-        from ..formats.times import UNFINISHED  # imported here because few logs have repeated records
+        from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
 
         self._trace, self._group = trace, group
         status = trace.nominal("status")

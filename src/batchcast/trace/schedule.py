@@ -193,7 +193,7 @@ def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        Columns by name: job_id as text, the others as float64, each of shape (n,).
+        Columns by name: job_id as text, the other columns as float64, each of shape (n,).
 
     Raises
     ------

@@ -39,7 +39,7 @@ def zone(text: str) -> tzinfo:
     Raises
     ------
     UsageError
-        If there is no such zone. The error message lists the accepted forms and similar names.
+        If the text does not name a time zone. The error message lists the accepted forms and similar names.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
     UsageError
         If a date is wrong, or the log does not have a name.
     NoAnswer
-        If no job is left.
+        If no job is left after the selection.
 
     Examples
     --------

@@ -98,7 +98,7 @@ def beside(place: Path) -> Iterator[Path]:
         yield path
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            error.filename = str(place)  # errors of write() have no file name
+            error.filename = str(place)  # error messages of write() have no file name
         raise
     finally:
         _remove(path)
@@ -133,7 +133,7 @@ def folder(target: str | Path) -> Iterator[Path]:
     Raises
     ------
     BatchcastError
-        If the folder cannot be written. This error is raised at the start of the block, before results are computed.
+        If the folder cannot be written. The error is raised at the start of the block, before results are computed.
     """
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():

@@ -52,7 +52,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
     Returns
     -------
     names : list of str
-        The header.
+        The column names in the header.
     columns : list of list of str
         The cells. Unknown values are empty, instants are epoch seconds, and infinity is `inf`.
 
@@ -89,9 +89,9 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file, in blocks of bytes.
     source
-        Name of the file in messages.
+        Name of the file, for use in messages.
     strict
         Whether to raise InputError at the first row or value that cannot be read.
 

@@ -22,9 +22,9 @@ class CsvRows:
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file, in blocks of bytes.
     source
-        Name of the file in messages.
+        Name of the file, for use in messages.
     problems
         Collects the reports about broken rows.
     delimiter
@@ -85,7 +85,7 @@ class CsvRows:
             Positions of the columns to return.
         is_record
             Function that returns whether the cells of a single line form a record. If a row over several lines contains
-            such a line, the row began with a stray quote, and only its first line is dropped.
+            a line that is a record by itself, the row began with a stray quote, and only its first line is dropped.
 
         Yields
         ------
@@ -272,7 +272,7 @@ def check_header(header: Sequence[str], source: str) -> None:
     header
         The column names of a CSV text.
     source
-        Name of the file in messages.
+        Name of the file, for use in messages.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     Parameters
     ----------
     text
-        Text or JSON.
+        The output of qstat, as text or JSON.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     Notes
     -----
     In text, a line that begins with a tab continues the value before it. Values are not escaped, so a line break in a
-    user's environment can imitate an attribute. Therefore, if an attribute occurs several times, its first value is
-    used.
+    user's environment can imitate an attribute. To prevent this imitation, if an attribute occurs several times, its
+    first value is used.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     Parameters
     ----------
     ncpus, select, nodes
-        Values of Resource_List.
+        Values of Resource_List.ncpus, .select and .nodes.
 
     Returns
     -------

@@ -20,7 +20,7 @@ def named_text(line: str) -> tuple[str, str] | None:
     Parameters
     ----------
     line
-        The first line.
+        The first line of the text.
 
     Returns
     -------

@@ -38,7 +38,8 @@ class Plannable(NamedTuple):
     submit_time
         Epoch seconds.
     begun, waits, finished
-        The phase of the job. All three phases are False while the job changes from one state to another.
+        Whether the job has started, waits, or has finished. All three phases are False while the job changes from one
+        state to another.
     limit
         Time limit in seconds; infinity if the job has no limit.
     time_min
@@ -204,7 +205,7 @@ def next_outage(reservations: Iterable[Mapping[str, str]], now: float) -> float:
     Returns
     -------
     float
-        The time; infinity if there is no later reservation. `now` if a reservation has no readable start.
+        The time; infinity if there is no later reservation. The time `now` if a reservation has no readable start.
 
     Notes
     -----
@@ -253,7 +254,8 @@ def submitted(submit_line: str, script: str) -> Submitted:
     Parameters
     ----------
     submit_line
-        The command, as accounting recorded it. A --time in this line overrides a --time in the script, as in sbatch.
+        The submit command, as accounting recorded it. A --time in this line overrides a --time in the script, as in
+        sbatch.
     script
         The job script.
 

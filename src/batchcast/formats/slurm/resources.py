@@ -73,7 +73,7 @@ class Names:
     Parameters
     ----------
     most
-        Largest number of names.
+        Maximum number of names in all lists together.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     blocks
         The text in blocks of bytes. JobID (or JobIDRaw) and Submit are required; `columns` lists the other columns.
     source
-        Name of the file in messages.
+        Name of the file, for use in messages.
     strict
         Whether to raise InputError at the first broken line or value. If false, broken lines are dropped and counted,
         and broken values are unknown and counted.
@@ -83,10 +83,10 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     A job that never started has no run time, and its wait lasts until it left the queue. A job that was pending or
     running when the dump was written has no run time either; a note gives the number of such jobs.
 
-    Requested memory is for the whole job (`formats.memory.requested`). Used memory is the peak of the busiest node over
-    the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X has no steps. A FAILED
-    job counts as out of memory if Slurm killed one of its steps for its memory (`formats.memory.outgrew`; needs State
-    and AllocTRES).
+    Requested memory is the amount for the whole job (`formats.memory.requested`). Used memory is the peak of the
+    busiest node over the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X has
+    no steps. A FAILED job counts as out of memory if Slurm killed one of its steps for its memory
+    (`formats.memory.outgrew`; needs State and AllocTRES).
 
     Examples
     --------
@@ -162,7 +162,7 @@ def read_sacct_json(
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file, in blocks of bytes.
     source, strict, zone
         As in `read_sacct`.
 

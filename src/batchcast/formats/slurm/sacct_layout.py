@@ -35,9 +35,9 @@ class Layout:
     width
         Number of columns.
     place
-        Position of each column, by lower-case name.
+        Position of each column in a line, by lower-case name.
     names
-        All names in order.
+        All column names in their order.
     is_quoted
         Whether cells can be in quotes (RFC 4180).
     """
@@ -74,11 +74,12 @@ class Layout:
 
     @property
     def job(self) -> int:
-        """Position of the job id."""
+        """Position of the job id in a line."""
         return self.place["jobid"] if "jobid" in self.place else self.place["jobidraw"]
 
     def is_plain(self, line: str) -> bool:
-        """Whether a line has the right number of fields and a number where the job id belongs. This test is fast.
+        """Whether a line has the right number of fields and a number where the job id belongs. The test is fast,
+        because it reads only the number of fields and the job id.
 
         A header has no number in the place of the job id, and a line that was broken by a text has another number of
         fields.
@@ -89,7 +90,7 @@ class Layout:
         return line[:1].isdigit() if job == 0 else line.split(self.delimiter, job + 1)[job][:1].isdigit()
 
     def first(self, *names: str) -> int | None:
-        """Return the position of the first of these columns that exists, or None."""
+        """Return the position of the first of the given columns that exists, or None."""
         return next((self.place[name] for name in names if name in self.place), None)
 
     def split(self, line: str) -> list[str] | None:

@@ -149,7 +149,7 @@ def command_digest(command: str) -> str | None:
     """Return what distinguishes one command of a user from another: a digest of the script's name and its arguments.
 
     Arguments may hold secrets, so only the digest is kept. The digest ignores the script's folder and replaces digits
-    in its name, because predictions treat such names as equal. None if the command is unknown.
+    in its name, because predictions treat names that differ only in digits as equal. None if the command is unknown.
 
     Examples
     --------

@@ -56,7 +56,7 @@ def as_text(name: str, text: str, where: str = "") -> str:
         The JSON. Text that is not JSON is returned unchanged, because `scontrol show config --json` of Slurm 24.11
         prints plain lines.
     where
-        Name of the file in messages.
+        Name of the file for messages.
 
     Returns
     -------

@@ -328,7 +328,7 @@ def chained(
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, len(where)))
             full = standing.load.argmax()
-            if nth == 0 and standing.held[full] > 0:  # one of the jobs that determine the makespan
+            if nth == 0 and standing.held[full] > 0:  # this job is among those that determine the makespan
                 i = standing.member[full, rng.integers(0, standing.held[full])]
             r = problem.near[i, rng.integers(0, max(cheap[i], 1))]
             if r != where[i]:

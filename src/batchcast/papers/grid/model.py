@@ -337,7 +337,7 @@ def timed(batch: Batch, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Return start and finish times (n,) of a plan's jobs, NaN for waiting jobs; each resource runs its jobs in plan
     order.
 
-    c(i,j) = Ext(i,j) + avai_j and avai_j <- c(i,j) (Hao et al. 2014, equations 2 and 4). O(n).
+    The finish is c(i,j) = Ext(i,j) + avai_j and avai_j <- c(i,j) (Hao et al. 2014, equations 2 and 4). O(n).
 
     >>> batch = Batch.of_times(np.array([[3.0], [4.0]]))
     >>> timed(batch, Plan(np.array([1, 0]), np.array([0, 0])))

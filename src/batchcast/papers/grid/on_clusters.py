@@ -6,7 +6,7 @@ A cluster is not a machine that runs one job at a time and becomes free at one i
 each cluster, and the predicted end changes when another job was just sent to the cluster. Because of this change, a
 mapping event places the jobs one by one. The heuristic sees the predicted ends of all waiting jobs. The broker sends
 the first job of the heuristic's plan to the chosen cluster, and then predicts the ends on this cluster again, including
-the sent job. Then the heuristic plans the next job.
+the sent job. After these predictions, the heuristic plans the next job.
 
 The broker's state is a journal, as for `live.Broker`. A decision is written to the journal before its job is submitted.
 The journal's random name and the job's id are the key of the submission, and `batchcast submit` never creates two jobs

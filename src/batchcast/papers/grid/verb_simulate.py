@@ -145,7 +145,7 @@ def command(**given: Any) -> None:
         say(f"seed {given['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
 
 
-Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # the last setting's first run: jobs, resources, outcomes
+Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # jobs, resources and outcomes in the last setting's first run
 Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
 
 

@@ -34,7 +34,7 @@ class Gathered(Gathering):
         forecasts: dict[str, dict[str, np.ndarray]] = {}
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
-            # the settings as published, without the accuracy trade-off, and untrained
+            # the method's settings as published, without the accuracy trade-off, and untrained
             forecasts[protocol] = self._scored(each, trace, protocol, "", [paper.METHOD, *paper.BESIDE], paper.TRAINED)
             self.say(_latest(self.rows["3-4"]))
             for part, specs in {"minh": [paper.MINH, paper.MINH_APART], "local": paper.LOCAL}.items():
@@ -76,7 +76,7 @@ class Gathered(Gathering):
         specs: Sequence[str],
         points_of: Sequence[str],
     ) -> dict[str, np.ndarray]:
-        """Add rows of Tables 3 and 4 for these methods; return the predictions (n,) of `points_of`."""
+        """Add rows of Tables 3 and 4 for the given methods; return the predictions (n,) of `points_of`."""
         label = ", ".join(filter(None, (each.name, f"{protocol} protocol", part)))
         scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, label)
         origin = {"specs": list(specs), "protocol": protocol}

@@ -408,8 +408,8 @@ class RangedMethod(BatchMethod):
         """Run the genetic search; while a gene of the best genome is at the upper end of its range, double the range
         and search again.
 
-        The range is doubled at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` takes the
-        genes and returns the function that scores genomes of these genes.
+        The range is doubled at most `widen` times. The last four genes of a genome are N, K, alpha and beta. `fitness`
+        takes the genes and returns the function that scores genomes of these genes.
         """
         search = self.evolved(genes, fitness(genes), *more, start=start)
         spent = search.evaluations

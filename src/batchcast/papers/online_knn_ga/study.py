@@ -150,8 +150,8 @@ def accuracy_of(
 
 
 def trained_everywhere(trace: Trace) -> np.ndarray:
-    """Return a mask of the jobs after the first 5000 + 2000: all settings of SENSITIVITY are trained after these 7,000
-    jobs."""
+    """Return a mask of the jobs after the first 5000 + 2000 jobs, because all settings of SENSITIVITY are trained after
+    these 7,000 jobs."""
     return np.arange(len(trace)) >= 7000
 
 

@@ -35,8 +35,8 @@ class Ibl:
     window
         Number of latest submissions with a known wait that are compared with the new job.
     train
-        Number of submissions after which weights and k are searched once, on these submissions. Before the search,
-        fixed weights and a fixed k are used.
+        Number of submissions after which weights and k are searched once, on the first `train` submissions. Before the
+        search, fixed weights and a fixed k are used.
     search
         Whether weights and k are searched.
     k

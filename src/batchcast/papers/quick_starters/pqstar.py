@@ -73,10 +73,10 @@ class PQStar:
     same as now. Mid history: from the near history back to the last submission at which none of the jobs that run now
     was running. Far history: all earlier submissions. The near history marks a job if it has a similar started job and
     no similar job waits beyond the threshold. The mid history also requires a small rank by size or limit in the queue,
-    or enough free processors in addition to those of the jobs that may start first. The far history requires that every
-    similar job was quick. Departures from Kumar and Vadhiyar 2012: the point prediction is our addition; waits across
-    an outage, negative or unknown waits, and jobs larger than the machine are ignored. The bound of an unmarked job is
-    the bound of the fallback method.
+    or enough free processors in addition to the processors that the jobs which may start first need. The far history
+    requires that every similar job was quick. Departures from Kumar and Vadhiyar 2012: the point prediction is our
+    addition; waits across an outage, negative or unknown waits, and jobs larger than the machine are ignored. The bound
+    of an unmarked job is the bound of the fallback method.
 
     At a submission, the paper replays "ends up to now, then starts up to now", so its order of events is
     `protocol="starts_first"`; the method accepts events in any other order too. Cost of a prediction: one compiled pass
@@ -121,7 +121,7 @@ class PQStar:
         self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
-        self.uses = getattr(self.fallback, "uses", ())  # the code that creates this method checks these columns
+        self.uses = getattr(self.fallback, "uses", ())  # the code that creates the method checks its columns
         self.histories = memory.Histories(self.rules)
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
@@ -154,7 +154,7 @@ class PQStar:
             self.fallback.observe(event, at)
 
     def _note(self, columns: Columns) -> None:
-        """Store the shape of the next submission."""
+        """Store the shape (processors and limit) of the next submission."""
         job = columns.jobs[self.noted]
         procs, limit = float(job["procs"]), float(job["limit"])
         klass = self.class_of.setdefault(procs, len(self.class_of))

@@ -46,8 +46,8 @@ class PlainRegression:
     This method is the baseline of `su` in section "Experimental results" of Wang et al. 2021: the same regressions but
     without clusters and neighbours, fitted to standardised features and run times. Unknown processors count as the
     mean. Before the first fit, the prediction is the mean run time of finished jobs or, if there are none, the time
-    limit. Predictions are between one second and the limit. A prediction costs one evaluation of the regression; the
-    attribute `trained` lists the refits.
+    limit. Predicted run times are between one second and the time limit. A prediction costs one evaluation of the
+    regression; the attribute `trained` lists the refits.
 
     References
     ----------

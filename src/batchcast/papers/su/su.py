@@ -44,9 +44,9 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0, sta
     jobs. This implementation clusters the distinct texts s with weight n_s, and column s is scaled by sqrt(n_s), which
     gives equal sums of squares at bounded cost. k is the tried value (2, 3, ... 15, below the number of texts) with the
     largest Calinski-Harabasz score up to the elbow of SSE; ties go to the smaller k. If the elbow did not limit k, the
-    score would keep rising, because names that differ only in a number are separated. One or two texts are one cluster
-    each. Only the `most` most frequent texts are clustered (ties: the first in `counts`); each other text joins the
-    cluster of its nearest text. The call needs O(most^2) distances and memory.
+    score would keep rising, because names that differ only in a number are separated. If there are only one or two
+    texts, each text is a cluster. Only the `most` most frequent texts are clustered (ties: the first in `counts`); each
+    other text joins the cluster of its nearest text. The call needs O(most^2) distances and memory.
 
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
     {'ada_wing': 0, 'ada_mesh': 1}

@@ -18,10 +18,10 @@ class BrbfModel(EncodedModel):
     """One network for every key with many jobs, and a general network that reads a Bayes classifier's probabilities.
 
     Section 3.2 of Wu et al. 2019: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has
-    its own network on the continuous features. The general model predicts jobs without a network of their key. It
-    divides run times into `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains a network from
-    the class probabilities to log10 run time on the last 40 %. The run-time classes have equal numbers of rows (the
-    paper says only that they follow the distribution of run times).
+    its own network on the continuous features. The general model predicts jobs without a network of their key. The
+    general model divides run times into `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains
+    a network from the class probabilities to log10 run time on the last 40 %. The run-time classes have equal numbers
+    of rows (the paper says only that they follow the distribution of run times).
     """
 
     name = "brbf"
@@ -88,7 +88,7 @@ class Brbf(FeatureMethod):
     ranges
         Number of run-time classes in the general model.
     centres
-        Maximum number of centres of a network.
+        Maximum number of centres of a radial basis network.
     ridge, floor
         Ridge penalty and minimum spread of the networks (see `RbfNetwork`); by default they are chosen from the
         training rows at every fit.

@@ -156,10 +156,10 @@ def collect(
     Jobs of missing or unreadable directories have no features. If input files were written after a job's submission,
     they may not be the inputs of its run: `changed` decides whether the features of changed input files are dropped or
     kept. `auto` drops these features, unless every directory is newer than the end of the whole log, which happens only
-    in a copy. A WAVECAR is ignored, because it may come from the run itself (see `read_features`). `previous` is an
-    earlier result, which gives the features of jobs whose directories no longer exist. `journal` is a file that records
-    the result of every directory, so that an interrupted run can continue. The cost per directory is the cost of
-    `read_features`.
+    if the directories were copied. A WAVECAR is ignored, because it may come from the run itself (see `read_features`).
+    `previous` is an earlier result, which gives the features of jobs whose directories no longer exist. `journal` is a
+    file that records the result of every directory, so that an interrupted run can continue. The cost per directory is
+    the cost of `read_features`.
     """
     where = trace.nominal("work_dir")
     if not where.is_known().any():

@@ -64,13 +64,13 @@ def features(
 ) -> Features:
     """Return the features of a run from its parsed inputs.
 
-    The features are those of Wu et al. 2019, table 1, without processors, which come from the job log. An absent tag
-    gets VASP's default (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART is 0, else
-    0; ISYM 1 with ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4;
-    EDIFFG 10 EDIFF; ENCUT the largest ENMAX (1.3 times this with PREC=High; with PREC=Low VASP uses ENMIN, which is not
-    read, so ENMAX replaces it); NBANDS see `default_nbands`. If `kpoints` is None, the grid of k-points comes from
-    KSPACING. `nions` and `nelect` are not in the paper. Energies in eV, volume in cubic angstrom. Raises InputError if
-    the input files contradict each other. O(species).
+    The features come from Wu et al. 2019, table 1; the processors are missing, because they come from the job log. An
+    absent tag gets VASP's default (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART
+    is 0, else 0; ISYM 1 with ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2;
+    EDIFF 1E-4; EDIFFG 10 EDIFF; ENCUT the largest ENMAX (1.3 times this with PREC=High; with PREC=Low VASP uses ENMIN,
+    which is not read, so ENMAX replaces it); NBANDS see `default_nbands`. If `kpoints` is None, the grid of k-points
+    comes from KSPACING. `nions` and `nelect` are not in the paper. Energies are in eV, the volume is in cubic angstrom.
+    Raises InputError if the input files contradict each other. O(species).
     """
     given = incar.values
     _check_species(poscar, potentials, path)
@@ -177,8 +177,8 @@ KEYS = (
     ((2, 3, "true", "low"), 0.01),
 )
 SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
-    # minutes, and the fraction of jobs that run at most this long, from the paper's table 2 and its text about the
-    # second set
+    # limits in minutes, and the fraction of jobs that run at most this long, from the paper's table 2 and its text
+    # about the second set
     "first": ((1, 0.0), (5, 0.2), (30, 0.557), (60, 0.653), (90, 0.702), (120, 0.735), (150, 0.76), (180, 0.785),
               (720, 0.93), (4320, 1.0)),
     "second": ((1, 0.0), (5, 0.22), (30, 0.60), (60, 0.68), (90, 0.72), (120, 0.75), (150, 0.775), (180, 0.80),
@@ -198,8 +198,8 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     users : int
         Maximum number of users, at least 1; a few submit most jobs.
     shares : {"first", "second"}
-        Distribution of run times: that of the paper's table 2, or of the paper's second set of 5,600 jobs (68 % within
-        an hour, 75 % within two hours).
+        Distribution of run times: the distribution in the paper's table 2, or the distribution of the paper's second
+        set of 5,600 jobs (68 % within an hour, 75 % within two hours).
 
     Returns
     -------

@@ -261,8 +261,8 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
 
     Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully automatic:
     line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi); any other letter means a generating
-    lattice, reciprocal or Cartesian. Otherwise line 2 is the number of points of the list, or of each segment if line 3
-    begins with L. The result is the number of k-points before symmetry, as in the paper: the product of the
+    lattice, reciprocal or Cartesian. If line 2 is not 0, it is the number of points of the list, or of each segment if
+    line 3 begins with L. The result is the number of k-points before symmetry, as in the paper: the product of the
     subdivisions, or points times segments. `lattice` is in angstrom; `scale` is POSCAR's scale factor, the unit of
     Cartesian vectors. An InputError names the file and line. O(lines).
 

@@ -62,7 +62,7 @@ class Encoder:
 
     @classmethod
     def fit(cls, names: Sequence[str], rows: Sequence[Row], encut: Encut = "paper") -> Encoder:
-        """Fit to training rows without unknown values. O(rows)."""
+        """Fit the encoder to training rows without unknown values. O(rows)."""
         columns = list(zip(*rows))
         is_discrete = [n in DISCRETE or any(isinstance(v, str) for v in c) for n, c in zip(names, columns)]
         continuous = tuple(k for k, discrete in enumerate(is_discrete) if not discrete)
@@ -172,7 +172,7 @@ class FeatureMethod:
         self.low = self.high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict by the model, or by the history predictor with the reason as basis."""
+        """Predict by the model or, with the reason as `basis`, by the history predictor (`recent_mean`)."""
         row = class_key(job, self.uses)
         if self.train_when_asked and self.new and len(self.learnt) >= self.min_jobs:
             self._train(at.now)

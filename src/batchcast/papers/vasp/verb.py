@@ -272,7 +272,7 @@ def collect(
         raise UsageError(f"--root {root}: is not a directory (accepted: a directory on this host)")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
-    arrow()  # check this here, to report the error before the directories are read
+    arrow()  # check for pyarrow now, to report the error before the directories are read
     trace = read_trace(jobs, format=format, timezone=timezone, map=map)
     previous = read_trace(output, format="parquet") if output.exists() else None
     words = [word.strip().upper() for word in tags.split(",") if word.strip()]

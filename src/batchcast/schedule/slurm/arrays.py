@@ -98,8 +98,8 @@ class Site(NamedTuple):
 
 @by_address
 class Jobs(NamedTuple):
-    """Requests in order of submission, see `machines.request`; -1 means not requested. One extra record at the end
-    stores where the last request's entries end.
+    """Requests in order of submission, as in `machines.request`; -1 means that a resource is not requested. One extra
+    record at the end stores where the last request's entries end.
 
     `plan` is the planned run time of a waiting job: the time limit, or a shorter prediction; `held` is the planned run
     time of a running job. The dependencies of a job begin at `needs[needs_from]` and end where the next record's

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes when a job could start if running jobs end as planned, and what is then free on a node.
 
-This is Slurm's will-run test, which removes running jobs in groups by their planned end.
+The module implements Slurm's will-run test, which removes running jobs in groups by their planned end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def may_start(
     """Return whether the job may start by `later` on MASK nodes without bookings in the records from `row` to `end`.
 
     `rise` is the index of the backfill table's record that contains the time `later`. The function does not check
-    memory and sharing; `will_run` does. It never rejects a job that can start, because `total`, the number of
+    memory and sharing; `will_run` does. The function never rejects a job that can start, because `total`, the number of
     processors free by `later`, is never too small.
     """
     cpus, least = jobs.row[j].cpus, jobs.row[j].min_nodes

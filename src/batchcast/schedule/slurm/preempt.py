@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preemption: chooses the running jobs that are preempted for a waiting job, and removes them.
 
-These are the rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A preempted job is
-notified, runs on for its grace time, and is then removed. The waiting job starts in a later pass, on nodes that are
-free by then.
+The module follows the rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A preempted
+job is notified, runs on for its grace time, and is then removed. The waiting job starts in a later pass, on nodes that
+are free by then.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def mark_taken(s: State) -> None:
 
 @inner
 def nodes_taken(s: State, o: int) -> int:
-    """Return how many nodes of job o are marked."""
+    """Return how many nodes of job o the function `pick` chose."""
     count, entry = 0, s.job[o].head
     while entry != NONE:
         count += s.node[s.pool[entry].node].stamp == s.reg[0].stamp

@@ -209,7 +209,7 @@ def simulate_slurm(
     tick: Callable[[int], None] | None = None,
     **rules: float,
 ) -> SlurmSchedule:
-    """Simulate Slurm's two loops for these requests on this machine.
+    """Simulate Slurm's main loop and backfill loop for the given requests and machine.
 
     The planned run times `lengths` replace time limits when the simulated Slurm plans. `recorded` has records of a real
     controller that the simulation reproduces. `placements` is the capacity for rows of allocated nodes. If `watched`

@@ -74,7 +74,7 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) ->
 
 @inner
 def give_back(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """Release a job's allocation."""
+    """Release the nodes that are allocated to a job."""
     entry = s.job[j].head
     while entry != NONE:
         i, following = s.pool[entry].node, s.pool[entry].next

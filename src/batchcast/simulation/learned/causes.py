@@ -38,7 +38,7 @@ BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The waiting time of one cause: hours, core-hours, and both as shares of the recorded waiting time."""
+    """The waiting time of one cause: hours, core-hours, and the two amounts as shares of the recorded waiting time."""
 
     kind: str
     says: str

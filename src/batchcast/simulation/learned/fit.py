@@ -45,10 +45,10 @@ class Closed:
 def closed_hours(queue: Queue) -> list[Closed]:
     """Return the periods of the week that are closed to long jobs, for the smallest time limit that has closed periods.
 
-    An hour is closed if in nine of ten weeks in which jobs above the limit wait at that hour none of these jobs runs,
-    and if there was room for a job in several of these weeks. Periods of at least four closed hours count. A closed
-    period begins when 95 % of the earlier jobs should have ended by their time limits, and ends before 95 % of the
-    later jobs start. `tests/naive/implied.py` is a slow version. The search takes O(n log n) time per time limit.
+    An hour is closed if in nine of ten weeks in which jobs above the limit wait at this hour, no job above the limit
+    runs, and if there was room for a job in several of these weeks. Periods of at least four closed hours count. A
+    closed period begins when 95 % of the earlier jobs should have ended by their time limits, and ends before 95 % of
+    the later jobs start. `tests/naive/implied.py` is a slow version. The search takes O(n log n) time per time limit.
 
     >>> day, two = np.arange(100) * 86400.0, np.full(100, 1.0)  # by night alone: submitted at eight, begun at eighteen
     >>> night = Queue(day + 8 * 3600, day + 18 * 3600, day + 30 * 3600, two, two * 12 * 3600, 9.0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learns the queue order from pairs of jobs: weights of age, size, past use and class of a job.
 
-A pair is two jobs of different users that had both waited for ten minutes when one of them (the winner) started. There
+A pair is two jobs of different users that had each waited for ten minutes when one of them (the winner) started. There
 was room for either job, and their sizes and limits differ by less than a factor of two. The method counts by which
 properties winners exceeded losers. Each pair of users counts once a day, so that a burst of jobs does not decide.
 """
@@ -153,7 +153,7 @@ class _Votes:
 
 
 def _right(margin: np.ndarray) -> np.ndarray:
-    """Return 1 if the predicted order puts the winner first, 0.5 if the pair is a tie, else 0."""
+    """Return 1 if the predicted order puts the winner first, 0.5 if the predicted order is a tie, else 0."""
     return np.asarray(0.5 + 0.5 * np.sign(margin))
 
 

@@ -52,9 +52,9 @@ def group_jobs(
     """Group jobs of one size and similar run time as the runs of one application.
 
     The function sorts jobs by kind, by size, and by the logarithm of run time plus normal noise with the standard
-    deviation `spread`. The sorted list is cut into applications. Their numbers of jobs are Pareto-distributed, and the
-    jobs of one application use at most six hours of the whole machine. Within an application, ln run times differ by
-    about `spread`. O(n log n).
+    deviation `spread`. The sorted list is cut into applications. The applications' numbers of jobs are
+    Pareto-distributed, and the jobs of one application use at most six hours of the whole machine. Within an
+    application, ln run times differ by about `spread`. O(n log n).
 
     >>> sizes, kinds, runs = np.array([1, 2, 2, 1]), np.zeros(4), np.array([5.0, 9.0, 9.0, 6.0])
     >>> apps = group_jobs(np.random.default_rng(1), sizes, kinds, runs, 0.5, 4)

@@ -183,9 +183,9 @@ def draw_habits(
     popular ones is (a-1)x / (a-x) of the longest limit, where x is its relative rank and a = 1 + 12.1039
     values^-0.6026. All limits are whole minutes.
 
-    Departure from the paper: the paper takes the 20 popular limits from the modelled system. This model takes round
-    values that people use. The order of popularity of the round limits is drawn for each log. The probability of a
-    round value is proportional to the number of jobs for which it is the smallest sufficient round value. The longest
+    Departure from the paper: the paper takes the 20 popular limits from the modelled system. The synthetic log takes
+    round values that people use. The order of popularity of the round limits is drawn for each log. The probability of
+    a round value is proportional to the number of jobs for which it is the smallest sufficient round value. The longest
     limit is among the three most popular limits. O(n log n).
 
     >>> rng = np.random.default_rng(1)
@@ -242,11 +242,13 @@ def draw_requests(
 
     As in the paper, applications choose in the order of falling need. Each application takes a value that is long
     enough, with a probability proportional to the number of jobs that may still request this value. An application that
-    is marked in `short` (n, boolean) gets a value between half its need and its need, if there is such a value.
+    is marked in `short` (n, boolean) gets a limit between half the needed run time and the needed run time, if `values`
+    has one.
 
     Departures from the paper: applications (weighted by `jobs`) choose instead of single jobs, up to 64 applications
-    with the same remaining values at once. Therefore, the published shares of the limits are met only approximately. In
-    the paper, no limit is shorter than the needed run time. The call takes O(values * n / 64 + n log n) time.
+    with the same remaining values at once. Because of the common choice, the published shares of the limits are met
+    only approximately. In the paper, no limit is shorter than the needed run time. The call takes O(values * n / 64 + n
+    log n) time.
 
     >>> needed, jobs = np.array([50.0, 200.0, 3000.0]), np.array([5, 1, 1])
     >>> values, short = np.array([60.0, 300.0, 3600.0]), np.array([False, True, False])

@@ -134,7 +134,7 @@ def _solved(
     """Choose one column (resource) per job at the least total cost, with constraints `filled` <= `most`; None if no
     time is left.
 
-    `job` gives the job of each column. Further columns belong to no job and need not have integer values.
+    The array `job` gives the job of each column. Further columns belong to no job and need not have integer values.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -199,18 +199,18 @@ class Exact:
 
     Notes
     -----
-    min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent makespan U and,
-    from the prices of the relaxation, a bound B; a column whose reduced cost exceeds U - B cannot be part of a better
-    mapping, so this column is omitted, and the bound still holds for the whole problem. If `columns` omits more columns
-    than U - B allows, the solver's bound no longer covers the whole problem, and B is reported instead; with more than
-    1,000 jobs, the whole program is not solved in this case. To raise the bound, the solver then tries caps on the
-    makespan between B and U one after the other; the program of each cap has all columns whose reduced costs the cap
-    allows, and each infeasible cap is a new bound. The remaining time is used for kicks and descents by chains of moves
-    (`grid.assignment.chained`); `beside`, a function that may start a task in a thread and returns a function that
-    waits for it, lets the kicks and the solver run at the same time. The result is never worse than the first plan,
-    which comes from `search`. A batch may have at most 60,000 columns after the reduction (4096 jobs x 128 resources
-    have 32,768). Without deadlines. The result is deterministic except for the instant at which the time limit stops
-    the search.
+    The integer program is: min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an
+    incumbent makespan U and, from the prices of the relaxation, a bound B; a column whose reduced cost exceeds U - B
+    cannot be part of a better mapping, so this column is omitted, and the bound still holds for the whole problem. If
+    `columns` omits more columns than U - B allows, the solver's bound no longer covers the whole problem, and B is
+    reported instead; with more than 1,000 jobs, the whole program is not solved in this case. To raise the bound, the
+    solver then tries caps on the makespan between B and U one after the other; the program of each cap has all columns
+    whose reduced costs the cap allows, and each infeasible cap is a new bound. The remaining time is used for kicks and
+    descents by chains of moves (`grid.assignment.chained`); `beside`, a function that may start a task in a thread and
+    returns a function that waits for it, lets the kicks and the solver run at the same time. The result is never worse
+    than the first plan, which comes from `search`. A batch may have at most 60,000 columns after the reduction (4096
+    jobs x 128 resources have 32,768). Without deadlines. The result is deterministic except for the instant at which
+    the time limit stops the search.
 
     Examples
     --------
@@ -304,7 +304,8 @@ class Exact:
         return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Improve the mapping `other` by a descent; return the better one of both mappings."""
+        """Improve the mapping `other` by a descent; return the better of the two mappings, `other` and the present
+        one."""
         standing = Assignment.of(problem, other)
         least = loads(problem.times, problem.free, where).max()
         return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where

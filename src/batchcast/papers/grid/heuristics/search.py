@@ -27,7 +27,7 @@ class Search:
     seed
         Random seed of the kicks: the same batch and seed give the same plan.
     kicks
-        Maximum number of kicks.
+        Maximum number of kicks (random moves of a few jobs).
     near
         Number of cheapest resources to which a job may move; by default a quarter of all resources, at least 4.
     slack
