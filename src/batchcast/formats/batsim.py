@@ -59,7 +59,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     text
         The JSON text.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise an error at the first job that cannot be read. If false, jobs that cannot be read are dropped
         and counted.
@@ -223,7 +223,7 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
     text
         The XML text.
     source
-        Name of the file, for use in messages.
+        File name for messages.
 
     Returns
     -------

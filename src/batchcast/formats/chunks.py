@@ -18,7 +18,7 @@ class Problems:
     Parameters
     ----------
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise InputError, with file, line and value, at the first problem.
     """
@@ -87,7 +87,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
 
     Yields
     ------

@@ -56,7 +56,7 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
     text
         The text of the file.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     zone
         Time zone of times without an offset.
     strict

@@ -50,9 +50,9 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first broken line or unreadable value.
 

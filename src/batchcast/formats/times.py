@@ -318,7 +318,7 @@ def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np
     Returns
     -------
     ndarray
-        Booleans, shape (n,).
+        Whether each code stands for one of the words, shape (n,).
 
     Examples
     --------

@@ -325,8 +325,8 @@ def print_reproduced(
 ) -> None:
     """Let `gather` compute the results into `gathered`; write the results as a page and a JSON file, and print them.
 
-    `gather` takes the folder of the logs, which is the folder of `own` if the user gives a log. The function `gather`
-    returns findings and tables. The function prints on stderr how many parts were computed, and where the results are.
+    `gather` takes the folder of the logs, or the folder of the user's own log `own`. The function `gather` returns
+    findings and tables. The function prints on stderr how many parts were computed, and where the results are.
     """
     from ..cli.output import console, document, dumps, emit, say
     from ..report import page

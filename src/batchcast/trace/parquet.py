@@ -81,7 +81,7 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
     data
         The bytes.
     name
-        Name of the file, for use in messages.
+        File name for messages.
     strict, zone
         For a table with sacct's columns, as in `read_sacct`.
 

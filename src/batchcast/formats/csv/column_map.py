@@ -162,7 +162,7 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     header
         Column names of the file.
     source
-        Name of the file, for use in messages.
+        File name for messages.
 
     Returns
     -------

@@ -42,11 +42,11 @@ def read_mapped_csv(
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
     mapped
         The column map to apply.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first row or value that cannot be read.
     zone

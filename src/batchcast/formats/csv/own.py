@@ -89,9 +89,9 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first row or value that cannot be read.
 

@@ -22,9 +22,9 @@ class CsvRows:
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     problems
         Collects the reports about broken rows.
     delimiter
@@ -272,7 +272,7 @@ def check_header(header: Sequence[str], source: str) -> None:
     header
         The column names of a CSV text.
     source
-        Name of the file, for use in messages.
+        File name for messages.
 
     Raises
     ------

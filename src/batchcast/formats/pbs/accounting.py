@@ -57,9 +57,9 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first broken record or value.
 

@@ -64,7 +64,7 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
     text
         One or several JSON documents, one after another.
     source
-        Name of the file, for use in messages.
+        File name for messages.
 
     Returns
     -------

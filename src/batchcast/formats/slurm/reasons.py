@@ -70,11 +70,11 @@ class Rule(StrEnum):
     ADMIN = "administrator"
     """An action of an administrator, at an unknown time."""
     ELIGIBLE = "eligible"
-    """Its owner's action, a begin time or the end of another job: the predicted wait counts from that event."""
+    """An action of the job's owner, a begin time or the end of another job: the predicted wait begins then."""
     RESERVATION = "reservation"
-    """The beginning of its reservation, or the end of a reservation that blocks its nodes."""
+    """The beginning of the job's reservation, or the end of a reservation that blocks the job's nodes."""
     LIMIT = "limit"
-    """The end of other jobs that count against the same limit."""
+    """The end of other jobs that count against the same limit as the job."""
 
 
 def rule(reason: str) -> Rule:

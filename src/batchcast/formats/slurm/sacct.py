@@ -61,7 +61,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     blocks
         The text in blocks of bytes. JobID (or JobIDRaw) and Submit are required; `columns` lists the other columns.
     source
-        Name of the file, for use in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first broken line or value. If false, broken lines are dropped and counted,
         and broken values are unknown and counted.
@@ -162,7 +162,7 @@ def read_sacct_json(
     Parameters
     ----------
     blocks
-        The text of the file, in blocks of bytes.
+        The text of the file in blocks of bytes.
     source, strict, zone
         As in `read_sacct`.
 

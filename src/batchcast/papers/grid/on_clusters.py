@@ -46,7 +46,7 @@ FRESH_S = 2.0
 LEARN_S = 60.0
 """Seconds until the broker reads again which of the user's submissions have ended: a read opens every store."""
 UNLIKELY = 0.5
-"""The broker warns about a deadline if the job meets it with a probability below this."""
+"""The broker warns about a deadline if the job meets it with a lower probability than this."""
 
 Counted = Mapping[str, Sequence[tuple[float, Mapping[str, str]]]]
 
@@ -140,7 +140,7 @@ class OfClusters:
 
 
 def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
-    """Return a time of a job; infinite if it is not given."""
+    """Return a time from a job's fields; infinite if the field is missing."""
     if fields.get(name) is None:
         return math.inf
     try:

@@ -59,8 +59,8 @@ def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return for each rate how many unfinished jobs no method could have finished: means over the nine mixes of jobs.
 
     `floor` counts jobs whose deadline is too tight even for an idle grid; `floor_share` is `floor` as a share of
-    `emin_min`'s unfinished jobs. `against_min_min` is the number of unfinished jobs of emin_min divided by that of
-    min_min, minus one. `above_floor_against_min_min` is the same ratio without the jobs that `floor` counts.
+    `emin_min`'s unfinished jobs. `against_min_min` is emin_min's number of unfinished jobs divided by min_min's number,
+    minus one. `above_floor_against_min_min` is the same ratio without the jobs that `floor` counts.
     """
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`minh_wolters`: predicts run times from nearest neighbours that match a template, under a weighted distance.
 
-The distance covers names and numbers; a genetic algorithm finds its weights.
+The distance covers names and numbers; a genetic algorithm finds the weights of the distance.
 """
 
 from __future__ import annotations

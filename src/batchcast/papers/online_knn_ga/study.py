@@ -66,7 +66,7 @@ TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
 """The paper's only baseline, searched as thoroughly as knn_ga: equally many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
-"""The baseline with separate parameters for large and small jobs; Xu et al. credit them with a part of its accuracy."""
+"""The baseline with separate parameters for large and small jobs; Xu et al. explain a part of its accuracy by them."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
@@ -158,7 +158,7 @@ def trained_everywhere(trace: Trace) -> np.ndarray:
 def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:
     """Learn from the whole log and score the paper's jobs under the honest protocol, as an operator would.
 
-    With `first`, only the first `first` of the paper's jobs are scored, and the log ends with the last of these jobs.
+    If `first` is given, only this number of the paper's jobs is scored, and the log ends with the last scored job.
     """
     mask = selection_mask(whole, each.selection)
     if first is not None:
@@ -242,7 +242,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
 
 
 def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, float]:
-    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over requested times."""
+    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over planning with requested times."""
     base = simulate(trace, policy, "requested")
     group = burst_groups(trace)[base.rows]
     slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))

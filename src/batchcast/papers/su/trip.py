@@ -95,11 +95,11 @@ class Trip:
     The method follows the description by Wang et al. 2021. A job's project is its account, else its group; its name is
     the job name, else the executable. The accuracy of a time limit is run time divided by limit, at most 1. The
     regression is of log run time on log processors and log limit; the run time of a job that reached its limit is
-    censored. The point is the median, capped by the limit. The thresholds and features are our choice, because the
-    description by Wang et al. does not give them. Kinds with new jobs are fitted again on their last `window` jobs;
-    before the first fit of a kind, the limit is the prediction. A job without a limit gets the largest limit so far,
-    without censoring. The predicted quantiles are quantiles of the fitted log-normal distribution. A prediction costs
-    O(1); `trained` counts the fits of each refit.
+    censored. The point prediction is the median, capped by the time limit. The thresholds and features are our choice,
+    because the description by Wang et al. does not give them. Kinds with new jobs are fitted again on their last
+    `window` jobs; before the first fit of a kind, the limit is the prediction. A job without a limit gets the largest
+    limit so far, without censoring. The predicted quantiles are quantiles of the fitted log-normal distribution. A
+    prediction costs O(1); `trained` counts the fits of each refit.
 
     References
     ----------

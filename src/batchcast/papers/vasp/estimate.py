@@ -105,8 +105,8 @@ def estimate(
     Notes
     -----
     The predictor replays the history, so its bound comes from its errors on jobs on which it had not been trained. A
-    predictor that uses features is trained again on all finished jobs before the prediction. The cost depends on the
-    predictor: seconds for 10,000 jobs with `boosted`.
+    predictor that uses features is trained again on all finished jobs before the prediction. The computing time depends
+    on the predictor; `boosted` takes seconds for 10,000 jobs.
     """
     estimates: dict[str, Estimate] = {}
     jobs: dict[str, dict[str, dict[str, Any]]] = {}

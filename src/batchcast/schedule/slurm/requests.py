@@ -166,7 +166,7 @@ def _wall(index: Index, qos: int, assoc: int) -> float:
 
 
 def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
-    """Return the number of processors that the job gets, or -1 if it depends on the nodes."""
+    """Return the number of processors that the job gets, or -1 if the number depends on the chosen nodes."""
     exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
     if r.exclusive:
         sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))

@@ -164,7 +164,7 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
 
 
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
-"""Tried shares of the machine's nodes; the rest may be down, reserved, or too few for the waiting jobs."""
+"""Tried shares of the machine's nodes; the other nodes may be down, reserved, or too few for the waiting jobs."""
 LOOKS_S = (60, 120, 240)
 """Tried intervals (s) of a scheduler that does not run after every submission and end."""
 WORTH = 0.05

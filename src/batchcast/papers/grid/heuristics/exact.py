@@ -304,8 +304,8 @@ class Exact:
         return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Improve the mapping `other` by a descent; return the better of the two mappings, `other` and the present
-        one."""
+        """Improve the mapping `other` by a descent; return the better of the mappings
+        `other` and `where`."""
         standing = Assignment.of(problem, other)
         least = loads(problem.times, problem.free, where).max()
         return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
