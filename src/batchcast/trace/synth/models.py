@@ -247,8 +247,8 @@ def draw_requests(
 
     Departures from the paper: applications (weighted by `jobs`) choose instead of single jobs, up to 64 applications
     with the same remaining values at once. Because these applications choose together, the published shares of the
-    limits are met only approximately. In the paper, no limit is shorter than the needed run time. The call takes O(values * n / 64 + n
-    log n) time.
+    limits are met only approximately. In the paper, no limit is shorter than the needed run time. The call takes
+    O(values * n / 64 + n log n) time.
 
     >>> needed, jobs = np.array([50.0, 200.0, 3000.0]), np.array([5, 1, 1])
     >>> values, short = np.array([60.0, 300.0, 3600.0]), np.array([False, True, False])
