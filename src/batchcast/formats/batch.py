@@ -30,7 +30,7 @@ BAD, UNLIMITED = math.inf, -math.inf
 
 
 class Memo(dict[str, float]):
-    """Caches the number that each distinct text stands for. Texts that cannot be parsed map to +inf (`BAD`)."""
+    """A cache of the number for each distinct text. Texts that cannot be parsed map to +inf (`BAD`)."""
 
     def __init__(self, parse: Callable[[str], float]) -> None:
         self._parse = parse
@@ -75,7 +75,8 @@ def _minutes(text: str) -> float:
 
 
 def memos() -> dict[str, Memo]:
-    """Return one cache for each kind of number. The caches of one dump are shared by all its batches."""
+    """Return one cache of parsed texts for each kind of number (counts, durations, sizes). All batches of a dump share
+    its caches."""
     return {
         "number": Memo(_plain_number),
         "duration": Memo(parse_duration),
@@ -117,18 +118,18 @@ def _said(line: str, option: str, pattern: str) -> float:
 
 class Batch:
     """Converts rows with the same order of fields to columns. Unreadable values become unknown and are reported with
-    their line.
+    their line number.
 
     Parameters
     ----------
     layout
         Position of each field in a row.
     columns
-        The cells, one sequence per column.
+        The cells of the text, one sequence per column.
     lines
-        Line number of each row.
+        Line number of each row in the file.
     problems
-        Collects the reports.
+        Collects the reports about broken lines and values.
     memo
         The caches of `memos`.
     """
@@ -150,7 +151,7 @@ class Batch:
         return None if index is None else self._columns[index]
 
     def stamps(self, clock: LocalClock, name: str) -> Stamps | None:
-        """Parse a column of times.
+        """Parse a column of time stamps.
 
         Parameters
         ----------
@@ -162,8 +163,8 @@ class Batch:
         Returns
         -------
         tuple of ndarray, or None
-            Epoch seconds, and by how many seconds the second pass is later for times in an hour that a clock change
-            repeats.
+            Epoch seconds, and for times in an hour that a clock change repeats, the number of seconds from the first to
+            the second pass of the hour.
         """
         texts = self.text(name)
         if texts is None:
@@ -187,7 +188,7 @@ class Batch:
     def requested_memory(self, nodes: np.ndarray | None, procs: np.ndarray | None) -> np.ndarray | None:
         """Return the requested memory of the whole job in KiB, from ReqMem or, if that is unknown, from ReqTRES.
 
-        An impossible ReqMem (more than a pebibyte per node) is reported; ReqTRES or AllocTRES then replaces it.
+        An impossible ReqMem (more than a pebibyte per node) is reported; ReqTRES or AllocTRES then replaces the value.
         """
         texts, amount = self.text("reqmem"), self.number("memory", "reqmem")
         in_tres = self.number("tres_mem", "reqtres")
@@ -224,7 +225,8 @@ class Batch:
         return gpus
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
-        """Return the codes of the first named column; if a job's cell in it is empty, the next column is used."""
+        """Return the codes of the first named column; if a job's cell in this column is empty, the next column is
+        used."""
         codes = np.full(len(self._lines), -1, dtype=np.int32)
         for name in names:
             texts = self.text(name)
@@ -234,7 +236,7 @@ class Batch:
         return codes
 
     def report_states(self, name: str) -> None:
-        """Report states that Slurm does not have. The states are kept unchanged."""
+        """Report job states that Slurm does not have. Unknown job states are kept unchanged."""
         texts = self.text(name) or ()
         strange = {text for text in set(texts) if not is_slurm_state(text)}
         self._report([k for k, text in enumerate(texts) if text in strange] if strange else [], STRANGE_STATE, texts)
@@ -242,8 +244,8 @@ class Batch:
     def said(self, words: Codes, option: str) -> np.ndarray:
         """Return the codes of an option's values in the submit commands; -1 for jobs without the option.
 
-        For `partition`, only lists of several partitions get a code, because sacct prints a single partition in its own
-        column. The option name `command` means the script and its arguments.
+        For `partition`, only lists of several partitions get a code, because sacct prints a single partition in the
+        column Partition. The option name `command` means the script and its arguments.
         """
         texts = self.text("submitline")
         if texts is None:

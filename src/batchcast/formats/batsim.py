@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write Batsim's workloads (JSON), and read and write the platforms that Batsim simulates (SimGrid's XML).
 
-A workload gives each job a profile. The run time is known if the profile is a delay or a sequence of delays.
+A workload gives each job a profile. The run time of a job is known if its profile is a delay or a sequence of delays.
 """
 
 from __future__ import annotations
@@ -59,15 +59,16 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     text
         The JSON text.
     source
-        Name of the file in messages.
+        File name for messages.
     strict
-        Whether to raise an error at the first job that cannot be read. If false, such jobs are dropped and counted.
+        Whether to raise an error at the first job that cannot be read. If false, jobs that cannot be read are dropped
+        and counted.
 
     Returns
     -------
     Trace
         Times are in seconds on the workload's clock. The machine has `nb_res` processors, and `walltime` is the time
-        limit. Ids become numbers if all of them are whole numbers.
+        limit. Job ids become numbers if all job ids are whole numbers.
 
     Raises
     ------
@@ -76,9 +77,9 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
 
     Notes
     -----
-    `delay` profiles and sequences of them (`composed`, with `repeat`) have a run time, in the spelling of every version
-    of Batsim. The run time of other profiles depends on a platform; it is unknown, and a note gives the number of such
-    jobs.
+    Profiles of type `delay` and sequences of delays (`composed`, with `repeat`) give a run time, in the spelling of
+    every version of Batsim. The run time of other profiles depends on a platform; it is unknown, and a note gives the
+    number of jobs with an unknown run time.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
 
 
 def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the columns of one job, or None if it cannot be read."""
+    """Returns the columns of one job, or None if the job cannot be read."""
     try:
         submit, procs, profile = float(job["subtime"]), float(job["res"]), str(job["profile"])
         limit = float(job.get("walltime", -1))
@@ -151,7 +152,7 @@ def _row(job: Any, profiles: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(profile: Any, profiles: Mapping[str, Any], depth: int) -> float:
-    """Returns the run time of a profile in seconds; NaN if it depends on the platform."""
+    """Returns the run time of a profile in seconds; NaN if the run time depends on the platform."""
     if not isinstance(profile, dict) or depth > 8:
         return math.nan
     try:
@@ -180,8 +181,8 @@ def write_batsim_workload(trace: Trace) -> Iterator[str]:
 
     Notes
     -----
-    Submissions begin at 0 s. Ids are unique texts without `!`, which separates the name of a workload from the id of a
-    job in Batsim. A run time of 0 s becomes `LEAST_DELAY`.
+    Submissions begin at 0 s. Job ids are unique texts without `!`, which separates the name of a workload from the id
+    of a job in Batsim. A run time of 0 s becomes `LEAST_DELAY`.
     """
     procs = trace.procs()
     keep = [k for k in range(len(trace)) if procs[k] > 0 and trace.run_time[k] >= 0]
@@ -222,13 +223,13 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
     text
         The XML text.
     source
-        Name of the file in messages.
+        File name for messages.
 
     Returns
     -------
     Machine
         One node per host, with the host's cores as processors, in one partition. The speed becomes a feature of the
-        node. `left_out` lists what a `Machine` cannot represent.
+        node. `left_out` lists the properties of the platform that a `Machine` cannot represent.
 
     Raises
     ------
@@ -323,13 +324,13 @@ def platform_of(machine: Machine) -> str:
     Parameters
     ----------
     machine
-        The machine. The speed of a node is the feature that has the form of a speed, else 1Gf. Memory, partitions,
-        limits and settings are left out.
+        The machine. The speed of a host is the node's feature that has the form of a speed, else 1Gf. Memory,
+        partitions, limits and settings are left out.
 
     Returns
     -------
     str
-        The XML text. It has an additional `master_host` for Batsim.
+        The XML text. The platform has an additional `master_host` for Batsim.
 
     Notes
     -----

@@ -13,12 +13,12 @@ from ..table import Nominal, Values
 
 
 class Problems:
-    """Counts dropped lines and values read as unknown, with the first example of each kind.
+    """Counts dropped lines and values read as unknown, with the first example of each kind of problem.
 
     Parameters
     ----------
     source
-        Name of the file in messages.
+        File name for messages.
     strict
         Whether to raise InputError, with file, line and value, at the first problem.
     """
@@ -34,16 +34,16 @@ class Problems:
 
     @property
     def dropped(self) -> int:
-        """Number of dropped lines."""
+        """The total number of dropped lines."""
         return sum(self._dropped.values())
 
     def drop(self, line: int, what: str, value: object, *, where: str = "") -> None:
-        """Count a line that is not a usable record. `where` names the place in the example; it is not part of the
-        reason."""
+        """Count a line that is not a usable record. `where` names the place of the line in the example; the place is
+        not part of the reason."""
         self._note(self._dropped, line, what, value, where)
 
     def unknown(self, line: int, what: str, value: object) -> None:
-        """Count a value that is read as unknown; its record is kept."""
+        """Count a value that is read as unknown; the record of the value is kept."""
         self._note(self._unknown, line, what, value, "")
 
     def counts(self) -> dict[str, int]:
@@ -64,7 +64,7 @@ class Problems:
         return f"; {self.dropped} lines are broken, most often: {what} (first: {self._examples[what]})"
 
     def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
-        """Counts one problem; raises InputError if strict."""
+        """Counts one problem of a line or value; raises InputError if strict."""
         if self._strict:
             raise input_error(
                 self._source,
@@ -87,7 +87,7 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
 
     Yields
     ------
@@ -112,7 +112,8 @@ def unix_text(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class GrowingColumn:
-    """A column that grows in place, piece by piece. It allocates no memory before the first known value.
+    """A column of numbers that grows in place, piece by piece. The column allocates no memory before the first known
+    value.
 
     Parameters
     ----------
@@ -121,8 +122,8 @@ class GrowingColumn:
 
     Notes
     -----
-    The array grows by a third with realloc, so that a log is never in memory twice. Whole numbers are int32 while they
-    fit.
+    The array grows by a third with realloc, so that a log is never in memory twice. Whole numbers are stored as int32
+    if they fit.
     """
 
     __slots__ = ("_length", "_unknown", "_values")
@@ -148,7 +149,7 @@ class GrowingColumn:
         self._values[begin : self._length] = piece
 
     def join(self) -> np.ndarray | None:
-        """Return the whole column and empty this object; None if no value is known."""
+        """Return the whole column and empty this object; None if the column has no known value."""
         values, self._values = self._values, None
         if values is None:
             return None
@@ -181,7 +182,7 @@ def encode_whole(values: np.ndarray) -> Nominal:
     top = int(values.max(initial=-1))
     if top <= 4 * len(values) + 65536:
         present = np.zeros(top + 2, dtype=bool)
-        present[values] = True  # the null value -1 indexes the additional last element
+        present[values] = True  # the null code -1 indexes the additional last element
         present[-1] = False
         code = np.cumsum(present, dtype=np.int32) - 1
         code[-1] = -1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in Slurm's notation: the request of a job, and the peak use over the rows of its steps.
 
-The rest of batchcast compares two amounts in KiB of the whole job: the request, and the peak of the busiest node times
-the allocated nodes. The latter is the smallest sufficient request if every node gets an equal share.
+Other code of batchcast compares two amounts in KiB of the whole job: the request, and the peak of the busiest node
+times the allocated nodes. The second amount is the smallest sufficient request if every node gets an equal share.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Peak(NamedTuple):
     Attributes
     ----------
     node_kib
-        KiB; NaN if no step was measured.
+        The peak in KiB; NaN if no step was measured.
     steps
-        Number of steps with a value.
+        Number of job steps with a measured value.
     zeros
-        Number of steps that ended before the first sample, so that Slurm recorded 0.
+        Number of job steps that ended before the first sample, so that Slurm recorded 0.
     bad
-        Number of steps whose value is not a plausible amount.
+        Number of job steps whose value is not a plausible amount.
     """
 
     node_kib: float
@@ -61,7 +61,7 @@ def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> flo
     Returns
     -------
     float
-        KiB. NaN if unknown, 0, or "all memory of the node".
+        KiB. KiB of the whole job; NaN if the request is unknown, 0, or "all memory of the node".
 
     Raises
     ------
@@ -80,7 +80,7 @@ def requested(reqmem: str, *, nodes: float, procs: float, tres: str = "") -> flo
 
 
 def per_gpu(submit_line: str) -> float:
-    """Return the KiB of `--mem-per-gpu` in a command line; NaN if it is absent.
+    """Return the KiB of `--mem-per-gpu` in a command line; NaN if the option is absent.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def usage_kib(text: str) -> float:
     Returns
     -------
     float
-        KiB. NaN if the text is empty.
+        KiB. KiB; NaN if the text is empty.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def node_peak(row: Mapping[str, str]) -> float:
     Notes
     -----
     MaxRSS and TRESUsageInMax describe only the largest task. For several tasks per node, TRESUsageInTot (the sum of all
-    tasks' peaks) divided by the nodes is a second estimate, and the larger of both counts. Without TRESUsageInTot, the
+    tasks' peaks) divided by the nodes is a second estimate, and the larger estimate counts. Without TRESUsageInTot, the
     result is the largest task times the tasks per node.
 
     Examples
@@ -170,7 +170,8 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
     Parameters
     ----------
     steps
-        The rows of the steps, by sacct's names. The row of the allocation can be among them; its fields are empty.
+        The rows of the steps, by sacct's names. The row of the whole allocation can be among the rows; its memory
+        fields are empty.
 
     Returns
     -------
@@ -178,8 +179,8 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
 
     Notes
     -----
-    A step that ended before the first sample has 0, which is not a measurement. Amounts that cannot be read or exceed a
-    pebibyte are ignored. Both are counted.
+    A step that ended before the first sample has the value 0, which is not a measurement. Amounts that cannot be read
+    or exceed a pebibyte are ignored. Both are counted.
 
     Examples
     --------
@@ -218,8 +219,8 @@ def outgrew(step: Mapping[str, str]) -> bool:
 
     Notes
     -----
-    With JobAcctGatherParams=OverMemoryKill, the step is CANCELLED by user 0 and the job is FAILED; no field gives the
-    reason. A cancellation by another user (scancel) does not count.
+    With JobAcctGatherParams=OverMemoryKill, the step is CANCELLED by user 0 and the job is FAILED; no field of sacct
+    gives the reason. A cancellation by another user (scancel) does not count.
 
     Examples
     --------
@@ -249,5 +250,5 @@ def _tres_mem(text: str) -> float:
 
 
 def _count(text: str) -> float:
-    """Returns a text as a whole number, 1 if it is not one."""
+    """Returns a text as a whole number, 1 if the text is not a whole number."""
     return float(text) if text.isdecimal() and len(text) < 13 else 1.0

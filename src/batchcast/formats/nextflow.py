@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read Nextflow's trace files (trace.txt, with tabs or commas): the requests of tasks, by attempt, and their use."""
+"""Read Nextflow's trace files (trace.txt, with tabs or commas): the resource requests of tasks, by attempt, and the
+used resources."""
 
 from __future__ import annotations
 
@@ -55,11 +56,12 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
     text
         The text of the file.
     source
-        Name of the file in messages.
+        File name for messages.
     zone
         Time zone of times without an offset.
     strict
-        Whether to raise an error at the first line that cannot be read. Otherwise such lines are counted.
+        Whether to raise an error at the first line that cannot be read. If false, unreadable lines are dropped and
+        counted.
 
     Returns
     -------
@@ -76,8 +78,9 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
     Notes
     -----
     Plain numbers are milliseconds and bytes (`trace.raw = true`); other values have units (`3m 20s`, `1.5 GB`; a unit
-    is 1,024 of the next smaller one). The run time is `complete` - `start`, else `realtime`. Memory used is `peak_rss`.
-    A failed task counts as out of memory if it was killed (exit code 137 and similar) and used 90 % of its request.
+    of memory is 1,024 of the next smaller unit). The run time is `complete` - `start`, else `realtime`. Memory used is
+    `peak_rss`. A failed task counts as out of memory if it was killed (exit code 137 and similar) and used 90 % of its
+    request.
     """
     # str.splitlines() would also split at form feeds and U+2028, which tags may contain.
     first, *lines = (line.removesuffix("\r") for line in text.split("\n"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled scanner of SWF lines. It converts bytes to columns and reports the position of malformed lines."""
+"""The compiled scanner of SWF lines. The scanner converts bytes to columns and reports the position of malformed
+lines."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def scan_lines(
     Parameters
     ----------
     data
-        The text, uint8. It must end with a newline.
+        The text, uint8. The text must end with a newline.
     start
         Position of the first byte to scan.
     place

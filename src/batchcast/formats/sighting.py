@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch system shows of its jobs at one instant, in the same form for every batch system.
+"""The jobs that a batch system shows at one instant, in the same form for every batch system.
 
-The live clock works with these types. The module also reads the columns declared in `columns` from printed fields.
+The code that follows a live batch system uses these types. The module also reads the columns declared in `columns` from
+printed fields.
 """
 
 from __future__ import annotations
@@ -39,26 +40,29 @@ class Sighting(NamedTuple):
     Attributes
     ----------
     job_id, raw_id
-        The id of the job. For an array task that still waits together with others, `raw_id` is the id of the array.
+        Ids of the job: in batchcast's form, and as the batch system prints the id. For an array task that still waits
+        together with others, `raw_id` is the id of the array.
     submit_time, start_time, end_time, eligible_time
         Times of the job. Only jobs that run or ran have a start time.
     state
-        Slurm's long name of the state.
+        Slurm's long name of the job's state.
     certain
-        False while the job is between two states.
+        False while the job changes from one state to another.
     never_ran
         Whether the job left the queue without getting a node.
     expected_start
         The batch system's own forecast of the start of a waiting job.
     reason, priority, dependency, reservation, licenses
-        As the batch system prints them.
+        These texts are as the batch system prints them.
     nodes_asked
         Host list of the nodes that the request names.
     asked, held
-        The columns of `columns.ASKED` and `columns.HELD` by name. For a job that has ended, `held` also has the columns
-        of `columns.MEASURED` if they were measured. Limits are in seconds, infinity means unlimited.
+        Values of requested resources (`columns.ASKED`) and of allocated resources (`columns.HELD`), by column name. For
+        a job that has ended, `held` also has the columns of `columns.MEASURED` if they were measured. Limits are in
+        seconds, infinity means unlimited.
     unmeasured
-        Why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or empty.
+        The reason why the used memory is unknown: `zero` (no sample was taken), `bad` (not a plausible amount), or
+        empty.
     """
 
     job_id: str
@@ -107,7 +111,7 @@ class Snapshot(NamedTuple):
     broken
         Number of records that could not be read.
     away
-        The nodes that are down or drained; None if they were not queried.
+        The nodes that are down or drained; None if the nodes were not queried.
     """
 
     asked_at: float
@@ -124,7 +128,7 @@ class Site(NamedTuple):
     cluster, version
         Name of the cluster and version of the batch system.
     keeps_s
-        How long a finished job stays visible in a snapshot, in seconds.
+        How long a finished job stays visible in the output of the batch system, in seconds.
     private
         Whether users cannot see each other's jobs.
     total_procs
@@ -134,8 +138,8 @@ class Site(NamedTuple):
     partitions
         For each partition: default_time_s, max_time_s, procs, node_procs and node_mem_kib (of its largest node).
     clock_ahead_s
-        Lower bound of how far this machine's clock is ahead of the batch system's clock, in seconds; negative if it is
-        behind.
+        Lower bound of how far this machine's clock is ahead of the batch system's clock, in seconds; negative if this
+        machine's clock is behind.
     gathers
         How accounting measures jobs: plugin, frequency and parameters, by name.
     """
@@ -182,21 +186,21 @@ def read_fields(
     columns
         The columns.
     record
-        Printed fields by name.
+        The printed fields of the job, by name.
     source
         The program that printed them, which decides the fields' names.
     own
-        Values of columns that the caller has read already, by column name.
+        Values that the caller has already read, by column name; they take precedence.
 
     Returns
     -------
     dict
-        Value by column name.
+        The value of each column, by column name.
 
     Raises
     ------
     UsageError
-        If a field has an unknown form.
+        If the text of a field has an unknown form.
 
     Examples
     --------
@@ -219,17 +223,17 @@ def _read(column: Column, text: str) -> Field:
 
 
 def number(text: str) -> float:
-    """Parse a count. Squeue shortens large counts with K (thousands) and M (millions).
+    """Parse a count. The command squeue shortens large counts with K (thousands) and M (millions).
 
     Parameters
     ----------
     text
-        The count. Of a range, the first number is used.
+        The count. If the text is a range, the first number is used.
 
     Returns
     -------
     float
-        NaN if the text is not a count.
+        The count; NaN if the text is not a count.
 
     Examples
     --------
@@ -260,14 +264,14 @@ def never_ran(start: float, held_nothing: bool) -> bool: ...
 @overload
 def never_ran(start: np.ndarray, held_nothing: np.ndarray) -> np.ndarray: ...
 def never_ran(start: float | np.ndarray, held_nothing: bool | np.ndarray) -> bool | np.ndarray:
-    """Whether a job that has left the system never ran: it has no start, or it is known to have had no resources.
+    """Whether a job that has left the system never ran: the job has no start, or is known to have had no resources.
 
     Slurm records a start for a job that is cancelled in the queue: the time at which the job left the queue.
 
     Parameters
     ----------
     start : float or array (n,)
-        Start in seconds, on any clock. NaN means that there is none.
+        Start in seconds, on any clock. NaN means that the job has no start.
     held_nothing : bool or array (n,)
         Whether the record shows that the job had no node and no processor.
 

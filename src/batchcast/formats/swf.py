@@ -2,8 +2,8 @@
 """Read the Standard Workload Format (SWF; Chapin et al. 1999, Feitelson's version 2.2).
 
 A line has 18 fields with -1 for unknown; `;` begins a header line or a comment. Only this module uses -1 for unknown.
-The compiled scanner (`scan`) reads well-formed lines. Python code here reads all other lines, which is slow but gives
-precise messages.
+The compiled scanner (module `scan`) reads well-formed lines. Python code in this module reads all other lines, which is
+slow but gives precise messages.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first broken line or unreadable value.
 
@@ -96,8 +96,8 @@ def swf_pieces(
     Yields
     ------
     Trace
-        Each piece is sorted. Its `info` describes the lines of this piece. The last piece also has the notes about the
-        header.
+        Each piece is sorted. The `info` of a piece describes the lines of the piece. The last piece also has the notes
+        about the header.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def swf_pieces(
 
 
 def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int | None = None) -> Trace:
-    """Returns the jobs that the reader has gathered; `records` is the total count if the header is to be checked."""
+    """Returns the jobs that the reader has gathered; `records` is the total count if the header must be checked."""
     joined = {name: column.join() for name, column in reader.columns.items()}
     known_columns = {name: values for name, values in joined.items() if values is not None}
     del joined
@@ -144,7 +144,7 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[np.ndarray]:
 
 
 class _Reader:
-    """Scans arrays of lines into growing columns, with buffers that are reused."""
+    """Scans arrays of lines into growing columns, with buffers that are allocated once and reused."""
 
     def __init__(self, header: SwfHeader, problems: Problems) -> None:
         self._line = 1
@@ -186,7 +186,7 @@ class _Reader:
 
     def _scan(self, data: np.ndarray) -> None:
         """Reads whole lines with the compiled scanner, and lines that it reports with Python code."""
-        from .scan import scan_lines  # imported here because loading numba takes 0.4 s
+        from .scan import scan_lines  # imported in the function because loading numba takes 0.4 s
 
         capacity = len(data) // _SHORTEST_LINE + 16
         if capacity > self._numbers.shape[1]:
@@ -224,12 +224,12 @@ class _Reader:
 
 
 def numba_is_loaded() -> bool:
-    """Whether numba is loaded already, so that the compiled scanner costs almost no start-up time."""
+    """Whether numba is already loaded, in which case the compiled scanner costs almost no start-up time."""
     return "numba" in sys.modules
 
 
 def plain_rows(data: np.ndarray) -> np.ndarray | None:
-    """Parse whole lines with NumPy, if all of them are plain.
+    """Parse whole lines with NumPy, if all lines are plain.
 
     A plain line has exactly 18 decimal numbers: none negative except -1, whole numbers of less than 16 digits in fields
     of names, and a known job number and submit time.
@@ -242,7 +242,7 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
     Returns
     -------
     ndarray or None
-        The fields, float64, shape (18, lines), NaN for unknown numbers. None if a line is not plain.
+        The fields, float64, shape (18, lines), NaN for unknown numbers. None if one of the lines is not plain.
     """
     if not _PLAIN[data].all():
         return None
@@ -267,7 +267,8 @@ def plain_rows(data: np.ndarray) -> np.ndarray | None:
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
-    """Returns the 18 numbers of a line, with NaN for unknown; None, with the reason noted, if it is no job record."""
+    """Returns the 18 numbers of a line, with NaN for unknown; None, with the reason noted, if the line is not a job
+    record."""
     words = text.split()
     if len(words) < len(SWF_FIELDS):
         problems.drop(line, f"{len(words)} fields instead of {len(SWF_FIELDS)}", text[:40])

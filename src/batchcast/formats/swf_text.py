@@ -25,9 +25,9 @@ _KNOWN = re.compile(
 class SwfHeader:
     """Collects SWF header lines and converts them to the provenance of a log.
 
-    If a key occurs several times, its first value is used. Only the first word of a value is read (`1664 (72, 1368,
-    224)` is 1664). A header value that cannot be read leads to a note and not to an error, because the records are
-    still usable.
+    If a header key occurs several times, its first value is used. Only the first word of a value is read
+    (`1664 (72, 1368, 224)` is 1664). A header value that cannot be read leads to a note, not to an error, because the
+    records are still usable.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class SwfHeader:
         return match is not None and _KNOWN.fullmatch(match[1]) is not None
 
     def take(self, line: str) -> None:
-        """Read one comment line."""
+        """Read one comment line, which may be a header line."""
         match = _LINE.match(line)
         if match is None:
             return
@@ -70,7 +70,8 @@ class SwfHeader:
         self.values.setdefault(key, value)
 
     def info(self) -> LogInfo:
-        """Return the provenance. The time zone is TimeZoneString, else TimeZone (an offset in seconds), else UTC."""
+        """Return the provenance. The log's time zone: the header's TimeZoneString, else its TimeZone (an offset in
+        seconds), else UTC."""
         zone, zone_source = "UTC", "default"
         offset = self._number("TimeZone")
         if self._token("TimeZoneString"):
@@ -123,12 +124,12 @@ class SwfHeader:
         return notes
 
     def _token(self, key: str) -> str:
-        """Returns the first word of a header value; empty if the key is missing."""
+        """Returns the first word of a header value; empty if the header lacks the key."""
         words = self.values.get(key, "").split()
         return words[0] if words else ""
 
     def _number(self, key: str) -> float:
-        """Returns the first word of a header value as a number; NaN if it is not finite."""
+        """Returns the first word of a header value as a number; NaN if the word is not a finite number."""
         try:
             value = float(self._token(key).rstrip(",;"))
         except ValueError:
@@ -160,7 +161,7 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     trace
         The log.
     rows
-        Number of lines per piece of text. Memory does not grow with the log.
+        Number of lines in each piece of text. Memory does not grow with the log.
 
     Yields
     ------
@@ -171,8 +172,8 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     -----
     Unknown values are -1, and numbers keep their exact value. Text names become numbers from 1, and the header lists
     the names of queues and partitions. Text job ids become row numbers, and a status becomes the nearest SWF status.
-    Memory of a whole job becomes memory per processor. If the log's times are epoch seconds, UnixStartTime is the first
-    submit time. Columns that SWF does not have are left out.
+    Memory amounts of a whole job become memory per processor. If the log's times are epoch seconds, UnixStartTime is
+    the first submit time. Columns that SWF does not have are left out.
 
     Examples
     --------

@@ -16,16 +16,16 @@ STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 o
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|[0-9](\.[0-9]*)?[eE]\+?[0-9]{1,2}")
 """Epoch seconds: whole, with a fraction (pandas writes 1.0 for columns with gaps), or shortened (1.7e+09)."""
-_QUARTER = 900  # seconds; in every time zone, clock changes happen at a quarter of an hour
+_QUARTER = 900  # in seconds; in every time zone, clock changes happen at a quarter of an hour
 _EPOCH = datetime(1970, 1, 1)
 
 
 class LocalClock:
     """Converts local times of one zone to epoch seconds, and handles the hours of clock changes.
 
-    In autumn, one hour occurs twice. A time in this hour is read as its first pass, and `epoch` also returns the
-    seconds from the first to the second pass. In spring, one hour is skipped. A time in this hour is read with the
-    offset before the change.
+    In autumn, one hour occurs twice. A time in the repeated hour is read as the first pass of the hour, and `epoch`
+    also returns the seconds from the first to the second pass. In spring, one hour is skipped. A time in the skipped
+    hour is read with the offset before the change.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class LocalClock:
 
     Notes
     -----
-    O(n), plus one look-up of the zone for each new quarter of an hour.
+    The conversion takes O(n) time, plus one look-up in the time zone's rules for each new quarter of an hour.
 
     Examples
     --------
@@ -100,9 +100,9 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     Parameters
     ----------
     texts
-        The time stamps: local time, ISO 8601 with an offset, or epoch seconds.
+        The time stamps, each of which is local time, ISO 8601 with an offset, or epoch seconds.
     clock
-        Converts local times.
+        Converts local times to epoch seconds.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, n
     later : ndarray
         Seconds between the first and the second pass of a repeated hour, shape (n,). See `LocalClock`.
     bad : list of int
-        Rows that are not time stamps.
+        Rows whose texts are not time stamps.
 
     Examples
     --------
@@ -190,7 +190,7 @@ Stamps = tuple[np.ndarray, np.ndarray]
 
 NO_TIME = 4294967294.0
 """Slurm's NO_VAL. Slurm's database and its JSON have this value, or 0, for a time that does not exist."""
-_DAY, _FIRST_LOGS = 86400.0, 1e8  # a log with submit times after 1e8 (1973) is on the epoch's clock
+_DAY, _FIRST_LOGS = 86400.0, 1e8  # a log with submit times after 1e8 (1973) has times in epoch seconds
 
 
 def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
@@ -201,7 +201,8 @@ def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
     times
         Times in seconds, shape (n,).
     submit
-        Submit times in seconds, shape (n,). If they show that the log's own clock begins at 0, zeros are kept.
+        Submit times in seconds, shape (n,). If the submit times show that the log's own clock begins at 0, zeros are
+        kept.
 
     Returns
     -------
@@ -210,7 +211,7 @@ def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
 
     Notes
     -----
-    Times within one day of 0 and of NO_VAL count, because a date can be of any time zone.
+    Times within one day of 0 or of NO_VAL count as "no time", because a date can be of any time zone.
 
     Examples
     --------
@@ -229,11 +230,11 @@ def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray | N
     Parameters
     ----------
     status
-        Codes of the states, shape (n,).
+        Codes of the job states, shape (n,).
     words
-        Code by state.
+        The code of each job state.
     end
-        End times, shape (n,), or None.
+        End times, shape (n,), or None if the log has none.
 
     Returns
     -------
@@ -265,23 +266,23 @@ def run_and_wait(
     elapsed
         Recorded run times in seconds, shape (n,), or None.
     status
-        Codes of the states, shape (n,); -1 means unknown.
+        Codes of the job states, shape (n,); -1 means unknown.
     words
-        Code by state.
+        The code of each job state.
     held
         Whether the record shows that a job had resources, for each job, shape (n,).
 
     Returns
     -------
     run, wait : ndarray
-        Seconds, shape (n,). Values are negative if the records contradict each other.
+        Seconds, shape (n,). A run time or wait is negative if the recorded times contradict each other.
 
     Notes
     -----
-    The run time is `elapsed`, else end - start if the start is not before the submission. A job never ran if it is
-    pending, has no start, or was withdrawn from the queue (a state for that, a run time of 0 and no resources). It has
-    no run time, and its wait lasts until it left the queue. An unfinished job has no run time. If the log has no starts
-    at all, the start is end - elapsed.
+    The run time is `elapsed`, else end - start if the start is not before the submission. A job counts as never run if
+    it is pending, has no start, or was withdrawn from the queue (a state such as CANCELLED, a run time of 0 and no
+    resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
+    no run time. If the log has no start times at all, the start is end - elapsed.
     """
     nothing = (np.full(len(submit), np.nan), np.zeros(len(submit)))
     no_start = start is None
@@ -303,28 +304,28 @@ def run_and_wait(
 
 
 def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np.ndarray:
-    """Find the codes that stand for one of several words.
+    """Find the rows whose code stands for one of several words.
 
     Parameters
     ----------
     codes
         Codes, shape (n,); -1 means unknown.
     words
-        Code by word.
+        The code of each word.
     which
         The words.
 
     Returns
     -------
     ndarray
-        Booleans, shape (n,).
+        Whether each code stands for one of the words, shape (n,).
 
     Examples
     --------
     >>> are(np.array([0, -1, 1]), {"pending": 0, "failed": 1}, ["pending"]).tolist()
     [True, False, False]
     """
-    meant = np.zeros(len(words) + 1, dtype=bool)  # the code -1 indexes the last element
+    meant = np.zeros(len(words) + 1, dtype=bool)  # the null code -1 indexes the last element
     meant[[words[word] for word in which if word in words]] = True
     return np.asarray(meant[codes])
 
@@ -337,8 +338,8 @@ def settle(
     end_later: np.ndarray,
     elapsed: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else one not before the
-    submission.
+    """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else a pass that is not before
+    the submission.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reproductions of papers, one folder each: methods, study, page, verb, and a README.md that locates each equation.
+"""Reproductions of papers, one folder each: prediction methods, the study, its HTML page, the command, and a README.md
+that says where each equation is coded.
 
 - grid: Hao, Lu, Liu & Wen 2014, grid jobs with files and deadlines
 - online_knn_ga: Xu, Xiong & Xiao 2018, run times from similar jobs, tuned online by a genetic algorithm
@@ -7,6 +8,6 @@
 - su: Wang, Dai, Yu & Dong 2021, run times from clusters of job names
 - vasp: Wu et al. 2019, run time of VASP jobs from their input files, IRPA and BRBF
 
-No other room imports from this room. The registry and the command line find the papers' methods and verbs by the entry
-points in pyproject.toml, as for any other package.
+No other package of batchcast imports from `papers`. The registry and the command line find the papers' methods and
+commands by the entry points in pyproject.toml, as for any other package.
 """

@@ -37,11 +37,11 @@ class Papers(click.Group):
     """A group of commands that imports a command only when it is called by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the papers, in the order of the table."""
+        """Return the names of the papers, in the order of the table of papers."""
         return [*PAPERS, "all"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the paper's command."""
+        """Import and return the command of one paper."""
         if cmd_name not in PAPERS:
             return super().get_command(ctx, cmd_name)
         folder = FOLDERS.get(cmd_name, cmd_name.replace("-", "_"))
@@ -50,7 +50,7 @@ class Papers(click.Group):
         return verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one line per paper without importing the papers' commands."""
+        """Write one line of help per paper, without importing the papers' commands."""
         with formatter.section("Papers"):
             formatter.write_dl([*PAPERS.items(), ("all", "All of them.")])
 
@@ -90,7 +90,7 @@ def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ..
     place.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, object]] = []
     for name in ("grid", "vasp", "pqstar", "su", "online-knn-ga"):
-        # the other reproductions store their parts beside their page, in a folder
+        # the other reproductions store parts of their results in a folder beside their page
         more = ["-o", str(place / (name if name in ("su", "online-knn-ga") else f"{name}.html"))]
         more += [word for log in logs for word in ("--log", log)] if name == "pqstar" else []
         begun = process_time()

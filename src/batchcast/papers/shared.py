@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared code of reproductions: finds logs, stores parts of long computations, compares printed gains with ours.
+"""Shared code of reproductions: finds logs, stores parts of long computations, compares our gains with the printed
+gains.
 
-Each gain has a confidence interval, which shows whether the gain exceeds the noise of its log.
+Each gain has a confidence interval, which shows whether the gain exceeds the random variation on its log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from ..version import __version__
 
 
 def shared_folder() -> Path:
-    """Return BATCHCAST_SHARED, else the folder `shared` in or above the working directory; InputError without both."""
+    """Return BATCHCAST_SHARED, else the folder `shared` in or above the working directory; InputError if neither
+    exists."""
     named = os.environ.get("BATCHCAST_SHARED")
     if named:
         return Path(named)
@@ -55,29 +57,30 @@ def provenance(hashes: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
 
 
 class Precomputed:
-    """A predictor that returns predictions which were computed before, by row."""
+    """A predictor that returns, by the job's row, predictions that were computed earlier."""
 
     def __init__(self, points: np.ndarray) -> None:
         self.points = points.tolist()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction of the job's row."""
+        """Return the stored prediction for the job's row."""
         return Prediction(max(self.points[job.row], 1.0))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Do nothing: predictions are given."""
+        """Do nothing, because all predictions are given in advance."""
 
 
-DECIDE = (*DECIDING, "evaluation")  # names of the code on which the results of a part depend
+DECIDE = (*DECIDING, "evaluation")  # names of the code files on which the results of a part depend
 
 
 class ComputedParts:
-    """Computes each part once and stores it in `folder` as NAME.json (written to a temporary file, then renamed).
+    """Computes each part of a result once and stores the part in `folder` as NAME.json (written to a temporary file,
+    then renamed).
 
-    The file is used if the code (`DECIDE`) and everything in `made_of` (log hashes, settings) are equal; otherwise, or
-    with `again`, the part is computed again. Values must be JSON values or NaN, so that reading returns equal values.
-    `cpu_s` is the total cost of the parts, including parts of earlier runs; `reused` and `computed` count the parts.
-    BatchcastError if the folder cannot be written.
+    A stored file is used if the code (files in `DECIDE`) and everything in `made_of` (checksums of logs, settings) are
+    unchanged. If they changed, or with `again`, the part is computed again. A part's value must consist of JSON values
+    or NaN, so that reading the file returns an equal value. `cpu_s` is the total CPU time of the parts, including parts
+    of earlier runs; `reused` and `computed` count the parts. BatchcastError if the folder cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -132,9 +135,10 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 
 @dataclass(eq=False)
 class Gathering:
-    """Base class of what a reproduction gathers: the rows of each table, the figures and the logs' hashes.
+    """Base class for the results of a reproduction: the rows of each table, the figures and the logs' checksums.
 
-    `first` is the number of jobs of each log that are used; None: all. A subclass sets `made`, the names of its tables.
+    `first` is the number of jobs of each log that are used; None means all jobs. A subclass sets `made` to the names of
+    its tables.
     """
 
     kept: ComputedParts
@@ -155,10 +159,12 @@ OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A gain that the paper prints, with our measured values of the method and of its reference for each job (n,).
+    """A gain that the paper prints, with our measured values of the method and of the reference method for each job
+    (n,).
 
-    `printed` is a share of the reference's mean (NaN if the paper prints no gain for this log). A gain is 1 - mean /
-    reference mean, with the opposite sign if `higher` values are better; with `points` it is the difference.
+    `printed` is a share of the reference method's mean (NaN if the paper prints no gain for this log). A gain is 1 -
+    mean / reference mean, with the opposite sign if `higher` values are better; with `points`, the gain is the
+    difference of the means.
     """
 
     method: str
@@ -173,7 +179,7 @@ class Gain:
     """Whether the values are squared errors; the gain is then computed from the roots of their means."""
 
     def share(self, base: float, difference: float) -> float:
-        """Return the gain that a difference of means is; `base` is the reference's mean."""
+        """Convert a difference of means to a gain; `base` is the mean of the reference method."""
         sign = 1.0 if self.higher else -1.0
         if self.points:
             return sign * difference
@@ -187,9 +193,9 @@ class Gain:
 def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
     """Return a row per gain: our gain with its 90 % interval over groups of jobs, the printed gain, and a verdict.
 
-    The groups are those of `bursts.user_weeks`. `noise` is half the interval's length: a smaller printed gain cannot be
-    distinguished from no gain on this log. The interval is of the difference and treats the reference's mean as exact,
-    so it covers the noise of the gain only in part.
+    The groups of jobs are one user's jobs of one week (`bursts.user_weeks`). `noise` is half the length of the
+    interval; a smaller printed gain cannot be distinguished from no gain on this log. The interval describes the
+    difference of the means and treats the reference's mean as exact, so it covers the noise of the gain only in part.
     """
     rows = []
     for gain in gains:
@@ -209,7 +215,8 @@ def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[d
 
 
 def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
-    """Return a sentence about the group that makes up more than a fifth of a difference; empty without such a group."""
+    """Return a sentence about the group of jobs that makes up more than a fifth of a difference; empty if there is
+    none."""
     if not one.is_decided_by_one:
         return ""
     jobs = counted(one.largest_jobs)
@@ -240,7 +247,7 @@ def _words(low: float, high: float) -> str:
 
 
 def columns_of(*words: str) -> list[TableColumn]:
-    """Return columns of a table from texts `key|title|kind|meaning`; the title is by default the key.
+    """Return columns of a table from texts `key|title|kind|meaning`; the default title is the key.
 
     >>> columns_of("log", "mae_s|MAE, s|number")[1].title
     'MAE, s'
@@ -262,7 +269,7 @@ def sections(
 
 
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
-    """Return the rows as a table; `naming` are (key, title) of the columns that identify a row's log."""
+    """Return the rows as a table; `naming` has (key, title) of the columns that identify a row's log."""
     columns = columns_of(
         *map("|".join, naming), "method", "against", "measure", "gain_words|gain", "interval|90 % interval",
         "ours|zero vs interval", "printed_words|printed", "printed_stands|printed beyond the noise",
@@ -316,10 +323,10 @@ def print_reproduced(
     as_json: bool,
     own: str | None = None,
 ) -> None:
-    """Let `gather` compute the results into `gathered`; write a page and a JSON file of them, and print them.
+    """Let `gather` compute the results into `gathered`; write the results as a page and a JSON file, and print them.
 
-    `gather` takes the folder of the logs, which is the folder of `own` if the user gives a log. It returns findings and
-    tables. How many parts were computed, and where the results are, is printed on stderr.
+    `gather` takes the folder of the logs, or the folder of the user's own log `own`. The function `gather` returns
+    findings and tables. The function prints on stderr how many parts were computed, and where the results are.
     """
     from ..cli.output import console, document, dumps, emit, say
     from ..report import page

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled scheduling kernels: a pool of processors under a policy (this package), Slurm's loops on nodes (`slurm`)."""
+"""Compiled scheduling kernels: `schedule` simulates a policy on a pool of processors, `schedule.slurm` Slurm's loops on
+nodes."""

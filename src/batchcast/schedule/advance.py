@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduling kernel of a processor pool, which stops and resumes.
+"""The scheduling kernel of a processor pool: it returns to its caller when the caller must act, and resumes.
 
 `advance` runs until it needs a prediction, a job exceeds its planned run time, the log of decisions is full, or all
 jobs have ended.
@@ -56,10 +56,11 @@ from .state import (
 
 @inner
 def note_result(s: Record, rules: Record, ended: int) -> None:
-    """Record an ended job's run time for its class, and update the plans of queued jobs of that class. O(queue).
+    """Record an ended job's run time for its class of similar jobs, and update the planned run times of queued jobs in
+    that class. O(queue).
 
-    A job's new planned run time is the geometric mean of its first plan and of the last eight run times of its class
-    since the job's submission, equally weighted, and at most the requested time.
+    A job's new planned run time is the geometric mean of its first planned run time and of the last eight run times in
+    its class of similar jobs since the job's submission, equally weighted, and at most the requested time.
     """
     asides = asides_of(s)
     like = asides[ended].like
@@ -80,7 +81,8 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
 
 @inlined
 def planned_anew(entry: Record, results: np.ndarray) -> float:
-    """Return a waiting job's planned run time, from its first plan and its class's run times since its submission."""
+    """Return a waiting job's planned run time, from its first planned run time and the run times of similar jobs since
+    its submission."""
     known = min(int(results[0]), RESULTS)
     total, count = math.log(max(entry.first, 1.0)), 1
     for k in range(known):
@@ -93,7 +95,8 @@ def planned_anew(entry: Record, results: np.ndarray) -> float:
 
 @inlined
 def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None:
-    """Change the planned run time of the job in a slot, and update its keys and all minima that depend on it."""
+    """Change the planned run time of the job in a slot, and update its keys and all minima that depend on the planned
+    run time."""
     slots = slots_of(s)
     entry = jobs_of(s)[slots[place].job]
     if entry.planned == planned:
@@ -114,11 +117,11 @@ def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None
 def advance(state: KernelState) -> int:
     """Run until the caller must act, and return the reason: DONE, NEEDS_PREDICTION, JOB_OVERDUE or LOG_FULL.
 
-    `job` of the state's record is the job that the reason concerns. If the reason is NEEDS_PREDICTION, the caller
-    sets the job's planned run time `planned`. If the reason is JOB_OVERDUE, the caller sets a longer `planned`. If the
-    reason is LOG_FULL, the caller empties the log, or enlarges the log if it was empty. Then the caller calls `advance`
-    again. The amortised cost is O(log running) per
-    end and O(running + blocks) per pass.
+    The state's field `job` has the index of the job that caused the return. If the reason is NEEDS_PREDICTION, the
+    caller sets the job's planned run time `planned`. If the reason is JOB_OVERDUE, the caller sets a longer planned run
+    time `planned`. If the reason is LOG_FULL, the caller empties the log, or enlarges the log if it was empty. After
+    each of these actions, the caller calls `advance` again. The amortised cost is O(log running) per end and O(running
+    + blocks) per pass.
     """
     return go_on(state.record, state.rules)
 
@@ -184,7 +187,8 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
 
 @inner
 def one_pass(s: Record, rules: Record) -> None:
-    """Make one scheduling pass of the policy's kind; the pyss order of events has passes in four places."""
+    """Make one scheduling pass of the policy's kind; with the event order of the simulator pyss, four places in the
+    code call this function."""
     if rules.backfill == CONSERVATIVE:
         conservative_pass(s, rules)
     else:
@@ -210,7 +214,8 @@ def next_instant(s: Record) -> float:
 
 @inlined
 def correct_overdue(s: Record, rules: Record) -> bool:
-    """Lengthen the plans of jobs that exceeded them; return true if a predictor must revise the plan of `s.job`."""
+    """Lengthen the planned run times that running jobs exceeded; return true if a predictor must revise the planned run
+    time of `s.job`."""
     jobs = jobs_of(s)
     plan = plan_of(s)
     place = 0
@@ -278,7 +283,7 @@ def end_job(s: Record, rules: Record, job: int) -> None:
 
 @inlined
 def arrive(s: Record, rules: Record, job: int) -> None:
-    """Add a planned job to the queue."""
+    """Add a job with a planned run time to the queue."""
     jobs = jobs_of(s)
     jobs[job].first = jobs[job].planned
     enqueue(s, rules, job)

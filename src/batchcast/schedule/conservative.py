@@ -102,7 +102,7 @@ def earliest_fit(s: Record, procs: int, length: float) -> float:
 def earlier_fit(s: Record, procs: int, length: float, reserved: float, before: float) -> float:
     """Return a start earlier than a job's reservation and than `before`, else the reservation.
 
-    A job always fits inside its own reservation, so steps after the reservation's start need no check.
+    A job always fits inside its own reservation, so the profile's steps after the reservation's start need no check.
     """
     profile = profile_of(s)
     start: float = s.now
@@ -133,7 +133,8 @@ def most_free(s: Record, until: float) -> np.int64:
 
 @inner
 def conservative_pass(s: Record, rules: Record) -> None:
-    """Make one pass at `now`: move reservations up, reserve for arrivals, start jobs that are due."""
+    """Make one pass at `now`: move reservations up, reserve processors for new jobs, start jobs whose reservation
+    begins now."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     if s.waiting > 0:
@@ -168,9 +169,9 @@ def move_up(s: Record, end: int) -> None:
     """Try to give waiting jobs earlier reservations, in arrival order.
 
     A job that kept its reservation in the last pass can only gain from processors that were freed since then. So the
-    search covers only times until the latest freed instant, and only if enough processors are free at one time before
-    that instant. Processors that a moved job leaves are available to later jobs in this pass, and to earlier jobs in
-    the next pass.
+    search for an earlier start covers only times until the latest instant at which processors were freed, and only if
+    enough processors are free at one time before it. Processors that a moved job leaves are available to later jobs in
+    this pass, and to earlier jobs in the next pass.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)
@@ -223,7 +224,7 @@ def profile_hold_running(s: Record, entry: Record) -> None:
 
 @inner
 def give_back(s: Record, entry: Record) -> None:
-    """Release the rest of an ended job's reservation, so that waiting jobs can move to earlier starts."""
+    """Release the remaining time of an ended job's reservation, so that waiting jobs can move to earlier starts."""
     s.ended = 1
     end = entry.start + entry.planned
     if end > s.now:

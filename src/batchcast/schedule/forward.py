@@ -16,12 +16,12 @@ NO_ORDER = np.zeros(0, np.int64)
 class ForwardPlan:
     """The planned schedule of a queue and its running jobs under FCFS, EASY, or EASY with shortest-job backfill.
 
-    The method is that of Mu'alem & Feitelson (TPDS 2001) with exact plans. The schedule is computed only as far as a
-    call requires. It stays valid when jobs join the end of the queue (`append`), when queued jobs start as planned
-    (`started`), and when time passes without an event (`moved_to`). `running_end` has planned ends after `now`, in any
-    order. The queue is in order of arrival. The running jobs must use at most `size` processors. A queued job that is
-    larger than `size` is ignored. Times are instants in seconds. Construction and simulation cost O(jobs log jobs), an
-    answer O(openings).
+    The method follows Mu'alem & Feitelson (TPDS 2001) with exact plans. The schedule is computed only as far as a call
+    requires. The computed schedule stays valid when jobs join the end of the queue (`append`), when queued jobs start
+    as planned (`started`), and when time passes without an event (`moved_to`). `running_end` has planned ends after
+    `now`, in any order. The queue is in order of arrival. The running jobs must use at most `size` processors. A queued
+    job that is larger than `size` is ignored. Times are instants in seconds. Construction and simulation cost O(jobs
+    log jobs), a call of `start_of` O(number of recorded openings).
 
     >>> plan = ForwardPlan(0.0, 4, np.array([60.0]), np.array([2]), np.array([4]), np.array([100.0]))
     >>> plan.start_of(2, 50.0), plan.start_of(2, 70.0)
@@ -41,7 +41,7 @@ class ForwardPlan:
         policy: str = "easy",
         room: Forward | None = None,
     ) -> None:
-        """Create the schedule; the arrays of an old plan (`room`) are reused if they are large enough."""
+        """Create the schedule; the arrays of an old schedule, `room`, are reused if they are large enough."""
         n, running = len(queued_procs), len(running_end)
         self.by_length = policy == "easy-sjbf"
         if room is None or n >= len(room.procs) or running > len(room.running_end) - len(room.procs):
@@ -68,7 +68,8 @@ class ForwardPlan:
         return float(self.arrays.openings[i]["time"]) if i >= 0 else np.inf
 
     def append(self, procs: int, planned: float) -> float:
-        """Add a job to the end of the queue, and return its start. O(jobs) if the plan extends beyond this start.
+        """Add a job to the end of the queue, and return its start. The call takes O(jobs) time if the computed schedule
+        extends beyond this start.
 
         The plan changes from the job's start on, or from the time at which the job becomes the head and has a
         reservation.
@@ -91,7 +92,8 @@ class ForwardPlan:
         return start
 
     def started(self, place: int, time: float) -> bool:
-        """Mark the queued job `place` as running if it starts now as planned; False: the caller must plan again."""
+        """Mark the queued job at position `place` as running if it starts now as planned; if False, the caller must
+        plan again."""
         f = self.arrays
         if self.by_length or f.start[place] != time or time != self.now:
             return False
@@ -105,7 +107,7 @@ class ForwardPlan:
         return True
 
     def moved_to(self, now: float) -> bool:
-        """Move the plan to `now` if it is valid and there was no event; False: the caller must make a new plan.
+        """Move the plan to `now` if it is valid and there was no event; if False, make a new plan.
 
         The plan is not valid if a job should have started by now, or should have ended more than a second ago.
         """
@@ -128,7 +130,8 @@ class ForwardPlan:
         return float(kernel.go_forward(self.arrays, what, float(now), int(procs), float(planned)))
 
     def _rank(self, q: int) -> None:
-        """Insert the new job into the backfill candidates: at the end, or by length after all jobs not longer."""
+        """Insert the new job into the backfill candidates: at the end, or by planned run time, after all candidates
+        that are not longer."""
         f, place = self.arrays, q
         if self.by_length:
             place = int(np.searchsorted(f.planned[f.order[:q]], f.planned[q], side="right"))

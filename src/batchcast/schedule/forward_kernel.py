@@ -25,7 +25,8 @@ OPENING_RECORD = np.dtype(
 
 @by_address
 class Forward(NamedTuple):
-    """The arrays: `tally` is indexed by SIZE..RESERVED, `time` by NOW and SHADOW; the queue is in order of arrival.
+    """The arrays: the constants SIZE to RESERVED index `tally`, NOW and SHADOW index `time`. The queue is in order of
+    arrival.
 
     `start` is infinity if a job waits, at most now if it runs, and -infinity if it left the queue or never fits.
     `order` maps positions among the backfill candidates to jobs, and `place` maps jobs to positions. `slot_*` has
@@ -79,8 +80,9 @@ BEGIN, OPENING, NOTICED, JOIN = range(4)
 def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
     """Execute a command; Python calls only this function, so that a pass is compiled once.
 
-    BEGIN: simulate from `now`; return how many jobs start then. OPENING: return the index of the job's opening, or -1.
-    NOTICED: return when the job begins to affect other jobs. JOIN: start the job in the latest pass; return 0.
+    BEGIN: simulate from `now`; return how many jobs start at `now`. OPENING: return the index of the first opening
+    (start opportunity) for the job, or -1. NOTICED: return when the job begins to affect other jobs. JOIN: start the
+    job in the latest pass; return 0.
     """
     if what == BEGIN:
         begin(f, now)
@@ -124,7 +126,8 @@ def due_at(f: Forward, now: float) -> int:
 
 @inner
 def begin(f: Forward, now: float) -> None:
-    """Reset the state to `now` and make a pass: jobs that started earlier keep running, all other jobs wait."""
+    """Reset the state to `now` and make a scheduling pass: jobs that started earlier keep running, all other jobs
+    wait."""
     count, far = f.tally, 0
     free = count[SIZE]
     for k in range(count[RUNNING]):
@@ -152,7 +155,7 @@ def begin(f: Forward, now: float) -> None:
 
 @inlined
 def fill_slot(f: Forward, place: int) -> None:
-    """Enter a job at a candidate position and update the minima; positions must be filled in order."""
+    """Enter a job at a candidate position and update the minima of its block; positions must be filled in order."""
     q = f.order[place]
     f.place[q] = place
     waits = f.start[q] == np.inf
@@ -175,7 +178,7 @@ def fill_slot(f: Forward, place: int) -> None:
 
 @inlined
 def empty_slot(f: Forward, place: int) -> None:
-    """Clear a candidate position, and recompute the minima that the candidate determined. O(16)."""
+    """Clear a candidate position, and recompute the block minima that depended on the candidate. O(16)."""
     procs, planned = f.slot_procs[place], f.slot_planned[place]
     f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
     b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
@@ -230,7 +233,7 @@ def one_pass(f: Forward) -> None:
         if now + f.planned[q] > shadow:
             count[EXTRA] -= f.procs[q]
         run_job(f, q, shadow)
-        if count[POLICY] == EASY_SJBF:  # a shorter job would start before this job, all other jobs start after it
+        if count[POLICY] == EASY_SJBF:  # a shorter job would start before this job, all others after it
             f.openings[count[OPENINGS] - 1].below = f.planned[q]
             leave_open(f, f.planned[q])
         place = next_place(f, place + 1)
@@ -240,7 +243,7 @@ def one_pass(f: Forward) -> None:
 
 @inlined
 def run_job(f: Forward, q: int, shadow: float) -> None:
-    """Start job q now; it enters the heap `near` if its planned end is not after the shadow time, else `far`."""
+    """Start job q now; put it in the heap `near` if its planned end is not after the shadow time, else in `far`."""
     count, now = f.tally, f.time[NOW]
     end = now + f.planned[q]
     f.start[q] = now
@@ -292,7 +295,8 @@ def next_place(f: Forward, first: int) -> int:
 
 @inlined
 def leave_open(f: Forward, shortest: float) -> None:
-    """Record an opening: what jobs with a planned run time of `shortest` or more find at this point of the pass."""
+    """Record an opening: the start and free processors for jobs with a planned run time of at least `shortest` at this
+    point of the pass."""
     count = f.tally
     opening = f.openings[count[OPENINGS]]
     opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]
@@ -303,7 +307,7 @@ def leave_open(f: Forward, shortest: float) -> None:
 
 @inner
 def next_instant(f: Forward) -> bool:
-    """Advance to the next planned end and make its pass; return False if no job runs."""
+    """Advance to the next planned end and make the scheduling pass of that instant; return False if no job runs."""
     count = f.tally
     if count[NEAR] > 0:
         now = f.near[0].key
@@ -354,7 +358,7 @@ def noticed(f: Forward, procs: int, planned: float) -> float:
 def join_queue(f: Forward, procs: int, planned: float) -> None:
     """Add a job to the end of the queue, and simulate again from the time at which it affects other jobs.
 
-    O(1) if the job starts in the latest pass, else O(queued + running).
+    The call takes O(1) time if the job starts in the latest pass, else O(queued + running).
     """
     count, q = f.tally, f.tally[JOBS]
     i = first_opening(f, procs, planned)
@@ -372,7 +376,8 @@ def join_queue(f: Forward, procs: int, planned: float) -> None:
 
 @inlined
 def join_here(f: Forward, procs: int, planned: float) -> None:
-    """Start the last job of the queue in the latest pass, which changes only that pass's opening."""
+    """Start the last job of the queue in the latest pass, which changes only the opening (start opportunity) of that
+    pass."""
     count = f.tally
     q = count[JOBS]
     f.procs[q], f.planned[q], f.start[q], f.order[q] = procs, planned, np.inf, q

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """An index over a long queue: a tree of minima for each class of width, with 16 slots or 16 nodes below each node.
 
-A job can be backfilled if it needs at most the free processors, and is short enough or narrow enough. Separate minima
-of width and of length cannot show whether one job meets both conditions; the minimum length per class of width can. The
-index exists only while the queue is long. A pass then costs (started jobs) x log(queue).
+A job can be backfilled if it needs at most the free processors, and either ends before the head's reservation or leaves
+the head enough processors. Separate minima of width (processors) and planned run time cannot show whether one job meets
+both conditions; the minimum run time per class of width can. The index exists only while the queue is long. A pass then
+costs (started jobs) x log(queue).
 
-A row of the index is a node: the smallest planned run time of each class, the smallest candidate key of each class, and
-the smallest head key. Row 0 has the smallest width of each class. The levels follow each other in the array, the leaves
-first.
+A row of the index is a node of the tree: the smallest planned run time of each class, the smallest candidate key of
+each class, and the smallest key for choosing the head job. Row 0 has the smallest width of each class. The array stores
+the tree level by level, the leaves first.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def width_class(s: Record, procs: int | np.int64) -> int:
 def classes_within(s: Record, procs: int) -> int:
     """Return the number of width classes whose smallest width is at most `procs`.
 
-    Some jobs of the last of these classes may need more than `procs` processors.
+    Some jobs in the last of the counted width classes may need more than `procs` processors.
     """
     index = nodes_of(s)
     count = 0
@@ -66,7 +67,8 @@ def classes_within(s: Record, procs: int) -> int:
 
 @inner
 def enter(s: Record, rules: Record, place: int) -> None:
-    """Lower the minima above a slot. Entering the first slot of a node resets the node. O(levels), usually less."""
+    """Lower the minima in the tree nodes above a queue slot. Entering the first slot below a tree node resets the node.
+    O(levels), usually less."""
     slots = slots_of(s)
     index = nodes_of(s)
     slot = slots[place]
@@ -99,7 +101,8 @@ def enter(s: Record, rules: Record, place: int) -> None:
 
 @inner
 def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
-    """Raise the minima above a slot that became empty; `procs` was the width of its job. O(16 levels), usually less."""
+    """Raise the minima in the tree nodes above a queue slot that became empty; `procs` was the width of its job. The
+    call takes at most O(16 levels) time."""
     slots = slots_of(s)
     index = nodes_of(s)
     number = width_class(s, procs)
@@ -149,7 +152,7 @@ def may_pass(s: Record, slot: Record) -> bool:
 def least_key(s: Record, rules: Record, row: int, node: int) -> float:
     """Return the smallest candidate key below a node; infinity if no job below the node can be backfilled.
 
-    If candidates have no order, the key is 0, and the caller takes jobs by arrival.
+    If the policy does not order the backfill candidates, the key is 0, and the caller takes jobs by arrival.
     """
     index = nodes_of(s)
     entry = index[row + node]
@@ -216,8 +219,9 @@ def push_root(s: Record) -> int:
 def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, int]:
     """Continue a search by key: return the size of the heap, and the next slot to backfill, or -1.
 
-    The heap has nodes with the smallest key below them, and slots with their key; equal keys are in order of position.
-    Fewer and fewer jobs fit during a pass, so a node's key can only rise; it is checked when the node is opened.
+    The heap has tree nodes, each with the smallest key below it, and slots, each with its own key; equal keys are in
+    order of position. Fewer and fewer jobs fit during a pass, so a node's key can only rise; it is checked when the
+    node is opened.
     """
     slots = slots_of(s)
     choices = choices_of(s)
@@ -250,7 +254,8 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
 
 @inner
 def head_by_key(s: Record) -> int:
-    """Return the slot with the smallest head key, equal keys by arrival; the queue must have a job. O(16 levels)."""
+    """Return the slot of the head job: the smallest queue-order key, equal keys by arrival; the queue must have a job.
+    O(16 levels)."""
     slots = slots_of(s)
     index = nodes_of(s)
     row, size, level = 1, s.leaves, 0

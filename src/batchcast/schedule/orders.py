@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue orders, corrections of plans that a job exceeded, and the built-in planners, selected by integer codes.
+"""Queue orders, corrections of planned run times that a job exceeded, and the built-in planners, selected by integer
+codes.
 
 An order maps (now, submit, procs, planned, wait) to a key; the smallest key comes first. The built-in planners `last_2`
 and `recent_mean` give the same results as their Python versions.
@@ -40,8 +41,8 @@ def order_key(
     `sjf` and `ljf` order by planned run time, ascending and descending; `saf` by procs * planned; `wfp` by -procs *
     (wait / planned)^3 (Tang, Lan, Desai & Buettner, CLUSTER 2009). `f1` to `f4` are functions of r (run time), n
     (processors) and s (submission), fitted by Carastan-Santos & de Camargo, "Obtaining dynamic scheduling policies with
-    simulation and machine learning", SC 2017. Here s is counted from the log's start and is at least 1 s, so that its
-    logarithm exists.
+    simulation and machine learning", SC 2017. This implementation counts the submission time s from the log's start and
+    uses at least 1 s, so that the logarithm of s exists.
     """
     if order == FCFS:
         return submit
@@ -83,13 +84,14 @@ def candidate_key(s: Record, rules: Record, entry: Record) -> float:
 
 @inlined
 def ordering(s: Record, rules: Record) -> tuple[int, int, float, float, float]:
-    """Return the settings of head keys: order, address, origin, now, weight of ageing."""
+    """Return the settings from which queue-order keys are computed: order, address, origin, now, weight of ageing."""
     return rules.head_order, rules.head_address, s.origin, s.now, rules.head_ageing
 
 
 @inlined
 def aged_key(by: tuple[int, int, float, float, float], entry: Record, planned: float) -> float:
-    """Return a job's key with ageing. Adding weight * submit gives the same order as subtracting weight * wait."""
+    """Return a job's queue-order key, lowered in proportion to its wait. Adding weight * submission time to each key
+    gives the same queue order as subtracting weight * wait."""
     order, address, origin, now, ageing = by
     submit = entry.submit
     key: float = order_key(order, address, origin, now, submit, float(entry.procs), planned, now - submit)
@@ -108,8 +110,8 @@ def corrected(correction: int, elapsed: float, first: float, request: float, ste
     """Return the planned run time after the `step`-th correction (from 0) of a job that has run for `elapsed` seconds.
 
     `requested` gives the requested time; `incremental` the first prediction + INCREMENTS[step], after the last
-    increment the requested time; `doubling` the first prediction * 2^(step + 1). The result is at most the requested
-    time. If it would not be above `elapsed`, it is the requested time.
+    increment the requested time; `doubling` the first prediction * 2^(step + 1). The new planned run time is at most
+    the requested time. If a correction would not exceed `elapsed`, the function returns the requested time.
     """
     if correction == INCREMENTAL and step < INCREMENTS.size:
         new = first + INCREMENTS[step]
@@ -136,7 +138,7 @@ recent_memory_of = memory_as(RECENT_MEMORY)
 
 
 def recent_memory(rings: int, length: int, **settings: float) -> Memory:
-    """Create the memory of `rings` empty rings of `length` run times each."""
+    """Create the memory of a built-in planner: `rings` empty ring buffers of `length` run times each."""
     rings, length = max(rings, 1), max(length, 1)
     room = 1 << (length - 1).bit_length()
     return Memory(
@@ -164,8 +166,8 @@ def learn_natively(s: Record, rules: Record, entry: Record) -> None:
 def recent_plan(memory: Record, entry: Record) -> float:
     """Return the mean of recent run times, else the requested time; at least 1 s, at most the requested time.
 
-    The mean is over similar jobs of the user, or if there are none over all jobs of the user. Sums begin with the
-    oldest run time, as in the Python version.
+    The mean covers the user's similar jobs or, if the user has none, all jobs of the user. Run times are summed from
+    the oldest on, as in the Python version of the predictor.
     """
     rings, counts = rings_of(memory), counts_of(memory)
     number = entry.alike_ring
@@ -187,7 +189,7 @@ def recent_plan(memory: Record, entry: Record) -> float:
 
 @inlined
 def learn_recent(memory: Record, entry: Record) -> None:
-    """Store the run time of a finished job in its rings, in place of the oldest."""
+    """Store the run time of a finished job in its ring buffers, in place of the oldest run time."""
     rings, counts = rings_of(memory), counts_of(memory)
     for number in (entry.alike_ring, entry.user_ring):
         if number >= 0:

@@ -2,8 +2,9 @@
 """One EASY scheduling pass, and a shadow run of EASY for the policy setting `due_after`.
 
 The shadow run schedules the same submissions by EASY with requested times, to learn when plain EASY would have started
-each job. The shadow run knows a job's run time only after the job ended in the real schedule. Until then the job runs
-to its requested time or, with `due_ends`, to its predicted run time unless it has run longer.
+each job. The shadow run receives a job's run time only after the job ended in the real schedule. Before this end, the
+job runs in the shadow run to its requested time or, with `due_ends`, to its predicted run time unless it has run
+longer.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def next_shadow_end(s: Record) -> float:
 
 @inlined
 def end_shadows(s: Record, rules: Record, time: float) -> None:
-    """Remove jobs that have ended from the shadow run; jobs that exceeded a prediction continue. O(running)."""
+    """Remove jobs that have ended from the shadow run; jobs that only exceeded their prediction continue.
+    O(running)."""
     running = shadow_running_of(s)
     kept = 0
     for place in range(s.shadow_count):
@@ -135,7 +137,7 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
 
 @inlined
 def shadow_length(s: Record, rules: Record, job: int) -> float:
-    """Return how long a job runs in the shadow run, by what the scheduler knows now."""
+    """Return how long a job runs in the shadow run, from what the scheduler can know now."""
     entry = jobs_of(s)[job]
     seconds: float = entry.request
     if asides_of(s)[job].over:
@@ -259,7 +261,7 @@ def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None
 
 @inner
 def try_newest(s: Record, rules: Record) -> None:
-    """Backfill the job that has just arrived, if the head's reservation allows it."""
+    """Backfill the job that has just arrived, if this does not delay the head's reservation."""
     slots = slots_of(s)
     if not s.reserved:
         reserve(s, slots[s.head].procs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue as slots in arrival order, with minima per block of 16, and the risk budget of backfilling.
 
-The minima let a pass skip blocks in which no job fits.
+The minima of each block let a scheduling pass skip blocks in which no job fits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .state import BLOCK, GONE, TAIL, asides_of, blocks_of, choices_of, jobs_of,
 
 @inlined
 def chance_beyond(s: Record, job: int, seconds: float) -> float:
-    """Return the probability that a waiting job runs longer than `seconds`, by its quantiles; infinity if unknown."""
+    """Return the probability that a waiting job runs longer than `seconds`, from its predicted quantiles; infinity if
+    unknown."""
     if jobs_of(s)[job].request <= seconds:
         return 0.0
     quantiles = tails_of(s)[job]
@@ -31,7 +32,8 @@ def chance_beyond(s: Record, job: int, seconds: float) -> float:
 
 @inlined
 def is_in_budget(s: Record, rules: Record, head: int, place: int) -> bool:
-    """Return whether the risk budget of the reserved job in slot `head` allows the job at `place` to pass it."""
+    """Return whether the risk budget of the reserved job in slot `head` allows the job in slot `place` to start before
+    it."""
     slots = slots_of(s)
     chance = chance_beyond(s, slots[place].job, s.shadow_time - s.now)
     return bool(asides_of(s)[slots[head].job].spent + chance <= rules.risk_budget)
@@ -39,7 +41,8 @@ def is_in_budget(s: Record, rules: Record, head: int, place: int) -> bool:
 
 @inlined
 def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
-    """If the reserved job's risk budget allows it, charge the budget with the risk of a delay by the job at `place`."""
+    """If the reserved job's risk budget allows it, charge the budget with the risk of a delay by the job in slot
+    `place`."""
     if not (rules.risk_budget > 0.0 and is_in_budget(s, rules, head, place)):
         return False
     slots = slots_of(s)
@@ -52,7 +55,8 @@ def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
 
 @inlined
 def enqueue(s: Record, rules: Record, job: int) -> None:
-    """Append a job to the queue. O(1), sometimes O(waiting) to close the gaps of started jobs."""
+    """Append a job to the queue. The call takes O(1) time, sometimes O(waiting jobs) to close the gaps of started
+    jobs."""
     slots = slots_of(s)
     if s.tail - s.head > 2 * s.waiting + 2 * BLOCK or s.tail >= slots.size:
         compact(s, rules)
@@ -104,7 +108,7 @@ def compact(s: Record, rules: Record) -> None:
 
 @inlined
 def dequeue(s: Record, rules: Record, place: int) -> None:
-    """Clear a slot, and recompute the minima of its block if the slot's job had one of them. O(BLOCK)."""
+    """Clear a slot, and recompute the minima of its block if they came from the slot's job. O(BLOCK)."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     slot, block = slots[place], blocks[place // BLOCK]
@@ -129,7 +133,7 @@ def dequeue(s: Record, rules: Record, place: int) -> None:
 
 @inlined
 def remeasure(s: Record, rules: Record, number: int) -> None:
-    """Recompute the minima of one block."""
+    """Recompute the minima of one block of the queue."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     procs, planned, least_key = GONE, np.inf, np.inf
@@ -147,7 +151,8 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
 
 @inner
 def rekey(s: Record, rules: Record) -> None:
-    """Recompute the queue-order key of every waiting job if these keys change with time. O(waiting), once per pass."""
+    """Recompute the queue-order key of every waiting job if these keys change with time. The call takes O(waiting jobs)
+    time, once per scheduling pass."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -168,11 +173,11 @@ def rekey(s: Record, rules: Record) -> None:
 
 @inlined
 def head_place(s: Record, rules: Record) -> int:
-    """Return the slot of the head job. The queue must have a job.
+    """Return the slot of the head job. The queue must have at least one job.
 
-    Due jobs come first, in order of arrival. Then comes the earliest arrival if it has waited longer than
-    `first_after`, and then the job with the smallest key. O(blocks); O(log queue) with an index; O(queue) if a job may
-    be due.
+    Jobs that waited longer than `due_after` allows come first, in order of arrival. After these due jobs comes the
+    earliest arrival if it has waited longer than `first_after`, and then the job with the smallest key. The call takes
+    O(blocks) time, O(log queue) with an index, or O(queue) if a job may be due.
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
@@ -202,7 +207,7 @@ def head_place(s: Record, rules: Record) -> int:
 
 @inner
 def first_due(s: Record) -> int:
-    """Return the slot of the earliest arrival that is due, or -1, and set `least_due`. O(queue)."""
+    """Return the slot of the earliest arrival that is due by `due_after`, or -1, and set `least_due`. O(queue)."""
     asides = asides_of(s)
     slots = slots_of(s)
     least, found = np.inf, -1
@@ -232,8 +237,8 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
     """Return the first job from slot `start` on, in candidate order, that may be backfilled now, or -1; never the head.
 
     A job may be backfilled if it needs at most the free processors, and either ends by the shadow time or needs at most
-    the extra processors. Of equal keys, the earlier arrival comes first. With `by_request`, the length of a job is its
-    requested time; the blocks do not store it, so blocks are then skipped by width alone.
+    the extra processors. Among jobs with equal keys, the earlier arrival comes first. With `by_request`, the length of
+    a job is its requested time; the blocks do not store requested times, so blocks are then skipped by width alone.
     """
     jobs = jobs_of(s)
     slots = slots_of(s)

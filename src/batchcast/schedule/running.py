@@ -26,7 +26,7 @@ from .state import (
 
 @inlined
 def add_plan(s: Record, job: int, procs: int, planned_end: float) -> None:
-    """Insert a running job by its planned end, after equal ends. O(running)."""
+    """Insert a running job by its planned end, after jobs with an equal end. O(running)."""
     plan = plan_of(s)
     place = s.running
     while place > 0 and plan[place - 1].end > planned_end:
@@ -59,7 +59,8 @@ def drop_plan(s: Record, job: int, planned_end: float) -> None:
 
 @inlined
 def put_off(s: Record, place: int, planned_end: float) -> None:
-    """Give the running job at `place` a later planned end, and move it after equal ends. O(passed jobs)."""
+    """Give the running job at position `place` a later planned end, and move the job after jobs with an equal end.
+    O(passed jobs)."""
     plan = plan_of(s)
     job, procs, last = plan[place].job, plan[place].procs, s.running - 1
     while place < last and plan[place + 1].end <= planned_end:
@@ -72,10 +73,11 @@ def put_off(s: Record, place: int, planned_end: float) -> None:
 
 @inlined
 def reserve(s: Record, procs: int) -> None:
-    """Compute when a head job of `procs` processors can start by the plan, and how many processors are then left over.
+    """Compute when a head job of `procs` processors can start if running jobs end as planned, and how many processors
+    are then left over.
 
     Mu'alem & Feitelson (TPDS 2001): go through the running jobs by planned end until enough processors are free; all
-    jobs that end at the last of these instants count. O(running).
+    jobs that end at this instant count. O(running).
     """
     plan = plan_of(s)
     free, place, running = s.free, 0, s.running
@@ -95,9 +97,9 @@ def reserve(s: Record, procs: int) -> None:
 def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
     """Compute the reservation as `reserve` does, but let each running job end at start + request. O(running).
 
-    A job that passed the job `head` at a risk counts as ending at the start that was reserved then, as long as this
-    start is in the future. The risk budget was charged for that start; a later reservation would let other jobs pass
-    without a charge.
+    A job that was backfilled at the risk of delaying the job `head` counts as ending at the start that was reserved at
+    that time, if this start is in the future. The risk budget was charged for that reserved start; a later reservation
+    would let other jobs be backfilled without a charge.
     """
     jobs = jobs_of(s)
     asides = asides_of(s)
@@ -124,7 +126,8 @@ def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
 
 @inlined
 def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
-    """Start the job of a slot; equal ends are in log order, or in order of start with the pyss order of events."""
+    """Start the job of a slot. Jobs with equal ends are in log order, or in order of start with the event order of
+    pyss."""
     jobs = jobs_of(s)
     slots = slots_of(s)
     instant = instant_of(s)

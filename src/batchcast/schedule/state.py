@@ -28,7 +28,7 @@ GIVEN, ASKED, RECENT = range(3)
 NO_BACKFILL, EASY, CONSERVATIVE = range(3)
 # which time is used as run time, in an order's key or for a running job
 PLANNED, REQUESTED = range(2)
-# the order of events at one instant
+# order of events at one instant
 INSTANT, PYSS = range(2)
 # kinds of entries in the log of decisions
 LOG_OVERDUE, LOG_END, LOG_START = range(3)
@@ -43,7 +43,7 @@ RULES = np.dtype(
         ("correction", "i8"),
         ("head_on", "i8"),  # the run time that an order uses: planned or requested
         ("candidate_on", "i8"),
-        ("head_ageing", "f8"),  # how much a key falls per second of waiting
+        ("head_ageing", "f8"),  # how much a queue-order key falls per second of waiting
         ("candidate_ageing", "f8"),
         ("head_address", "i8"),  # address of the user's compiled order, see orders.USER
         ("candidate_address", "i8"),
@@ -116,7 +116,7 @@ STATE = np.dtype(
         ("instant_end", "i8"),
         ("logged", "i8"),
         ("corrections", "i8"),
-        ("shadow_submit", "i8"),  # shadow run: the next job to be submitted
+        ("shadow_submit", "i8"),  # shadow run: the next job to submit
         ("shadow_waiting", "i8"),
         ("shadow_count", "i8"),
         ("shadow_free", "i8"),
@@ -128,7 +128,7 @@ STATE = np.dtype(
 
 JOBS = np.dtype(
     [
-        # given by the workload
+        # fields that the workload sets
         ("submit", "f8"),
         ("run", "f8"),
         ("request", "f8"),
@@ -233,7 +233,7 @@ class KernelState(NamedTuple):
         return self.arrays["log"]
 
     def enlarge_log(self) -> None:
-        """Double the capacity of the log, and discard its entries."""
+        """Double the capacity of the log of decisions, and discard its entries."""
         self.arrays["log"] = np.empty(2 * len(self.log), LOG)
         point_to(self.record, log=self.log)
 
@@ -250,10 +250,10 @@ def make_state(
 ) -> KernelState:
     """Create the state of an empty machine with `total` processors, before the first submission.
 
-    `jobs` are in log order, and each job must fit on the machine. `rules` sets fields of RULES. `like` (n,) has the
-    classes for `refresh`, -1 for no class. `tails` (n, TAIL) has run-time quantiles for `risk_budget`; the default is
-    the requested time, so that no job is a risk. The state needs about 150 bytes per job, and 64 more for
-    `conservative`.
+    `jobs` are in log order, and each job must fit on the machine. `rules` sets fields of RULES. `like` (n,) has each
+    job's class of similar jobs for the setting `refresh`, -1 for no class. `tails` (n, TAIL) has run-time quantiles for
+    `risk_budget`; the default is the requested time, so that backfilling a job carries no risk. The state needs about
+    150 bytes per job, and 64 more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -304,7 +304,8 @@ def make_state(
 
 
 def _make_index(procs: np.ndarray, leaves: int) -> np.ndarray:
-    """Allocate the index, and choose its classes: exact widths if there are few, else classes of about equal counts."""
+    """Allocate the queue index, and choose its width classes: exact widths if few widths occur, else classes of about
+    equal counts."""
     nodes, size = leaves, leaves
     while size > 1:
         size = (size + 15) // 16
@@ -325,7 +326,7 @@ def make_jobs(
     request: np.ndarray,
     planned: np.ndarray,
 ) -> np.ndarray:
-    """Create job records from arrays (n,): not started, without rings of the built-in planner."""
+    """Create job records from arrays (n,): not started, without ring buffers of the built-in planner."""
     jobs = np.zeros(len(submit), JOBS)
     jobs["submit"], jobs["procs"], jobs["run"], jobs["request"] = (
         submit,

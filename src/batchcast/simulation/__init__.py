@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock: a scheduler decides when jobs start, with predictions that are made during the simulation.
+"""Simulation: a scheduler decides when jobs start on a simulated clock, with predictions made during the simulation.
 
 >>> import batchcast
 >>> log = batchcast.Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated clock for predictors in Python: calls and updates the predictor event by event."""
+"""The simulated clock for predictors in Python, which calls and updates the predictor event by event."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def drive(
 ) -> KernelState:
     """Run the compiled scheduler to the end of the log with a Python predictor in closed loop; return the final state.
 
-    The predictor learns from simulated starts and ends, not from the recorded log. Its predictions are limited
-    to [1, request].
-    The cost is one call of kernel and predictor per job: about 20 microseconds plus the time of the predictor.
+    The predictor learns from simulated starts and ends, not from the recorded log. Predictions are limited to the range
+    from 1 s to the requested time. Each job costs one call of the compiled kernel and one of the predictor: about 20
+    microseconds plus the time of the predictor.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))
     asked = DrivenPredictor(predictor, at, plan_level, tick)
@@ -69,7 +69,8 @@ class DrivenPredictor:
     def go_on(
         self, state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], more: bool = False
     ) -> int:
-        """Advance until DONE or LOG_FULL, or with `more` until the last job of `requests` needs a plan."""
+        """Advance the kernel until it returns DONE or LOG_FULL, or with `more` until the last job of `requests` needs a
+        planned run time."""
         at, tell = self.at, self.driver.tell
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
@@ -108,7 +109,7 @@ class DrivenPredictor:
 
 
 def planned_run_time(prediction: Any, plan_level: float | None) -> float:
-    """Return the run time to plan with: the prediction's point, or its quantile at `plan_level` (linear
+    """Return the run time to plan with: the point prediction, or the predicted quantile at `plan_level` (linear
     interpolation).
     """
     if plan_level is None or not prediction.levels:
@@ -119,8 +120,8 @@ def planned_run_time(prediction: Any, plan_level: float | None) -> float:
 def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray) -> np.ndarray:
     """Return the quantiles (n, TAIL) from which a risk is computed, from predicted quantiles (n, levels).
 
-    If the prediction lacks a level, its next higher level is used; if there is none, or it is NaN, the requested time
-    (n,) is used. So the result is never below the predicted quantile.
+    For a level that the prediction lacks, the next higher predicted level is used. If there is no higher level, or its
+    value is NaN, the requested time (n,) is used. So a returned quantile is never below the predicted quantile.
     """
     columns = np.searchsorted(np.asarray(levels) + 1e-12, TAIL)
     wider = np.column_stack([quantiles, request])
@@ -130,7 +131,8 @@ def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray
 
 
 def possible(seconds: float, job_id: Any) -> float:
-    """Return a predicted run time in seconds; BatchcastError if it is negative or NaN, because it cannot be planned.
+    """Return a predicted run time in seconds; BatchcastError if the predicted run time is negative or NaN, because no
+    schedule can use it.
 
     >>> possible(60.0, "7")
     60.0

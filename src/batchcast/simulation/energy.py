@@ -21,19 +21,22 @@ JOULES_A_KWH = 3.6e6
 
 @runtime_checkable
 class Power(Protocol):
-    """Protocol of a node's power by state; a node that was idle for `off_after` seconds is off until a job needs it."""
+    """Protocol of a node's power by state; a node that was idle for `off_after` seconds is off until a job needs the
+    node."""
 
     @property
     def off_after(self) -> float:
         """Seconds without a job after which a node is switched off; infinity means never."""
 
     def watts(self, state: str, used: int, procs: int) -> float:
-        """Return the power in watts of a node with `procs` processors: `busy` with `used` of them, `idle`, or `off`."""
+        """Return the power in watts of a node with `procs` processors, by its state: `busy` (with `used` processors in
+        use), `idle` or `off`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watts:
-    """Watts per processor: `idle` without a job, `busy` with a job, `off` on a node that is switched off.
+    """Watts per processor: The power attributes are `idle` for a node without a job, `busy` for a node with a job and
+    `off` for a node that is switched off.
 
     Switching a node costs neither time nor energy in this model, so the savings of switching off are an upper bound.
 
@@ -135,7 +138,8 @@ def energy_rows(schedules: Mapping[str, Schedule], power: Any = None, nodes: Any
 
 
 def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) -> list[tuple[float, int]]:
-    """Return periods from `first` to `last`, each with its seconds and its constant number of used processors."""
+    """Return periods from `first` to `last`, each with its length in seconds and the number of processors used
+    throughout the period."""
     if not jobs:
         return [(last - first, 0)]
     start, end, procs = (np.array(column, float) for column in zip(*jobs))

@@ -28,7 +28,7 @@ from ..schedule.state import (
 
 go_on_there = called_there(go_on)
 NO_SLOT = 100  # all slots for unfinished jobs are in use
-TICK = 101  # EVERY further jobs were submitted: report progress
+TICK = 101  # EVERY more jobs were submitted, so the caller reports progress
 EVERY = 20_000
 SLOTS = 4096  # initial number of slots for unfinished jobs
 REASON, LEFT, ASKED = range(3)
@@ -41,8 +41,8 @@ def drive_kernel(
     """Run the compiled scheduler to the end of the log with a fresh `kernel` in closed loop; return the final state.
 
     `seen` has the fields of each simulated job that are known at submission, in log order, with the planning request.
-    The result equals that of `clock.drive` with the same predictor (a test checks this), without a Python call per job:
-    about 30 microseconds each.
+    The schedule equals the schedule of `clock.drive` with the same predictor (a test checks this), without a Python
+    call per job: about 30 microseconds each.
     """
     n, slots = len(seen.numbers), SLOTS
     numbers, codes = seen.numbers, seen.codes
@@ -87,7 +87,8 @@ def follow_schedule(
     slot_of: np.ndarray,
     at: np.ndarray,
 ) -> int:
-    """Run until the schedule is done, the log of decisions is full, or a slot for an unfinished job is needed."""
+    """Run the simulation until all jobs have ended, the log of decisions is full, or a further slot for an unfinished
+    job is needed."""
     s, (jobs, log, numbers, codes) = record[0], columns
     while True:
         if at[REASON] < 0:
@@ -136,7 +137,8 @@ def plan(
     codes: np.ndarray,
     entry: Record,
 ) -> None:
-    """Plan a job submitted now with its prediction, within [1, request]; the request if there is no similar job."""
+    """Plan a job submitted now with its prediction, limited to the range from 1 s to the requested time; without a
+    similar job, with the requested time."""
     note(m, slot, numbers, codes)
     entry.planned = max(min(forecast(m, o, slot, now, entry.request), entry.request), 1.0)
     met(m, slot, codes)

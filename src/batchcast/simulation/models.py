@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of a machine for a simulation: a pool of processors under a policy, or nodes under Slurm's loops.
 
-Both implement `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) treat both in the same way.
+The two models implement `Model`, so callers (`simulate`, `evaluate`, `whatif`, a sweep) treat them in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Tick = Callable[[int], None] | None
 
 
 class Model(Protocol):
-    """A machine with its scheduler. Every run creates new predictors from `planner`, a form that `simulate` accepts."""
+    """The protocol of a machine with its scheduler. Every run creates new predictors from `planner`, a form that
+    `simulate` accepts."""
 
     @property
     def procs(self) -> str:
@@ -41,7 +42,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool of processors with the size of the log's machine; with `split`, one pool per partition of the log.
+    """A pool of processors with the size of the log's machine or, with `split`, one pool per partition of the log.
 
     `options` are further arguments of `simulate`: `wide`, `default_request`, `loop`, `protocol`, `plan_level`, `total`.
 
@@ -67,7 +68,7 @@ class Pool:
 class Nodes:
     """Slurm's two loops on a machine with nodes; by default on a machine that is derived from the log's jobs.
 
-    `changes` replace settings of the machine (`machines.machine.vary`); `queue` replaces users' requests.
+    `changes` replace settings of the machine (`machines.machine.vary`); `queue` replaces parts of the users' requests.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [60.0] * 2, "req_time": [90.0] * 2,
@@ -88,16 +89,18 @@ class Nodes:
         return vary(machine, self.changes) if self.changes else machine
 
     def run(self, trace: Trace, policy: Any, planner: Any, *, clock: Clock = None, tick: Tick = None) -> Schedule:
-        """Return the schedule by the machine's priorities and the planner's points; two policies change this.
+        """Return the schedule by the machine's priorities and the planner's point predictions; the policies `SLURM` and
+        `LEAST_WORK` differ.
 
         Under `SLURM`, upper quantiles of the planner replace the limits of waiting jobs, as with `plan = "limits"`.
-        Under `LEAST_WORK`, they order the queue, as with `plan = "order"`, and Slurm plans with the users' limits.
+        Under `LEAST_WORK`, upper quantiles of the planner order the queue, as with `plan = "order"`, and Slurm plans
+        with the users' limits.
         """
         from .on_nodes import (
             Ordering,
             QueuePlan,
             simulate_on,
-        )  # imported here because it loads sixty kernels, which a pool of processors does not need
+        )  # imported in this function because the module loads sixty kernels, which a pool of processors does not need
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulates a log's jobs on a described machine under Slurm's scheduler.
 
-Unknown parts of a request are assumed. Jobs can be placed with a different memory than requested, and `Ordering` orders
-the queue by predictions.
+The simulation assumes values for unknown parts of a request. Jobs can be placed with a different memory than requested,
+and `Ordering` orders the queue by predictions.
 """
 
 from __future__ import annotations
@@ -54,10 +54,12 @@ FOUND_EVERY_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """How waiting jobs are ordered: `none`, `forecast` (by a predictor) or `limit`, and under which rule.
+    """How Slurm's queue is ordered: not (`none`), by predictions (`forecast`) or by time limits (`limit`), and under
+    which rule.
 
     A predictor orders jobs by the 90 % quantile of its prediction, as `batchcast plan` does; a predictor without
-    quantiles orders them by its point prediction. Run times (n,), s, may replace a predictor; NaN is the job's limit.
+    quantiles orders them by its point prediction. Run times (n,), s, may replace a predictor; NaN stands for the job's
+    time limit.
 
     >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
     ('last_2', 'kernel')
@@ -69,7 +71,7 @@ class Ordering:
 
     @classmethod
     def of(cls, words: str, within: str = "queue", age: float = math.nan) -> Ordering:
-        """Parse the value of a command's option; UsageError for an unknown word."""
+        """Parse the value of a command's option; UsageError if the text contains an unknown word."""
         by, _, spec = words.partition(":")
         if by not in BY or (spec and by != "forecast"):
             raise UsageError(f"order={words}: unknown (accepted: none, forecast, forecast:PREDICTOR, limit)")
@@ -94,8 +96,8 @@ def reorder_by(
 ) -> Reorder:  # fmt: skip
     """Return a function that reorders the waiting jobs by `planning.order`; the simulation calls it every 30 s.
 
-    `kind` gives jobs that are each other's history the same number (`kind_of`); jobs with number 0 need no history. If
-    `kind` is None, no job needs a history.
+    `kind` gives jobs of the same user, name and command the same number (`kind_of`); jobs with number 0 need no
+    history. If `kind` is None, no job needs a history.
     """
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
@@ -131,7 +133,8 @@ def reorder_by(
 class _ByForecast:
     """The run times by which waiting jobs are ordered: predictions or time limits.
 
-    Time limits order the jobs without a history, and the jobs of users of whom too many jobs ran longer than predicted.
+    Time limits order the jobs without a history, and the jobs of users who had too many jobs that ran longer than
+    predicted.
     """
 
     def __init__(
@@ -183,7 +186,8 @@ SECOND = "+"
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """MiB per processor of the first and the second attempt of each job (n,); NaN: as in the log, or no second attempt.
+    """MiB per processor of the first and the second attempt of each job (n,); NaN means the memory in the log, or no
+    second attempt.
 
     Jobs without a measured memory peak are placed as requested, because their need is unknown.
     """
@@ -192,11 +196,11 @@ class MemoryPlan:
     second: np.ndarray
 
     def out_of_memory(self, rows: np.ndarray) -> int:
-        """Return the number of these jobs whose first attempt runs out of memory."""
+        """Return the number of simulated jobs (`rows`) whose first attempt runs out of memory."""
         return int((~np.isnan(self.second[rows])).sum())
 
     def unmeasured(self, rows: np.ndarray) -> int:
-        """Return the number of these jobs that are placed as requested, because their peak is unknown."""
+        """Return the number of simulated jobs (`rows`) that are placed as requested, because their peak is unknown."""
         return int(np.isnan(self.first[rows]).sum())
 
 
@@ -206,9 +210,9 @@ def plan_of(
     """Plan the attempts with suggested memory `advised` (n,), MiB per node or processor.
 
     `share` (n,) converts all amounts to MiB per processor. If a job's known `peak` exceeds the suggestion, the first
-    attempt runs out of memory. The second attempt then has the user's request if that is sufficient, else the
-    suggestion is doubled as often as needed. A job with unknown peak has the user's request. A job that ran out of
-    memory in the log (`undecided`) runs as recorded.
+    attempt runs out of memory. The second attempt then has the user's memory request if that request is sufficient,
+    else the suggestion doubled as often as needed. A job with unknown peak has the user's request. A job that ran out
+    of memory in the log (`undecided`) runs as recorded.
 
     >>> plan_of(*map(np.array, ([2.0, 2.0, 8.0], [3.0, 1.0, np.nan], [16.0, 16.0, 16.0], [False] * 3, [1.0] * 3)))
     MemoryPlan(first=array([ 2.,  2., nan]), second=array([16., nan, nan]))
@@ -222,9 +226,10 @@ def plan_of(
 
 
 def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> list[NodeRequest]:
-    """Return the requests with the plan's memory; if a first attempt runs out, a second attempt depends on its failure.
+    """Return the requests with the plan's memory; if a first attempt runs out of memory, a second attempt depends on
+    its failure.
 
-    A first attempt that fails uses its nodes for the whole run time, which is its maximum cost.
+    A first attempt that fails uses its nodes for the whole run time, which is the highest possible cost of the failure.
     """
     first, second = plan.first.tolist(), plan.second.tolist()
     attempts = []
@@ -269,7 +274,8 @@ def row_of(request: NodeRequest) -> int:
 
 
 def is_superseded(requests: Sequence[NodeRequest], plan: MemoryPlan) -> np.ndarray:
-    """Return a mask (n,) of first attempts that ran out of memory; the second attempt gives the job's start and end."""
+    """Return a mask (n,) of first attempts that ran out of memory; the start and end of such a job come from the second
+    attempt."""
     second = ~np.isnan(plan.second)
     return np.array([not r.key.endswith(SECOND) and bool(second[int(r.key)]) for r in requests], bool)
 
@@ -287,13 +293,13 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     """Return the log's jobs as requests, in the order of rows, and the numbers of omitted jobs by reason.
 
     Unknown parts of a request are assumed (`ASSUMED`): tasks of one processor, any nodes, the partition's default
-    memory, the default partition. `RequestsOfLog` adds the other parts. A job ends at its limit at the latest. A job
-    that Slurm refused at submission never waits, so it is left out.
+    memory, the default partition. `RequestsOfLog` adds the other parts of a request. A job ends at its limit at the
+    latest. A job that Slurm refused at submission never waits, so it is left out.
     """
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
     more = (
         trace.number("alloc_nodes") > trace.number("req_nodes")
-    ).tolist()  # such a job requested a minimum number of nodes
+    ).tolist()  # a job that ran with too many processors requested a minimum number of nodes
     each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
     jobs: list[NodeRequest] = []
@@ -313,8 +319,8 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
 def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
     """Return a mask (n,) of jobs that Slurm refused at submission.
 
-    These jobs have more processors than their requested nodes can have, and ended in the second of their submission.
-    If a job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
+    A refused job has more processors than its requested nodes can have, and ended in the second of its submission. If a
+    job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
     """
     over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
     refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
@@ -349,12 +355,12 @@ def simulate_on(
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
-    """Return the schedule of a log's jobs on the machine under Slurm's two loops, planned with `predictor`.
+    """Return the schedule of a log's jobs on the described machine under Slurm's two loops, planned with `predictor`.
 
-    With `requested`, Slurm plans with limits, with `actual` with actual run times. With any other predictor (a spec, a
-    class, an object or a factory), it plans with predictions from a replay of the log under `protocol`, at most the
-    limit. `queue` replaces users' requests. Backfill cycles without a change are skipped. InputError if no job fits the
-    machine.
+    With the predictor `requested`, Slurm plans with time limits; with `actual`, it plans with actual run times. With
+    any other predictor (a spec, a class, an object or a factory), it plans with predictions from a replay of the log
+    under `protocol`, at most the limit. `queue` replaces parts of the users' requests. Backfill cycles are skipped if
+    the queue and the nodes did not change. Raises InputError if no job fits on the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
@@ -386,7 +392,8 @@ def simulate_on(
 
 
 def _kinds(trace: Trace) -> list[int]:
-    """Number the jobs by user, name and command; jobs with equal numbers are each other's history. 0: unknown user."""
+    """Number the jobs by user, name and command; jobs with equal numbers are each other's history. 0 means an unknown
+    user."""
     columns = (trace.nominal(name).decode() for name in ("user_id", "job_name", "app_id"))
     number: dict[tuple[Hashable, ...], int] = {}
     rows = zip(*columns, strict=True)
@@ -396,12 +403,13 @@ def _kinds(trace: Trace) -> list[int]:
 def _lengths(
     plan: Callable[[NodeRequest], float] | None, shorter: Callable[[NodeRequest], float] | None
 ) -> Lengths | None:
-    """Return the run times with which Slurm plans in place of limits; None: Slurm plans with limits."""
+    """Return the run times with which Slurm plans in place of time limits; None means that Slurm plans with time
+    limits."""
     if shorter is None:
         return None if plan is None else Lengths(plan)
 
     def of(request: NodeRequest) -> float:
-        length = shorter(request)  # NaN means the job's own limit
+        length = shorter(request)  # NaN means the job's own time limit
         return min(length if length == length else math.inf, math.inf if plan is None else plan(request))
 
     return Lengths(of, restored=True)
@@ -441,7 +449,8 @@ def _as_schedule(
 def _plan(
     trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str, level: float | None = None
 ) -> Callable[[NodeRequest], float] | None:
-    """Return a function from a request to its run time (point, or quantile at `level`); None: plan with limits."""
+    """Return a function from a request to its predicted run time (point, or quantile at `level`); None means planning
+    with limits."""
     if isinstance(runtime, np.ndarray):
         return lambda r: float(runtime[row_of(r)])
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
@@ -501,7 +510,7 @@ class RequestsOfLog:
 
 
 def _columns(trace: Trace) -> dict[str, list[Any]]:
-    """Return the detail columns that the log has, by name."""
+    """Return the columns of the log with details of requests, by name."""
     found: dict[str, list[Any]] = {}
     for name in DETAILS:
         if name in trace.names:

@@ -50,7 +50,7 @@ class Outage:
         return names
 
     def on(self, machine: Machine, start: float) -> Machine:
-        """Return the machine with the reservation added, from the given start.
+        """Return the machine with the outage's reservation added from the given start time.
 
         >>> from batchcast.machines.machine import homogeneous
         >>> Outage("ALL", 0.0, 60.0).on(homogeneous(2, 4), 30.0).reservations[0].end
@@ -60,14 +60,16 @@ class Outage:
         return replace(machine, reservations=(*machine.reservations, added))
 
     def starts(self, earliest: float = -math.inf) -> list[float]:
-        """Return the requested start and later starts within a week, by `step`, without starts before `earliest`."""
+        """Return the requested start and later starts within a week, at intervals of `step`, without start times before
+        `earliest`."""
         count = math.ceil(WEEK_S / self.step)
         later = (self.start + k * self.step for k in range(count))
         return [start for start in later if start >= earliest]
 
 
 def parse_outage(text: str, when: Callable[[str], float]) -> Outage:
-    """Read `nodes=ALL,start=TIME,hours=10`; `when` turns the time into seconds. UsageError for anything else.
+    """Read `nodes=ALL,start=TIME,hours=10`; `when` turns the time into seconds. Raises UsageError for a text of another
+    form.
 
     `step=HOURS` is the interval between the start times that are tried; its default is six hours.
 
@@ -87,7 +89,7 @@ def parse_outage(text: str, when: Callable[[str], float]) -> Outage:
 
 
 def parse_extension(text: str) -> tuple[str, float]:
-    """Read `job=4711,hours=4` as a job id and hours. UsageError for anything else.
+    """Read `job=4711,hours=4` as a job id and hours. Raises UsageError for a text of another form.
 
     >>> parse_extension("job=4711,hours=4")
     ('4711', 4.0)

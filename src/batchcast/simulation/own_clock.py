@@ -28,7 +28,7 @@ from .scheduler import Job, Machine, Node, Where
 
 @dataclass(frozen=True, slots=True)
 class OwnPolicy:
-    """A user's own scheduler in place of a `Policy`: its factory, and its settings."""
+    """A user's own scheduler in place of a `Policy`: the factory of the scheduler, and its settings."""
 
     given: Any
     name: str
@@ -59,7 +59,7 @@ class OwnPolicy:
         return cls(given, name, getattr(shown, "predictor", "requested"), correct, bool(getattr(shown, "kill", True)))
 
     def make(self) -> Any:
-        """Return a fresh scheduler, so that each simulation starts from the given state."""
+        """Return a fresh scheduler, so that each simulation begins with the scheduler's initial state."""
         if isinstance(self.given, type) or not hasattr(self.given, "start"):
             return made(self.given)
         return deepcopy(self.given)
@@ -81,7 +81,8 @@ MORE = "batchcast.testing.check_policy lists every other fault"
 class OwnRun:
     """The state of one simulation: the actual values of each job, and the state that the scheduler sees.
 
-    `ends` and `plans` are heaps of (instant, job); after a correction, the old plan's entry stays in the heap.
+    `ends` and `plans` are heaps of (instant, job); after a correction, the entry with the old planned end stays in the
+    heap.
     """
 
     policy: OwnPolicy
@@ -125,7 +126,8 @@ class OwnRun:
         self.driver = Driver({} if self.predictor is None else {"": self.predictor}, self.at)
 
     def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
-        """Process all instants; the order at each instant is exceeded plans, ends, submissions, scheduler."""
+        """Process all instants; at each instant it processes exceeded plans, then ends, then submissions, and then
+        calls the scheduler."""
         submit = [request.submit_time for request in self.requests]
         arrived, count = 0, len(submit)
         while True:
@@ -300,7 +302,7 @@ class OwnRun:
 
 
 def corrected(word: str, elapsed: float, first: float, request: float, step: int) -> float:
-    """Return the planned run time after a correction, as `schedule.orders.corrected` does.
+    """Return the planned run time after a correction, by the rules of `schedule.orders.corrected`.
 
     >>> corrected("incremental", 100.0, 100.0, 900.0, 0), corrected("doubling", 100.0, 100.0, 900.0, 5)
     (160.0, 900.0)

@@ -55,7 +55,8 @@ ELSEWHERE = ("next_submit", "job", "tail", "head", "newest", "indexed", "leaves"
 
 
 def present_jobs(state: KernelState) -> np.ndarray:
-    """Return the jobs that wait, run, need a plan or are not submitted yet, ascending; all other jobs have ended."""
+    """Return the numbers of the jobs that wait, run, need a planned run time or are not submitted yet, ascending; all
+    other jobs have ended."""
     s, arrays = state.record[0], state.arrays
     asked = [int(s["job"])] if s["phase"] == PREDICTED else []
     return np.unique(
@@ -75,11 +76,11 @@ def present_jobs(state: KernelState) -> np.ndarray:
 def carry_state(
     state: KernelState, present: np.ndarray, new: np.ndarray, total: int, memory: Memory | None
 ) -> KernelState:
-    """Return the state with only the jobs `present` (see `present_jobs`), followed by the `new` jobs.
+    """Return the kernel's state with only the jobs `present` (see `present_jobs`), followed by the `new` jobs.
 
     The schedule does not change: jobs, the queue and the running jobs keep their orders. The shadow run (`due_after`),
     updated plans (`refresh`) and quantiles for `risk_budget` are not copied, so policies with these settings are
-    rejected. O(jobs present + new).
+    rejected. The call takes O(present + new jobs) time.
     """
     s, old = state.record[0], state.arrays
     new_index = np.full(len(state.jobs), -1, np.int64)
@@ -126,7 +127,7 @@ _ARRAYS = {name.removesuffix("_size") for name in STATE.names or () if name.ends
 
 
 def _queued(state: KernelState) -> np.ndarray:
-    """Return the slots that hold a job, in order of arrival."""
+    """Return the queue's slots that contain a job, in order of arrival."""
     s = state.record[0]
     slots = state.arrays["slots"][s["head"] : s["tail"]]
     live: np.ndarray = slots[slots["procs"] != GONE]
@@ -167,14 +168,15 @@ class CompiledPlanner:
         """Do nothing, because this planner stores no data of single jobs."""
 
     def go_on(self, state: KernelState, more: bool) -> int:
-        """Advance until DONE or LOG_FULL, or with `more` until the last job of the period needs a plan."""
+        """Advance until the kernel returns DONE or LOG_FULL, or with `more` until the last job of the period needs a
+        planned run time."""
         scheduler = address_of(go_on, state.record, state.rules)
         last = len(state.jobs) - 1 if more else -1
         return int(follow_period(scheduler, state.record, state.rules, self.rings is not None, last))
 
 
 class PythonPlanner:
-    """Plans with a predictor in Python, in the same way as `clock.drive`."""
+    """Plans with a predictor in Python, with the same steps as `clock.drive`."""
 
     memory: Memory | None = None
 
@@ -204,7 +206,8 @@ class PythonPlanner:
 
 
 def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None) -> CompiledPlanner | PythonPlanner:
-    """Return the planner of a predictor: compiled if `simulate` has a compiled form with O(1) memory per class."""
+    """Return the planner of a predictor: compiled if `simulate` has a compiled form that needs O(1) memory per class of
+    jobs."""
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name in ("requested", "actual"):
         return CompiledPlanner(is_oracle=name == "actual")
@@ -216,7 +219,8 @@ def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None)
 
 @kernel
 def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembers: bool, last: int) -> int:
-    """Advance until job `last` needs a plan, the log is full or all jobs have ended; learn from jobs that end."""
+    """Advance until job `last` needs a planned run time, the log of decisions is full or all jobs have ended; learn
+    from jobs that end."""
     s = record[0]
     jobs, log = jobs_of(s), log_of(s)
     while True:
@@ -249,7 +253,8 @@ def simulate_periods(
     default_request: float | None = None,
     plan_level: float | None = None,
 ) -> Iterator[Schedule]:
-    """Simulate a log that is read in periods, like `simulate` in closed loop; memory does not grow with its length.
+    """Simulate a log that is read in periods, like `simulate` in closed loop; memory does not grow with the length of
+    the log.
 
     Parameters
     ----------
@@ -265,7 +270,7 @@ def simulate_periods(
     ------
     Schedule
         After each period, the jobs that ended since the last yield, in log order. `rows` are rows of the whole log;
-        `corrections` and `left_out` also count since the last yield.
+        `corrections` and `left_out` also count only since the last yield.
 
     Raises
     ------
@@ -275,8 +280,8 @@ def simulate_periods(
 
     Notes
     -----
-    The memory contains one period, the waiting and running jobs, and the predictor's state. A job takes about half a
-    microsecond if the predictor is compiled.
+    The simulation keeps in memory one period, the waiting and running jobs, and the predictor's state. A job takes
+    about half a microsecond if the predictor is compiled.
 
     Examples
     --------
@@ -357,13 +362,14 @@ class _Run:
         self.job_id = np.concatenate([self.job_id[self.present], period.job_id[work.rows]])
 
     def go_on(self, more: bool) -> None:
-        """Advance until the last job of the period needs a plan; without `more`, until all jobs have ended."""
+        """Advance until the last job of the period needs a planned run time; without `more`, until all jobs have
+        ended."""
         assert self.state is not None
         while self.planner.go_on(self.state, more) == LOG_FULL:
             self.state.enlarge_log()
 
     def ended(self, more: bool, left_out: Mapping[str, int], notes: tuple[str, ...]) -> Schedule:
-        """Return the jobs that have ended since the last call; at the end, all remaining jobs."""
+        """Return the jobs that have ended since the last call; at the end of the log, all remaining jobs."""
         assert self.state is not None
         jobs = self.state.jobs
         self.present = present_jobs(self.state) if more else np.zeros(0, np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies by name, with settings: `easy-sjbf:correct=incremental,head_after=6h`."""
+"""Scheduling policies by name, with settings: `easy-sjbf:correct=incremental,head_after=6h`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def as_policy(given: Any) -> Policy | OwnPolicy:
 
 
 def named_policies(given: Any) -> dict[str, Policy | OwnPolicy]:
-    """Map the names that results show to the requested policies, in order.
+    """Map names for the results to the requested policies, in the order of the request.
 
     `given` is a comma-separated list of names, any form that `as_policy` accepts, a sequence of these forms, or a
     mapping of names to these forms (None: the policy with that name).
@@ -77,9 +77,9 @@ def policy_of(text: str) -> Policy | OwnPolicy:
     ----------
     text : str
         `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (shortest run time predicted by `kernel` first; jobs
-        that have waited two days go before all), alone or as `NAME:key=value,key=value`. `head_after`, `first_after`
-        and `due_after` take a time, `risk_budget` a number, `kill` and `refresh` yes or no, and an order can have
-        settings (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is your own scheduler (see
+        that have waited two days come before all others), alone or as `NAME:key=value,key=value`. `head_after`,
+        `first_after` and `due_after` take a time, `risk_budget` a number, `kill` and `refresh` yes or no, and an order
+        can have settings (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is your own scheduler (see
         `simulation.scheduler`).
 
     Returns
@@ -169,7 +169,7 @@ def split_policies(text: str) -> list[str]:
 
 
 def _words(rest: str, text: str) -> dict[str, str]:
-    """Split `key=value,key=value`; the settings of an order remain part of the order's value."""
+    """Split `key=value,key=value`; the settings of a queue order stay in the value of `order`."""
     words: dict[str, str] = {}
     last = ""
     for item in filter(None, (i.strip() for i in rest.split(","))):

@@ -2,7 +2,7 @@
 """`Policy`: the settings of the compiled scheduler.
 
 The settings are the order of the queue (built-in, as text, or a Python function), which jobs may overtake the first
-job, and how a plan is corrected when a job runs longer than planned.
+job, and how a planned run time is corrected when a job runs longer than planned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FORMS = f"{', '.join(NAMES)}, or MODULE:FUNCTION of ({', '.join(ARGUMENTS)}) -> 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A queue order in the kernel's form: its code, the run time it reads, its ageing, a user function's address."""
+    """A queue order in the kernel's form: the code of the order, the run time that the order reads, its ageing, and the
+    address of a user's function."""
 
     code: int
     on: int = PLANNED
@@ -41,10 +42,10 @@ def parse_order(order: str | Callable[..., float], option: str = "order") -> Ord
     """Return the queue order of `NAME:on=requested,ageing=W`, of `MODULE:FUNCTION` with these settings, or a function.
 
     `on` is the run time that the order reads: the planned (default) or the requested run time. `ageing=W` lowers a
-    job's key by W for every second that the job waits, so that every job is first at some time. A user's function
-    receives (now, submit, procs, planned, wait) as floats, in seconds on the log's clock, and returns a key. The
-    smallest key goes first, NaN last, ties by arrival. The function is compiled once per process, in about a tenth of a
-    second. Raises UsageError with the accepted forms.
+    job's key by W for every second that the job waits, so that every job becomes the first at some time. A user's
+    function receives (now, submit, procs, planned, wait) as floats, in seconds on the log's clock, and returns a key.
+    The job with the smallest key goes first, a job with key NaN last, jobs with equal keys by arrival. The function is
+    compiled once per process, in about a tenth of a second. Raises UsageError with the accepted forms.
 
     >>> parse_order("sjf:on=requested,ageing=0.5")
     Order(code=1, on=1, ageing=0.5, address=0, varying=False)
@@ -106,7 +107,7 @@ def compiled(function: Callable[..., float]) -> Any:
         raise UsageError(f"the order {name} must be a plain function of ({', '.join(ARGUMENTS)})")
     try:
         return compile_key(function)
-    except Exception as error:  # numba raises many types of errors; the user needs only the message
+    except Exception as error:  # numba raises many types of errors; the user needs only the error's message
         raise UsageError(
             f"the order {name} does not compile: {_sentence(error)}",
             hint="plain arithmetic on the five floats, math and if; it must return a number",
@@ -141,8 +142,8 @@ class Policy:
     order
         Order of the queue, which decides the head: a name with settings, or a function (see `parse_order`).
     backfill
-        Which jobs may overtake the head: `easy` (one reservation), `conservative` (a reservation for every job) or
-        `none` (no job).
+        Which jobs may overtake the head: `easy` (one reservation, for the head), `conservative` (a reservation for
+        every job) or `none` (no job).
     backfill_order
         Order in which candidates for backfilling are tried.
     correct
@@ -150,29 +151,32 @@ class Policy:
     kill
         Whether a job is killed at its requested time.
     event_order
-        `instant`, or `pyss`: the order of the reference schedules, which implies kill=False.
+        `instant`, or `pyss`: the event order of the reference schedules by the simulator pyss, which implies
+        kill=False.
     running_ends
         Which run time gives the planned end of a running job when other jobs are planned: `planned` or `requested`.
     head_after
-        Seconds. If the head has waited longer, its reservation uses the requested times of running jobs and of
-        candidates, so that predictions cannot delay the head further.
+        Seconds. If the head has waited longer than `head_after`, its reservation uses the requested times of running
+        jobs and of candidates, so that predictions cannot delay the head further.
     first_after
-        Seconds. Jobs that have waited longer come before the order, by arrival, with a reservation as with
-        `head_after`.
+        Seconds. Jobs that have waited longer than `first_after` come before the queue order, by arrival, with a
+        reservation as with `head_after`.
     due_after
-        Seconds. Jobs that wait longer by this time than in a shadow run of EASY with requested times come before the
-        order in the same way. The shadow run has the same submissions, and learns a job's run time when the job has
-        ended in the main simulation.
+        Seconds. Jobs whose wait exceeds their wait in a shadow run of EASY with requested times by more than
+        `due_after` also come before the queue order. The shadow run has the same submissions, and learns a job's run
+        time when the job has ended in the main simulation.
     due_ends
         Which run time the shadow run uses for a job that has not ended in the main simulation: `requested`, or the
         first `planned` run time until the job has run longer.
     risk_budget
-        Maximum sum of probabilities. A job whose requested time does not fit may overtake a job with a reservation, as
-        long as the probabilities that such jobs run beyond the reserved start add up to at most this value. The
-        probabilities come from predicted quantiles. With 0, no job may do this.
+        Maximum sum of the probabilities that jobs delay one reservation. A job whose requested time does not fit may
+        overtake a job with a reservation, as long as the probabilities that such jobs run beyond the reserved start add
+        up to at most this value. The probabilities come from predicted quantiles. With 0, no job may overtake at such a
+        risk.
     refresh
-        Whether queued jobs get a new plan when a job of the same user and requested time ends. The new plan is the
-        geometric mean of the job's first plan and of at most eight such run times since the job's submission.
+        Whether queued jobs get a new planned run time when a job of the same user and requested time ends. The new
+        planned run time is the geometric mean of the job's first planned run time and of at most eight run times of
+        such jobs since the job's submission.
     predictor
         Predictor used for planning if `simulate` is called without a predictor: time limits (`requested`), or a
         predictor's name.
@@ -238,7 +242,8 @@ class Policy:
             object.__setattr__(self, "kill", False)
 
     def _refuse_for_conservative(self) -> None:
-        """Reject settings that conservative backfilling cannot use: it reserves for every job in order of arrival."""
+        """Reject settings that conservative backfilling cannot use: conservative backfilling reserves for every job in
+        order of arrival."""
         given = {
             "order": self.order != "fcfs",
             "backfill-order": self.backfill_order != "fcfs",

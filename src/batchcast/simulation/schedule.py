@@ -26,9 +26,9 @@ class Schedule(Result):
     """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
 
     `rows` are the jobs' rows in the trace. `planned_run_time` is the first planned run time, and `corrections` counts
-    later changes of plans. `left_out` counts records that were not simulated, by reason. `kernel_s` is the time of the
-    simulation, NaN if it was not measured. `nodes` holds each job's processors by node, numbered from 0, if the machine
-    has nodes.
+    later changes of plans. `left_out` counts records that were not simulated, by reason. `kernel_s` is the duration of
+    the simulation in seconds, NaN if it was not measured. `nodes` holds each job's processors by node, numbered from 0,
+    if the machine has nodes.
     """
 
     rows: np.ndarray
@@ -68,7 +68,7 @@ class Schedule(Result):
         return {**{name: getattr(self, name) for name in names}, "row": self.rows}
 
     def placed(self) -> list[Intervals]:
-        """Return each job's processors, numbered from 0, as closed intervals: see `place`."""
+        """Return each job's processors, numbered from 0, as closed intervals (see `place`)."""
         return place(self.start_time, self.end_time, self.procs, self.total)
 
     def _tables(self) -> Mapping[str, Mapping[str, Any]]:
@@ -88,7 +88,7 @@ class Schedule(Result):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences on the jobs that were not simulated, and the notes."""
+        """Sentences about the jobs that were not simulated, and the workload's notes."""
         return [*left_out_words(self.left_out), *self.notes]
 
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
@@ -106,7 +106,7 @@ class Schedule(Result):
 
 
 def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:
-    """Return each job's (n,) processors, numbered from 0, as closed intervals in ascending order.
+    """Return which processors each job (n,) uses, numbered from 0, as closed intervals in ascending order.
 
     A schedule has only numbers of used processors; this function assigns processors afterwards, which is always
     possible. At each instant, ending jobs first release their processors, then jobs with run time 0 take and release

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user's own scheduler receives: waiting jobs, the machine, and its future free processors.
 
-This is slow Python by design: plain lists are computed at each call, so that all values can be inspected. The clock is
-in own_clock.py.
+The module is slow Python by design: it computes plain lists at each call, so that a user can inspect all values. The
+clock is in own_clock.py.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Node:
 
 
 class Profile:
-    """Future free processors as steps: `free[k]` from `times[k]` until `times[k + 1]`; the last step has no end.
+    """Future free processors as steps: `free[k]` processors are free from `times[k]` until `times[k + 1]`; the last
+    step has no end.
 
     >>> profile = Profile(0.0, 4)
     >>> profile.hold(0.0, 10.0, 3); profile.earliest(2, 5.0), profile.earliest(1, 50.0), profile.free_at(12.0)
@@ -69,7 +70,8 @@ class Profile:
         self.times, self.free = [now], [free]
 
     def hold(self, start: float, length: float, procs: int) -> None:
-        """Remove `procs` free processors for `length` seconds from `start` (now or later); add them if negative."""
+        """Remove `procs` free processors for `length` seconds from `start` (now or later); a negative `procs` adds
+        processors."""
         for place in range(self._step(start), self._step(start + length)):
             self.free[place] -= procs
 
@@ -101,7 +103,8 @@ class Machine:
 
     The attributes are `total` and `free` processors; `running` jobs in order of start; `nodes` (empty for a pool of
     processors); `reservations`, start times by the job's row; and `events`, all events since the last call in order,
-    except starts; empty after a requested wake. When a scheduler's `start` yields a job, all attributes are updated.
+    except starts; `events` is empty after a requested wake. When a scheduler's `start` yields a job, all attributes are
+    updated.
     """
 
     def __init__(self, total: int, nodes: Sequence[Node] = (), allocator: Allocator | None = None) -> None:
@@ -122,7 +125,7 @@ class Machine:
         return job.procs <= self.free and (not self.nodes or self.place(job) is not None)
 
     def place(self, job: Job) -> Where | None:
-        """Return the nodes that the allocator would choose for the job now; None if it does not fit."""
+        """Return the nodes that the allocator would choose for the job now; None if the job does not fit."""
         return self.allocator.place(job, self.nodes)
 
     def profile(self) -> Profile:
@@ -141,16 +144,18 @@ class Machine:
         return profile
 
     def shadow(self, job: Job) -> tuple[float, int]:
-        """Return the earliest start of a job if running jobs end as planned, and the processors left over then.
+        """Return the earliest start of a job if running jobs end as planned, and the number of processors that are then
+        left over.
 
-        These are the `shadow_time` and `extra_procs` of EASY. O(running log running).
+        These two values are the `shadow_time` and `extra_procs` of EASY. O(running log running).
         """
         profile = self.profile()
         start = profile.earliest(job.procs, 0.0)
         return start, (profile.free_at(start) if start < math.inf else 0) - job.procs
 
     def reserve(self, job: Job, start: float) -> None:
-        """Record a waiting job's start time in `reservations`, and request a call then; no processors are reserved."""
+        """Record a waiting job's start time in `reservations`, and request a call of `start` at that time; no
+        processors are reserved."""
         self.reservations[job.row] = start
         self.wake_at(start)
 
@@ -185,9 +190,9 @@ class Scheduler(Protocol):
     """A scheduling policy of your own, for `simulate(log, Mine)` and `--policy MODULE:CLASS`.
 
     The simulation calls `start` at every instant at which jobs wait and there was an event: a submission, an end, a job
-    that exceeded its plan, or a requested wake; and again if jobs with run time 0 ended. A job that `start` yields
-    starts at once, so `machine` is up to date when the generator continues. The object may store data between calls;
-    every simulation uses a fresh object.
+    that exceeded its planned run time, or a requested wake. The simulation calls `start` a second time if jobs with run
+    time 0 ended. A job that `start` yields starts at once, so `machine` is up to date when the generator continues. The
+    object may store data between calls; every simulation uses a fresh object.
 
     Notes
     -----
@@ -218,14 +223,15 @@ class Scheduler(Protocol):
 
 @runtime_checkable
 class Allocator(Protocol):
-    """Chooses the nodes of a job if the scheduler does not name nodes."""
+    """Protocol of an allocator, which chooses the nodes of a job if the scheduler does not name nodes."""
 
     def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
-        """Return the job's processors by node, or None if it does not fit now; must not change the nodes."""
+        """Return the job's processors by node, or None if the job does not fit now; the method must not change the
+        nodes."""
 
 
 class FirstFit:
-    """Uses nodes in their order with all their free processors, or as many nodes as the job requests.
+    """An allocator that uses nodes in order with all their free processors, or as many nodes as the job requests.
 
     >>> FirstFit().place(Job(0, JobRequest(0, 1, 0.0, 6.0, 60.0, 0.0), 60.0), [Node(0, 4), Node(1, 4)])
     {0: 4, 1: 2}
@@ -237,7 +243,8 @@ class FirstFit:
 
 
 class BestFit:
-    """Uses the fullest nodes with room first, so that empty nodes stay empty; otherwise like `FirstFit`.
+    """An allocator that uses the fullest nodes with room first, so that empty nodes stay empty; otherwise like
+    `FirstFit`.
 
     >>> nodes = [Node(0, 4), Node(1, 4)]
     >>> nodes[1].free = 2

@@ -61,15 +61,15 @@ def simulate(
         A `Policy`, a name with settings (`easy-sjbf:correct=incremental`), or your own scheduler with `start(queue,
         machine, now)`: a class, an object or a factory (see `Scheduler`). Default: EASY.
     predictor
-        Predictor used for planning: a name with settings (`last_2:need=2`), a class, a function that creates a
-        predictor for the log, or an object, which the simulation trains. It returns seconds or a `Prediction`. Default:
-        the policy's predictor, which is `kernel` for the policy `forecast`, else time limits.
+        Predictor used for planning: a predictor's name with settings (`last_2:need=2`), a class, a function that
+        creates a predictor for the log, or an object, which the simulation trains. A predictor returns seconds or a
+        `Prediction`. Default: the policy's predictor, which is `kernel` for the policy `forecast`, else time limits.
     total
-        The machine's processors, by default the log's.
+        The machine's number of processors, by default the number that the log gives.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        How many processors a job uses: `req` (requested, else allocated) or `alloc`.
     wide
-        Jobs wider than the machine: `drop`, `widen` or `cut`.
+        What happens to jobs wider than the machine: `drop`, `widen` or `cut`.
     default_request
         Seconds used to plan jobs without a requested time; by default the log's largest requested time.
     loop, protocol
@@ -80,11 +80,11 @@ def simulate(
     native
         False uses the Python predictor even if the kernel has a compiled form of it; the results are equal.
     known_at_submit
-        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+        Columns of the log, in addition to batchcast's standard columns, that a predictor may use (`Trace.knowing`).
     clock
         Reads seconds (`time.perf_counter`), for `kernel_s`.
     tick
-        Called with the number of jobs done.
+        Function that is called with the number of simulated jobs, to show progress.
     nodes
         For your own scheduler: the processors of each node, or a `machines.machine.Machine`; by default a pool.
 
@@ -159,7 +159,8 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """The predictor of a simulation, how it learns (`loop`, `protocol`), and which of its quantiles is planned with."""
+    """The predictor of a simulation, how it learns (`loop`, `protocol`), and which predicted quantile is the planned
+    run time."""
 
     runtime: Any
     loop: str
@@ -174,11 +175,12 @@ class _Planner:
 
     @property
     def is_known(self) -> bool:
-        """Return whether all plans can be computed before the simulation starts."""
+        """Return whether all planned run times can be computed before the simulation starts."""
         return self.name in ("requested", "actual") or self.loop == "open"
 
     def known(self, trace: Trace, work: Workload) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return each job's planned run time (requested, actual or predicted by a replay), and quantiles or None."""
+        """Return each job's planned run time (requested, actual or predicted by a replay), and the predicted quantiles
+        or None."""
         if self.name == "requested":
             return np.maximum(work.request, 1.0), None
         if self.name == "actual":
@@ -260,10 +262,10 @@ def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list
 def _driven_by_kernel(
     trace: Trace, work: Workload, procs: str, method: Any, tick: Callable[[int], None] | None
 ) -> Callable[[KernelState], KernelState] | None:
-    """Return the compiled clock for a fresh `kernel` predictor; None for any other predictor."""
+    """Return the compiled simulated clock for a fresh `kernel` predictor; None for any other predictor."""
     from ..predict.runtime.kernel import (
         Kernel,
-    )  # loads forty kernels, which other predictors do not need
+    )  # the import loads forty kernels, which other predictors do not need
 
     if type(method) is not Kernel or not method.is_fresh:
         return None
@@ -318,10 +320,11 @@ def simulate_split(
 ) -> Schedule:
     """Simulate a log whose partitions are separate machines; `simulate` describes `options`.
 
-    `sizes` gives processors and their source by partition id (`machines.learned.machine.partition_sizes`). Records
-    without a partition are left out, and so are partitions without a job that is known to have run. Each partition has
-    its own predictor (an object is copied) and learns from its own jobs only. A job without a requested time is planned
-    with the log's largest requested time, or `default_request`. Raises InputError if the log has no partitions.
+    `sizes` gives the number of processors of each partition id, and the source of the number
+    (`machines.learned.machine.partition_sizes`). Records without a partition are left out, and so are partitions
+    without a job that is known to have run. Each partition has its own predictor (an object is copied) and learns from
+    its own jobs only. A job without a requested time is planned with the log's largest requested time, or
+    `default_request`. Raises InputError if the log has no partitions.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 2, 2], "partition_id": ["a", "b", "a"]})
@@ -364,7 +367,8 @@ def _largest_request(trace: Trace) -> float | None:
 
 
 def _oversized(together: float, machine: float) -> list[str]:
-    """Return a note if the partitions have more processors than the machine: they overlap or replaced each other."""
+    """Return a note if the partitions have more processors than the machine, because they overlap or replaced each
+    other."""
     if not together > machine:
         return []
     return [

@@ -27,7 +27,7 @@ WIDE = ("drop", "widen", "cut")
 
 
 def left_out_words(left_out: Mapping[str, int]) -> list[str]:
-    """Return one sentence for each reason why jobs were not simulated.
+    """Return one sentence for each reason for which jobs were left out of the simulation.
 
     >>> left_out_words({"no run time": 0, "no processors": 2})
     ['2 jobs not simulated (no processors)']
@@ -49,7 +49,8 @@ def no_job(left_out: Mapping[str, int]) -> NoAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Jobs as arrays (n,) in log order: row in the trace, submit, processors, run and request, without unknown values.
+    """Jobs as arrays (n,) in log order: row in the trace, submit time, processors, run time and requested time, without
+    unknown values.
 
     `request` is used to plan a job and to kill it; `run` is the run time in the simulation. `left_out` counts records
     by the rule that removed them; `notes` are sentences for reports.
@@ -82,12 +83,12 @@ def make_workload(
 ) -> Workload:
     """Convert a trace to one machine's workload. O(n).
 
-    Jobs without a run time or processors are left out; a run time of 0 is kept. An unknown requested time (none, zero,
-    unlimited) is replaced by the log's largest known requested time, or `default_request`, and does not kill the job.
-    `wide` decides about jobs wider than the machine: `drop` leaves them out, `widen` enlarges the machine to the widest
-    job, `cut` cuts the jobs to the machine's size. With `kill` the run time is min(run, request), else the request is
-    max(request, run). Raises InputError if the machine's size or all requested times are unknown, and UsageError for a
-    value that is not accepted.
+    Jobs without a run time or processors are left out; a run time of 0 is kept. An unknown requested time (missing,
+    zero or unlimited) is replaced by the log's largest known requested time, or `default_request`, and then does not
+    kill the job. `wide` decides what happens to jobs wider than the machine: `drop` leaves them out, `widen` enlarges
+    the machine to the widest job, `cut` cuts the jobs to the machine's size. With `kill` the run time is min(run,
+    request), else the request is max(request, run). Raises InputError if the machine's size or all requested times are
+    unknown, and UsageError for a value that is not accepted.
     """
     check_word("wide", wide, WIDE)
     if default_request is not None and not default_request > 0:
@@ -146,10 +147,11 @@ def _requests(
 
 
 def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarray) -> dict[str, Any] | None:
-    """Return arguments of `make_state` for the compiled form of a predictor; None if it has no compiled form.
+    """Return arguments of `make_state` for the compiled form of a predictor; None if the predictor has no compiled
+    form.
 
-    The function writes the indices of the predictor's ring buffers into the job records. It accepts only the exact
-    class, because a subclass may predict differently.
+    The function writes the indices of the predictor's ring buffers into the job records. The function accepts only a
+    predictor's exact class, because a subclass may predict differently.
     """
     if type(predictor) is Last2:
         jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
@@ -176,7 +178,7 @@ class Rings:
         self.memory = recent_memory(64, self.length, **self.settings)
 
     def assign(self, trace: Trace, work: Workload, jobs: np.ndarray) -> None:
-        """Write into the job records the ring buffers of their user and of their class."""
+        """Write into the job records the ring buffers of each job's user and class."""
         seen, n = _submitted(trace, work), len(work.rows)
         jobs["user_ring"] = self._rings(seen, ("user_id",), n) if "user_id" in seen else -1
         if self.fields:
@@ -188,7 +190,8 @@ class Rings:
                 self.memory.arrays[name][: len(values)] = values
 
     def _rings(self, seen: dict[str, Values], fields: tuple[str, ...], n: int) -> np.ndarray:
-        """Return the number of each job's ring buffer by class (n,), -1 for no class; new classes get new buffers."""
+        """Return the index of each job's ring buffer (n,), one buffer per class of jobs, -1 for no class; new classes
+        get new buffers."""
         codes, classes = class_codes(seen, fields, n)
         known = np.flatnonzero(codes >= 0)
         first = np.zeros(classes, np.int64)
@@ -199,7 +202,7 @@ class Rings:
 
 
 def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
-    """Return a column's values in some rows, in the form that `gate.class_codes` compares."""
+    """Return a column's values in the given rows, in the form that `gate.class_codes` compares."""
     if isinstance(values, Nominal):
         return values.take(rows).decode()
     numbers = values[rows]
@@ -207,6 +210,7 @@ def _plain(values: Values, name: str, rows: np.ndarray) -> list[Any]:
 
 
 def _submitted(trace: Trace, work: Workload) -> dict[str, Values]:
-    """Return the simulated jobs' columns known at submission, with the processors and the request used for planning."""
+    """Return the simulated jobs' columns that are known at submission, with the processors and the requested time used
+    for planning."""
     seen = {n: v.take(work.rows) if isinstance(v, Nominal) else v[work.rows] for n, v in trace.at_submission().items()}
     return {**seen, "procs": work.procs.astype(float), "req_time": work.request}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open logs: read, write, select and clean them."""
+"""Open job logs: read, write, select and clean logs."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Anonymize a log so that it can be shared, and manage the key for this.
+"""Anonymize a log so that it can be shared, and manage the secret key of the anonymization.
 
 Names are replaced by tokens of a keyed hash, times are kept or shifted, and other columns are kept or dropped.
 """
@@ -38,7 +38,7 @@ def key_of(path: str | Path) -> tuple[bytes, list[str]]:
     -------
     key : bytes
     notes : list of str
-        Messages for the user: that a key was created, or that others can read it.
+        Messages for the user: that a key was created, or that other users can read the key file.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def key_in_environment(name: str) -> bytes:
 
 
 def _read(target: Path) -> tuple[bytes, list[str]]:
-    """Returns the key of an existing file, and a message if others can read the file."""
+    """Returns the key in an existing key file, and a message if others can read the file."""
     try:
         text = target.read_text(encoding="utf-8").strip()
         mode = target.stat().st_mode & 0o077
@@ -100,8 +100,8 @@ _PLAIN_ID = re.compile(r"\d+([_+]\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What was done with one column: `replaced`, `kept`, `moved`, `rounded`, `renumbered` or `dropped`, with an
-    explanation.
+    """What the anonymization did with one column: `replaced`, `kept`, `moved`, `rounded`, `renumbered` or `dropped`,
+    with an explanation.
     """
 
     column: str
@@ -139,14 +139,14 @@ def anonymize(
         `keep`, or `renumber`: job numbers count from 1 in log order, and tasks of an array stay together. Job ids that
         contain other text are always replaced.
     keep
-        Columns that stay unchanged.
+        Names of columns that stay unchanged.
     whole
-        Whether all tokens are numbers, as SWF requires.
+        Whether all tokens must be numbers, as SWF requires.
 
     Returns
     -------
     trace : Trace
-        Header, notes, file name and checksum are removed.
+        The anonymized log, without header, notes, file name and checksum.
     treatments : list of Treatment
         What was done with each column.
 
@@ -160,7 +160,7 @@ def anonymize(
     Notes
     -----
     A token is the column's prefix and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value. For a
-    numeric name, the token is these bits as a number. Names of all columns are replaced, except the status. Numbers in
+    numeric name, the token is the 48 bits as a number. Names of all columns are replaced, except the status. Numbers in
     declared columns are measurements and stay. Numbers in extra columns are dropped, because their meaning is unknown.
 
     Examples
@@ -187,8 +187,8 @@ def anonymize(
 def linkable(trace: Trace) -> tuple[float, float]:
     """Measure how many jobs can be identified by their times.
 
-    Somebody who knows submit time and run time of one job, for example from an e-mail, can find its row. The row's
-    token then identifies all other jobs of this user.
+    Somebody who knows submit time and run time of one job, for example from an e-mail, can find the job's row. The
+    row's token then identifies all other jobs of the job's user.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def linkable(trace: Trace) -> tuple[float, float]:
     jobs : float
         Fraction of the jobs whose submit time and run time are unique in the log. NaN without jobs.
     users : float
-        Fraction of the users with at least one such job. NaN without users.
+        Fraction of the users with at least one job of unique times. NaN without users.
 
     Examples
     --------
@@ -250,7 +250,8 @@ def shift_of(key: bytes) -> float:
 def _treat(
     trace: Trace, name: str, key: bytes, shift: float, step: float, ids: str, keep: bool, whole: bool
 ) -> tuple[Values | None, str, str]:
-    """Returns a column's new values, the word for what was done with it (see `Treatment`), and an explanation."""
+    """Returns a column's new values, the word for what was done with the column (see `Treatment`), and an
+    explanation."""
     values = trace.column(name)
     if keep:
         return values, "kept", "as requested"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clean a log by named rules, remove impossible values, and summarize a log in figures.
 
-Rules are applied only if the user names them, and each rule counts what it drops.
+Rules are applied only if the user names them, and each rule counts the records that it drops.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def partial(trace: Trace) -> Masks:
 
 
 def duplicates(trace: Trace) -> Masks:
-    """Drops records that repeat a job number of the same cluster, except the last such record in log order."""
+    """Drops records that repeat a job number of the same cluster, except the last record with this number in log
+    order."""
     return {"a repeated job number": ~last_of_each_number(trace)}
 
 
@@ -87,19 +88,19 @@ def clean(trace: Trace, rules: Sequence[str]) -> Trace:
     Returns
     -------
     Trace
-        `info.dropped` counts what each rule dropped.
+        `info.dropped` counts the records that each rule dropped.
 
     Raises
     ------
     UsageError
         If a rule is unknown.
     NoAnswer
-        If no job is left.
+        If no job is left after cleaning.
 
     Notes
     -----
-    `reference` also limits the run time to the time limit and the allocated processors to the machine, and notes how
-    often. Readers then use the allocated processors (`--procs alloc`).
+    `reference` also limits the run time to the time limit and the allocated processors to the machine, and adds a note
+    with the number of changed jobs. After the rule `reference`, use the allocated processors (`--procs alloc`).
 
     Examples
     --------
@@ -151,7 +152,7 @@ def _cut_to_reference(trace: Trace) -> Trace:
     return trace.with_columns(columns, info)
 
 
-CENTURY = 100 * 365.25 * 86400.0  # seconds; no job ran or waited this long, and no log covers such a time
+CENTURY = 100 * 365.25 * 86400.0  # in seconds; no job ran or waited this long, and no log covers such a time
 MOST_PROCS = 1e9
 MOST_REQUEST = 3 * 365.25 * 86400.0  # seconds; longer limits in logs (INT_MAX seconds, 23 years) are mistakes
 MOST_MEMORY = 1024.0**4  # KiB per node, or per processor if the log has no node counts
@@ -166,7 +167,7 @@ _OWN_LIMITS = {"req_time": (MOST_REQUEST, "more than 3 years")}
 def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
     """Mark impossible values as unknown, and drop records with an impossible submit time.
 
-    A single such value would set the scale of every mean, axis and simulated clock.
+    A single impossible value would set the scale of every mean, axis and simulated clock.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
     Returns
     -------
     Trace
-        `info.notes` and `info.dropped` describe what was changed. A log without such values is not copied.
+        `info.notes` and `info.dropped` describe what was changed. A log without impossible values is not copied.
 
     Notes
     -----
@@ -216,7 +217,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
 
 def _without_strays(trace: Trace, strict: bool) -> Trace:
     """Returns the log without submit times more than a century from the median. In a sorted trace, only jobs at the
-    ends can have such a submit time."""
+    ends can have an impossible submit time."""
     times = trace.submit_time
     if not len(times):
         return trace
@@ -243,7 +244,7 @@ def summary(trace: Trace, procs: str = "req") -> dict[str, Any]:
     trace
         The log.
     procs
-        The rule for processor counts, see `Trace.procs`.
+        The rule for processor counts, `req` or `alloc` (see `Trace.procs`).
 
     Returns
     -------
@@ -290,8 +291,8 @@ def request_use(trace: Trace) -> dict[str, Any]:
     dict
         `request_used_median`: median of run time / limit. `request_used_total`: sum of run times / sum of limits.
         `request_used_below_10` and `..._above_100`: fractions of jobs below 10 % and above 100 %.
-        `whole_hour_requests`: fraction of limits that are whole hours. `usual_requests`: fraction of the five most
-        frequent limits, which `usual_requests_s` lists.
+        `whole_hour_requests`: fraction of limits that are whole hours. `usual_requests`: fraction of jobs with one of
+        the five most frequent limits, which `usual_requests_s` lists.
 
     Examples
     --------
@@ -329,9 +330,9 @@ def memory(trace: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
-        Numbers of jobs with a known request, a measured peak, and both; medians; `used_total`, the fraction of the
-        requests that was used; `above`, the fraction of jobs above their request; `out_of_memory`; `copied`, the
-        fraction of jobs whose use equals the request.
+        Numbers of jobs with a known memory request, with a measured peak, and with both; medians; `used_total`, the
+        fraction of the requested memory that was used; `above`, the fraction of jobs above their request;
+        `out_of_memory`; `copied`, the fraction of jobs whose use equals the request.
 
     Examples
     --------
@@ -386,7 +387,8 @@ def endings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def irregularities(trace: Trace) -> list[dict[str, Any]]:
-    """Return each kind of irregular data for which the recorded clock has a rule, with the number of such records."""
+    """Return each kind of irregular data for which the replay by recorded times has a rule, with the number of such
+    records."""
     return [{"irregularity": what, "jobs": count} for what, count in irregular(trace).items()]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The synthetic log that comes with batchcast: `demo_path` and `batchcast demo` use it."""
+"""The synthetic log that comes with batchcast: `demo_path` and `batchcast demo` use this log."""
 
 from __future__ import annotations
 

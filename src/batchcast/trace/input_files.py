@@ -39,10 +39,10 @@ class Folder:
     path
         The name of the directory, for messages, and for opening if there is no descriptor.
     descriptor
-        An open descriptor of the directory. Files are then opened relative to it and without following links, so that
-        no part of the path can be replaced while files are read.
+        An open file descriptor of the directory. With a descriptor, files are opened relative to it and without
+        following links, so that no part of the path can be replaced while files are read.
     owner
-        Numeric user id. Files of other users are refused; None accepts every owner.
+        Numeric user id. Files that belong to other users are refused; None accepts every owner.
     """
 
     path: str
@@ -97,7 +97,7 @@ class Folder:
             return None
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name, of any kind."""
+        """Whether the directory contains a file of this name, of any kind."""
         return self.status(name) is not None
 
     def names(self, most: int = 1000) -> list[str]:
@@ -144,7 +144,7 @@ def readers() -> dict[str, InputFiles]:
 
 
 def reader_for(folder: Folder) -> InputFiles | None:
-    """Return the first reader, by name, that finds its input files in a directory."""
+    """Return the first reader, by name, that finds input files of its application in a directory."""
     return next((one for one in readers().values() if one.is_here(folder)), None)
 
 
@@ -210,7 +210,7 @@ def checked_features(values: Any) -> dict[str, float | str]:
 
 
 def features_at_submission(folder: Folder, submit_time: float = math.inf) -> dict[str, float | str]:
-    """Return a job's features and, under `input_files`, how its input files were found.
+    """Return a job's features and, under `input_files`, how the job's input files were found.
 
     Input files that were written after the submission are not used, because the job may have been submitted with other
     files. A file may be one second newer, because submit times are whole seconds.

@@ -68,9 +68,9 @@ def open_machine(path: str | Path) -> Machine:
 
     Notes
     -----
-    A dump in a folder may be compressed (.xz) or in JSON (`node.json`). If both forms exist, the text is read. A
-    missing dump is replaced by the folder's slurm.conf with its included files and gres.conf. If `path` is itself a
-    slurm.conf, slurm.conf replaces the dumps `STATE` in its folder, and the other dumps are read.
+    A dump in a folder may be compressed (.xz) or in JSON (`node.json`). If a dump exists as text and as JSON, the text
+    is read. A missing dump is replaced by the folder's slurm.conf with its included files and gres.conf. If `path` is
+    itself a slurm.conf, slurm.conf replaces the dumps `STATE` in its folder, and the other dumps are read.
     """
     place = Path(path)
     if place.is_dir():

@@ -28,7 +28,7 @@ def merged(traces: Sequence[Trace]) -> Trace:
     Returns
     -------
     Trace
-        Notes describe differences between the logs: formats, time zones, machine sizes, meanings of numbers.
+        The log's notes describe differences between the logs: formats, time zones, machine sizes, meanings of numbers.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def merged(traces: Sequence[Trace]) -> Trace:
 
 
 def _is_dated(trace: Trace) -> bool:
-    """Whether the log's clock counts from a known date."""
+    """Whether the log's clock counts seconds from a known date."""
     return trace.info.unix_start > 0 or bool(len(trace) and trace.submit_time[-1] > DATED)
 
 
@@ -87,7 +87,8 @@ def _of_whole_jobs(trace: Trace) -> Trace:
 
 
 def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:
-    """Returns the provenance of the merged log, with a note for each difference between the logs."""
+    """Returns the provenance (sources, zone, notes) of the merged log, with a note for each difference between the
+    logs."""
     new_notes = list(notes)
     formats = list(dict.fromkeys(info.format for info in infos))
     if len(formats) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open, clean and select a log, in the one way that all commands and studies use."""
+"""Open, clean and select a log, in the way that all commands and studies share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Opening:
         Size of the machine, or `peak`: the largest number of processors in use at once in the whole log, before
         cleaning and selection.
     first
-        Number of jobs to keep.
+        Number of jobs at the beginning of the log to keep.
 
     Notes
     -----
@@ -71,7 +71,7 @@ class Opening:
         return select(clean(trace.knowing(self.known_at_submit), self.clean), self.selection, self.first)
 
     def pieces(self, path: str | Path) -> Iterator[Trace]:
-        """Yield the jobs that `open` returns in pieces, for a log that does not fit into memory. A piece can be empty.
+        """Yield the jobs that `open` returns in pieces, for logs that do not fit into memory. A piece can be empty.
 
         Raises
         ------

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store a log in Apache Parquet: as one file, or as a folder with files by month of submission.
 
-A folder is written as a stream, and can be read as a whole or period by period. Its files
-`FOLDER/month=2026-01/part-000.parquet` have the jobs. `FOLDER/_log.json` has the provenance, the order of the files,
-and the names of every dictionary-coded column. Any program that reads Parquet can read the jobs. `Answers` writes the
-predictions for all jobs as a folder too.
+A folder is written as a stream, and can be read as a whole or period by period. The jobs are in files such as
+`FOLDER/month=2026-01/part-000.parquet`. `FOLDER/_log.json` has the provenance, the order of the files, and the names of
+every dictionary-coded column. Any program that reads Parquet can read the jobs. `Answers` writes the predictions for
+all jobs as a folder too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
     trace
         The log.
     path
-        The file. It is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
 
     Notes
     -----
-    Names are dictionary-coded, and unknown values are null. A column with both whole numbers and texts is stored as
-    JSON values.
+    Names are dictionary-coded, and unknown values are null. A column with whole numbers and texts is stored as JSON
+    values.
     """
     _, pq = arrow()
     table = to_arrow(trace)
@@ -81,7 +81,7 @@ def parse_parquet(data: bytes, name: str, *, strict: bool = False, zone: tzinfo 
     data
         The bytes.
     name
-        Name of the file in messages.
+        File name for messages.
     strict, zone
         For a table with sacct's columns, as in `read_sacct`.
 
@@ -126,7 +126,8 @@ def _text(value: Any) -> str:
 
 
 class Answers:
-    """A context that writes tables to a folder: `OUT/predictor=last_2/part-000.parquet`, in Hive's layout.
+    """A context manager that writes tables to a folder in Hive's layout, for example to
+    `OUT/predictor=last_2/part-000.parquet`.
 
     The folder appears under its name when the block ends without an error; otherwise it is removed.
 
@@ -135,7 +136,7 @@ class Answers:
     path
         The folder.
     keys
-        Names of the folder's levels.
+        Names of the folder's levels, such as `predictor`.
 
     Raises
     ------
@@ -228,8 +229,8 @@ def is_folder(path: str | Path) -> bool:
 
 
 def open_folder(path: str | Path) -> LogFolder:
-    """Open a folder that `write_folder` wrote, without reading the jobs; InputError if it is damaged or something
-    else.
+    """Open a folder that `write_folder` wrote, without reading the jobs; InputError if the folder is damaged or has no
+    log.
     """
     place = Path(path)
     try:
@@ -257,10 +258,10 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     Parameters
     ----------
     pieces
-        The pieces. Their jobs can be in any order; a month with late jobs is sorted at the end. Counts are summed over
-        the pieces, and notes are collected.
+        The pieces. The jobs of the pieces can be in any order; a month to which jobs come late is sorted at the end.
+        Counts are summed over the pieces, and notes are collected.
     path
-        The folder. It is written under a temporary name and renamed.
+        The folder, which is written under a temporary name and renamed.
 
     Returns
     -------
@@ -276,7 +277,7 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
 
     Notes
     -----
-    Memory holds about two pieces and `HELD` jobs, and for an unsorted log the largest month. Names are stored once.
+    Memory contains about two pieces and `HELD` jobs, and for an unsorted log the largest month. Names are stored once.
     """
     place = Path(path)
     if place.exists() and not (place.is_dir() and not any(place.iterdir())):
@@ -294,7 +295,7 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
 
 
 class _Writer:
-    """Writes the files of a folder; keeps the jobs of the current month in memory."""
+    """Writes the Parquet files of a folder; collects the jobs of the current month in memory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -345,7 +346,8 @@ class _Writer:
                 self.flush(all_of_it=False)
 
     def flush(self, all_of_it: bool) -> None:
-        """Writes the jobs in memory; unless `all_of_it`, jobs with the latest submit time stay in memory."""
+        """Writes the jobs that are collected in memory; unless `all_of_it`, jobs with the latest submit time stay in
+        memory."""
         if not self.held:
             return
         trace = joined(self.held)
@@ -356,7 +358,7 @@ class _Writer:
             self.keep(self.month, trace.take(np.arange(cut)))
 
     def keep(self, month: str, trace: Trace) -> None:
-        """Writes one more file of a month."""
+        """Writes one more file with jobs of a month."""
         parts = self.parts.setdefault(month, [])
         name = f"month={month}/part-{len(parts):03d}.parquet"
         (self.place / name).parent.mkdir(exist_ok=True)

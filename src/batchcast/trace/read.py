@@ -49,21 +49,22 @@ def read_trace(
     path
         A file, a folder that `convert` wrote, or `-` for standard input; or several of them, which become one log.
     format
-        One of `FORMATS`. Default: recognise the format by content.
+        One of `FORMATS`. Default: the format that the content shows.
     strict
-        Whether to raise an error at the first broken line. Otherwise broken lines are dropped and counted in
+        Whether to raise an error at the first broken line. If false, broken lines are dropped and counted in
         `info.dropped`.
     timezone
-        Time zone of times without an offset: a name, or an offset such as +01:00. Default: the log's TimeZoneString,
-        else its TimeZone, else the map's zone, else UTC. `info.timezone_source` has the source.
+        Time zone of times without an offset: a name, or an offset such as +01:00. Default: the header's TimeZoneString,
+        else the header's TimeZone, else the column map's zone, else UTC. `info.timezone_source` says from which source
+        the time zone came.
     procs_total
-        Processors of the machine. Default: the number in the header.
+        Processors of the machine. Default: the number in the log's header.
     map
         Name of a map that comes with batchcast, a TOML file, or a `ColumnMap`. Default: the map that fits the columns.
     cluster
         Clusters whose jobs are kept, by name, if the log has a cluster for each job.
     keep_repeats
-        Whether to keep all records of a job. Otherwise one record per job is kept if it was recorded several times, for
+        Whether to keep all records of a job. If false, one record is kept of a job that was recorded several times, for
         example in two dumps with overlapping days; `batchcast.trace.repeats.without_repeats` has the exact rule.
 
     Returns
@@ -160,9 +161,9 @@ def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) 
     Parameters
     ----------
     path
-        As in `read_trace`, but one path.
+        One path, with the meanings that `read_trace` describes.
     jobs
-        Approximate number of jobs per piece.
+        Approximate number of jobs in each piece of the log.
     how
         The other arguments of `read_trace`.
 
@@ -204,7 +205,7 @@ def _raw_pieces(
 
 
 def _checked(format: str | None, map: str | ColumnMap | None, timezone: str | None) -> ColumnMap | None:
-    """Returns the column map, after checking all arguments."""
+    """Checks all arguments of `read_trace`, and returns the column map."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
     if map is not None and format not in (None, "csv"):
@@ -242,7 +243,7 @@ def _parse(source: Source, format: str | None, strict: bool, timezone: str | Non
 
 
 def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tuple[Iterator[bytes], str]:
-    """Returns the blocks of a file from its beginning, and its format."""
+    """Returns the blocks of a file from its beginning, and the file's format."""
     blocks = source.blocks()
     first = next(blocks, b"")
     if not first.startswith(b"PAR1"):
@@ -326,7 +327,7 @@ def sniff(sample: bytes) -> str | None:
     Parameters
     ----------
     sample
-        The first bytes.
+        The first bytes of the text.
 
     Returns
     -------
@@ -356,7 +357,7 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_pbs(sample[:_GLANCE].decode("utf-8", "replace")):
         return "pbs"
-    from ..formats.slurm.sacct import looks_like_sacct  # imported here because it loads modules that SWF does not need
+    from ..formats.slurm.sacct import looks_like_sacct  # imported late, because it loads modules that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
@@ -364,7 +365,7 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_nextflow(sample):
         return "nextflow"
-    if looks_like_swf(sample):  # look at the whole sample, because other lines can come first
+    if looks_like_swf(sample):  # search the whole sample, because other lines can come first
         return "swf"
     return "csv" if header_of(sample) else None
 

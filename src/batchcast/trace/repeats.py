@@ -33,17 +33,19 @@ def without_repeats(trace: Trace) -> Trace:
 
     Notes
     -----
-    Records describe the same job if they have the same cluster, job number and submit time, and
+    Records describe the same job if they have the same cluster, job number and submit time, and one of two conditions
+    is met:
 
-    - all other values that both records have are equal. The first record stays, and gets values that only the other
-      record has. Or
+    - All other values that both records have are equal. The first record stays, and receives the values that only the
+      second record has. Or
     - one of them was written before the job had finished (pending, running, ...), and their start times do not
-      contradict each other. The finished record stays; of two unfinished records, the record with a start time stays,
-      else the later record.
+      contradict each other. The finished record stays; of two unfinished records, the record with a start time stays;
+      if no record or every record has one, the later record stays.
 
     Other records stay: the runs of a requeued job, or a reused number. If more than 1 % of the records (and more than
-    20) differ from another record with the same number and submit time, the number does not identify one job, as in
-    tables that give the number of an array to each of its tasks. Then no record is dropped. O(jobs).
+    20) differ from another record with the same job number and submit time, the number does not identify one job, as in
+    tables that give the number of an array to each of its tasks. If the job number does not identify one job, no record
+    is dropped. O(jobs).
 
     Examples
     --------
@@ -70,10 +72,10 @@ def without_repeats(trace: Trace) -> Trace:
 
 
 class _Pairs:
-    """Compares the records with the same number and submit time, which are neighbours in a trace."""
+    """Compares the records with the same number and submit time, which are next to each other in a trace."""
 
     def __init__(self, trace: Trace, group: np.ndarray) -> None:
-        from ..formats.times import UNFINISHED  # imported here because few logs have repeated records
+        from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
 
         self._trace, self._group = trace, group
         status = trace.nominal("status")
@@ -107,7 +109,7 @@ class _Pairs:
         return gone, outdated
 
     def filled(self, gone: np.ndarray) -> dict[str, Values]:
-        """Returns the columns in which a kept record takes over values that only its identical record has."""
+        """Returns the columns in which a kept record receives values that only the dropped identical record has."""
         changed: dict[str, Values] = {}
         for name in self._trace.names:
             values = self._trace.column(name)
@@ -149,7 +151,7 @@ def _with_count(trace: Trace) -> Trace:
 
 
 def _with_new_note(trace: Trace, note: str) -> Trace:
-    """Returns the log with one more note, unless it has this note already."""
+    """Returns the log with one more note, unless the log has this note already."""
     text = worded(note)
     return trace if text in trace.info.notes else trace.with_info(trace.info.with_note(text))
 
@@ -165,7 +167,7 @@ def last_of_each_number(trace: Trace) -> np.ndarray:
     Returns
     -------
     ndarray
-        Booleans in log order, shape (n,).
+        Whether each record is the last with its number, booleans in log order, shape (n,).
 
     Examples
     --------

@@ -41,7 +41,8 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
     Raises
     ------
     InputError
-        If the file is not a result of `evaluate` in a supported version. The message says what it is.
+        If the file is not a result of `evaluate` in a supported version. The error message says what the file is
+        instead.
     """
     given = Path(path)
     place = given / "result.json" if given.is_dir() else given
@@ -108,7 +109,7 @@ class Forecasts(NamedTuple):
 
 def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
     """Write one line per job: job_id, group (a number, so that no user is named), run_time, and one column per method.
-    Unknown values are empty.
+    Cells of unknown values are empty.
 
     The file is written under a temporary name and renamed.
     """
@@ -121,7 +122,7 @@ def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
-    """Read a file of `write_forecasts`; None if the file does not exist or is something else."""
+    """Read a file of `write_forecasts`; None if the file does not exist or has other content."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             names = next(csv.reader(file), [])
@@ -146,7 +147,8 @@ GROUPS = "schedules/groups.csv"
 
 
 def write_groups(path: str | Path, job_id: np.ndarray, group: np.ndarray) -> None:
-    """Write one line per job with its id and its group. The file is written under a temporary name and renamed."""
+    """Write one line per job with the job's id and its group. The file is written under a temporary name and
+    renamed."""
     write_columns(path, ("job_id", "group"), [job_id.tolist(), group.tolist()])
 
 
@@ -191,12 +193,12 @@ def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        Columns by name: job_id as text, the others as float64, each of shape (n,).
+        Columns by name: job_id as text, the other columns as float64, each of shape (n,).
 
     Raises
     ------
     InputError
-        If the file does not exist or is something else.
+        If the file does not exist or is not a schedule.
     """
     try:
         with Path(path).open(encoding="utf-8") as file:
@@ -253,7 +255,7 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     Raises
     ------
     InputError
-        If a value is wrong, or a job occurs twice. The message names the line and the value.
+        If a value is wrong, or a job occurs twice. The error message names the line and the value.
     """
     header, rows, lines = _fields(path)
     place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
@@ -353,18 +355,18 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
     Parameters
     ----------
     path
-        The file. It is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
     schedule
         The schedule. Times are in seconds on the log's clock.
     trace
-        The log that was simulated.
+        The log whose jobs were simulated.
 
     Notes
     -----
-    `simulation.schedule.place` numbers the processors. A job that was cut at its time limit has the state
-    COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown. `profile` is
-    delay_SECONDS. `requested_time` is -1 without a request. `stretch` and `consumed_energy` are empty if they are
-    unknown.
+    `simulation.schedule.place` assigns the numbers of the processors. A job that was cut at its time limit has the
+    state COMPLETED_WALLTIME_REACHED; other jobs have their recorded state, or success if it is unknown. `profile` is
+    delay_SECONDS. `requested_time` is -1 if the job has no requested time. `stretch` and `consumed_energy` are empty if
+    they are unknown.
     """
     rows = schedule.rows
     run, turnaround = schedule.run_time, schedule.end_time - schedule.submit_time

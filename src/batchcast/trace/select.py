@@ -39,7 +39,7 @@ def zone(text: str) -> tzinfo:
     Raises
     ------
     UsageError
-        If there is no such zone. The message has the accepted forms and similar names.
+        If the text does not name a time zone. The error message lists the accepted forms and similar names.
 
     Examples
     --------
@@ -160,14 +160,14 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
     Returns
     -------
     Trace
-        `info.dropped` counts what each option left out.
+        `info.dropped` counts the jobs that each option left out.
 
     Raises
     ------
     UsageError
         If a date is wrong, or the log does not have a name.
     NoAnswer
-        If no job is left.
+        If no job is left after the selection.
 
     Examples
     --------
@@ -191,8 +191,8 @@ def select(trace: Trace, selection: Selection, first: int | None = None) -> Trac
 
 
 def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
-    """Return which jobs a selection includes, as booleans of shape (n,). With this mask, a study scores some jobs after
-    learning from the whole log.
+    """Return which jobs a selection includes, as booleans of shape (n,). With the returned mask, a study can learn from
+    the whole log and score only the selected jobs.
     """
     keep = np.ones(len(trace), dtype=bool)
     for _, mask in _masks(trace, selection):
@@ -216,7 +216,7 @@ def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
 
 
 def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
-    """Returns a mask of the jobs with one of these statuses."""
+    """Returns a mask of the jobs with one of the given statuses."""
     words = {word for text in chosen for word in status_words(text)}
     unknown_words = words - set(SWF_NUMBERS) - set(status.categories) - {UNKNOWN}
     if unknown_words:
@@ -228,7 +228,7 @@ def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
 
 
 def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> np.ndarray:
-    """Returns a mask of the jobs with one of these names."""
+    """Returns a mask of the jobs with one of the given names."""
     values, names = trace.nominal(column), trace.info.names.get(column, {})
     codes: list[int] = []
     for word in words:
@@ -243,15 +243,16 @@ def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> n
 
 
 def _means(word: str, value: int | str, name: str) -> bool:
-    """Whether a word that the user typed matches a value: the value itself, its name, or the first word of its name."""
+    """Whether a word that the user typed matches a value in the log: the value itself, its name, or the first word of
+    its name."""
     return word == str(value) or (bool(name) and word in (name, name.split()[0]))
 
 
 def _member(values: Nominal, codes: Sequence[int], null_too: bool) -> np.ndarray:
-    """Returns a mask of the rows with these codes, and of null rows if `null_too`."""
+    """Returns a mask of the rows with the given codes, and of null rows if `null_too`."""
     wanted = np.zeros(len(values.categories) + 1, dtype=bool)
     wanted[list(codes)] = True
-    wanted[-1] = null_too  # the code -1 indexes the last element
+    wanted[-1] = null_too  # the null code -1 indexes the additional last element
     return np.asarray(wanted[values.codes])
 
 

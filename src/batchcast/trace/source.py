@@ -47,7 +47,8 @@ class Source:
     Attributes
     ----------
     damage
-        A sentence about a damaged archive. The blocks then end early; empty if there is no damage.
+        A sentence about the damage of an archive. If the archive is damaged, the blocks end early. Empty if there is no
+        damage.
     sha256
         SHA-256 of the file on the disk, after all blocks were read.
     """
@@ -65,7 +66,7 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the bytes that were read so far."""
+        """The SHA-256 of the file's bytes that were read so far."""
         return self._hash.hexdigest()
 
     def blocks(self) -> Iterator[bytes]:
@@ -113,8 +114,8 @@ class Source:
             yield block
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], new: Any, kind: str) -> Iterator[bytes]:
-        """Yields decompressed blocks of bounded size, member after member. If the archive is damaged, all text before
-        the damage is yielded.
+        """Yields decompressed blocks of bounded size, member after member. If the archive is damaged, the function
+        yields all text before the damage.
         """
         unpacker, unpacked_bytes = new(), 0
         try:
@@ -135,7 +136,7 @@ class Source:
                 self._damaged(f"the {kind} archive ends in the middle", unpacked_bytes)
         except (zlib.error, lzma.LZMAError, EOFError) as error:
             for _ in raw:
-                pass  # read the rest, because the checksum covers the whole file
+                pass  # read the remaining bytes, because the checksum covers the whole file
             self._damaged(f"the {kind} archive is damaged ({error})", unpacked_bytes)
 
     def _damaged(self, what: str, got: int) -> None:

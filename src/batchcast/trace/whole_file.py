@@ -29,13 +29,14 @@ UNFINISHED: set[Path] = set()
 
 @contextmanager
 def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
-    """A context with a temporary path to write to, which replaces the target when the block ends without an error.
+    """A context manager with a temporary path to write to, which replaces the target when the block ends without an
+    error.
 
     Parameters
     ----------
     target
-        The file. A symbolic link is followed, unless it belongs to another user and is in a shared sticky folder such
-        as /tmp. A device or pipe is written directly.
+        The file. If the target is a symbolic link, the link is followed, unless it belongs to another user and is in a
+        shared sticky folder such as /tmp. If the target is a device or pipe, the block writes to it directly.
     mode
         Permission bits of the new file, reduced by the umask.
 
@@ -71,8 +72,9 @@ def whole_file(target: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 
 def _refuse_planted(path: Path) -> None:
-    """Raises PermissionError for a link that the kernel's protected_symlinks would not follow; realpath follows all."""
-    for _ in range(40):  # as many links as the kernel follows
+    """Raises PermissionError for a link that the kernel's protected_symlinks would not follow; realpath follows every
+    link."""
+    for _ in range(40):  # maximum number of symbolic links in a row, as in the kernel
         if not path.is_symlink():
             return
         folder, owner = path.parent.stat(), path.lstat().st_uid
@@ -84,7 +86,8 @@ def _refuse_planted(path: Path) -> None:
 
 @contextmanager
 def beside(place: Path) -> Iterator[Path]:
-    """A context with a unique path next to `place`; what exists there at the end of the block is removed.
+    """A context manager with a unique path next to `place`; a file or folder at this path is removed when the block
+    ends.
 
     The name contains the machine and the process, so that a later process can remove the leftovers of a killed process.
     """
@@ -95,7 +98,7 @@ def beside(place: Path) -> Iterator[Path]:
         yield path
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            error.filename = str(place)  # errors of write() have no file name
+            error.filename = str(place)  # error messages of write() have no file name
         raise
     finally:
         _remove(path)
@@ -118,7 +121,8 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def folder(target: str | Path) -> Iterator[Path]:
-    """A context with an empty folder to write to; its files move to the target when the block ends without an error.
+    """A context manager with an empty folder to write to; its files move to the target when the block ends without an
+    error.
 
     Parameters
     ----------
@@ -129,7 +133,7 @@ def folder(target: str | Path) -> Iterator[Path]:
     Raises
     ------
     BatchcastError
-        If the folder cannot be written. This error is raised at the start of the block, before results are computed.
+        If the folder cannot be written. The error is raised at the start of the block, before results are computed.
     """
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
@@ -175,16 +179,16 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _is_old(path: Path) -> bool:
-    """Whether a path has not changed for a day; a path that has may be in use by another machine."""
+    """Whether a path has not changed for a day; a path that changed more recently may be in use by another machine."""
     before = time.time() - _ABANDONED_S
     return all(each.lstat().st_mtime < before for each in (path, *path.rglob("*")))
 
 
 def _move(path: Path, place: Path) -> None:
-    """Moves the new files to their place. If two processes write a report at the same time, they take turns, so that
-    all files are from the later report."""
+    """Moves the new files to the target folder. If two processes write a report at the same time, they take turns, so
+    that all files are from the later report."""
     try:
-        path.rename(place)  # succeeds if there is no folder, or an empty one
+        path.rename(place)  # rename succeeds if the target does not exist or is an empty folder
         return
     except OSError:
         if not place.is_dir():

@@ -39,10 +39,10 @@ def write_csv(trace: Trace, path: str | Path, *, mark_formulas: bool = False) ->
     trace
         The log.
     path
-        The file. It is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
     mark_formulas
         Whether to put a ' before texts that a spreadsheet would take for a formula (they begin with =, +, -, @, a tab
-        or a carriage return). The mark stays when the file is read again.
+        or a carriage return). The mark remains in the text when the file is read again.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iter
     Parameters
     ----------
     path
-        The file. It is written under a temporary name and renamed.
+        The file, which is written under a temporary name and renamed.
     names
         Names of the columns.
     columns
@@ -98,12 +98,12 @@ def _write_rows(out: IO[str], names: Sequence[str], columns: Iterable[Iterable[o
 
 
 def jobs_written(trace: Trace, kind: str) -> int:
-    """Return how many of the jobs a format can hold; Batsim needs processors and a run time for each job."""
+    """Return how many of a log's jobs a format can represent; Batsim needs processors and a run time for each job."""
     return len(trace) if kind != "batsim" else int(((trace.procs() > 0) & (trace.run_time >= 0)).sum())
 
 
 def not_carried(trace: Trace, kind: str) -> list[str]:
-    """Describe which data of a log a format cannot hold; empty for Parquet.
+    """Describe which data of a log a format cannot represent; empty for Parquet.
 
     Parameters
     ----------
@@ -221,13 +221,14 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, 
 
 
 def check_formulas(path: str | Path, kind: str, mark_formulas: bool) -> None:
-    """Raise UsageError if formulas are to be marked in a format other than CSV. Call it before long computations."""
+    """Raise UsageError if formulas are to be marked in a format other than CSV. Callers check this before long
+    computations."""
     if mark_formulas and kind != "csv":
         raise UsageError(f"--mark-formulas is for CSV, but {path} is not CSV", hint="-o LOG.csv --mark-formulas")
 
 
 def kind_of(path: str | Path) -> str:
-    """Return the format that the ending of a path names. Call it before long computations.
+    """Return the format that the ending of a path names. Call this function before long computations.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Column maps: which column of a foreign CSV file holds which of batchcast's columns, in which unit."""
+"""Column maps: which column of a foreign CSV file contains which of batchcast's columns, and in which unit."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _KEYS = ("about", "columns", "extra", "status", "header", "notes", "timezone", "
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """One column of batchcast (or `start_time`, `end_time`) and the column of the file that holds it.
+    """One column of batchcast (or `start_time`, `end_time`) and the column of the file that contains its values.
 
     Attributes
     ----------
     target, source
-        Name in batchcast and name in the file.
+        Name of the column in batchcast, and its name in the file.
     unit
-        The unit in the file, one of `units_of`.
+        The unit of the column in the file, one of `units_of`.
     is_extra
         Whether the column is not one of batchcast's own.
     per
-        Whether memory in the file is per `job`, `node` or `processor`. In the trace it is for the whole job.
+        Whether memory in the file is per `job`, `node` or `processor`. In the trace, memory is for the whole job.
     """
 
     target: str
@@ -53,11 +53,11 @@ class ColumnMap:
     name, columns
         Name of the map, and its columns.
     status
-        Status word for each state of the file.
+        The status word for each job state that occurs in the file.
     header
         Column names by which a file is recognised as fitting this map.
     notes
-        Notes for logs that are read with this map.
+        Notes that are added to logs which are read with this map.
     timezone, delimiter, encoding, procs_total
         Properties of the file and of the machine; None and NaN mean unknown.
     """
@@ -107,7 +107,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     plain
         The content of the TOML file.
     source
-        Name of the file, for messages. Its stem is the name of the map.
+        Name of the file, for messages. The stem of the file name is the name of the map.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
     Raises
     ------
     UsageError
-        If the map is wrong. The message names the key, the value and the accepted forms.
+        If the map is wrong. The error message names the key, the value and the accepted forms.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     header
         Column names of the file.
     source
-        Name of the file, for messages.
+        File name for messages.
 
     Returns
     -------
@@ -217,9 +217,9 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
     source, header
         Name of the file and its first line.
     ready
-        Names of the available maps.
+        Names of the available column maps.
     example
-        Path of an example map.
+        Path of an example of a column map.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
 
 
 def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColumn:
-    """Returns one mapped column; UsageError if its entry is wrong."""
+    """Returns one mapped column; UsageError if the entry in the map is wrong."""
     where = f"{'[extra]' if is_extra else '[columns]'} {target}"
     given = {"from": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not isinstance(given.get("from"), str):
@@ -266,7 +266,7 @@ def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: 
 
 
 def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
-    """Returns a TOML table from the map; UsageError if the value is of another type."""
+    """Returns a TOML table from the column map; UsageError if the value is of another type."""
     value = plain.get(key, {})
     if not isinstance(value, Mapping):
         raise _wrong(source, key, value, f"a table [{key}]")
@@ -274,7 +274,7 @@ def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]
 
 
 def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
-    """Returns a list of strings from the map; UsageError if the value is of another type."""
+    """Returns a list of strings from the column map; UsageError if the value is of another type."""
     value = plain.get(key, [])
     if not isinstance(value, list):
         raise _wrong(source, key, value, "a list of texts")
@@ -282,14 +282,14 @@ def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
 
 
 def _text(value: Any, key: str, source: str) -> str:
-    """Returns a string from the map; UsageError if the value is of another type."""
+    """Returns a string from the column map; UsageError if the value is of another type."""
     if not isinstance(value, str):
         raise _wrong(source, key, value, "a text in quotes")
     return value
 
 
 def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
-    """Returns the delimiter of the map, or None; UsageError unless it is one character."""
+    """Returns the delimiter in the column map, or None; UsageError unless it is one character."""
     value = plain.get("delimiter")
     if value is not None and not (isinstance(value, str) and len(value) == 1 and value not in '"\r\n'):
         raise _wrong(source, "delimiter", value, 'one character, e.g. ";" or "\\t"')
@@ -297,5 +297,5 @@ def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
 
 
 def _wrong(source: str, key: str, value: Any, accepted: str) -> UsageError:
-    """Returns the error for a wrong value in the map."""
+    """Returns the error for a wrong value in a column map."""
     return UsageError(f"{source}: {key} cannot be {value!r} (accepted: {accepted})")

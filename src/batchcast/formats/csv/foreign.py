@@ -42,11 +42,11 @@ def read_mapped_csv(
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
     mapped
-        The column map.
+        The column map to apply.
     source
-        Name of the file in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first row or value that cannot be read.
     zone
@@ -142,7 +142,7 @@ class _Table:
         self.jobs += len(lines)
 
     def _report_states(self, texts: Sequence[str], lines: Sequence[int]) -> None:
-        """Reports states that neither Slurm nor the map has. The states are kept unchanged."""
+        """Reports job states that neither Slurm nor the column map has. Unknown job states are kept unchanged."""
         strange = {text for text in set(texts) if text.strip() not in self._mapped.status and not is_slurm_state(text)}
         for k in [k for k, text in enumerate(texts) if text in strange] if strange else ():
             self._problems.unknown(lines[k], f"{STRANGE_STATE}; [status] in the map can translate it", texts[k])
@@ -153,7 +153,7 @@ class _Table:
         return bool(np.isfinite(self._stamps(column, [text])[0]).all())
 
     def _stamps(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
-        """Returns epoch seconds; reports unreadable times if `lines` is given."""
+        """Returns epoch seconds; reports unreadable times if line numbers (`lines`) are given."""
         if column.unit == "epoch_ms":
             values = np.array([_number(text) for text in texts]) / 1000.0
             epoch, later = np.where(np.isinf(values), np.nan, values), np.zeros(len(texts))
@@ -185,7 +185,7 @@ class _Table:
         texts: dict[str, Sequence[str]],
         lines: Sequence[int],
     ) -> dict[str, np.ndarray]:
-        """Returns run time and wait from the mapped columns; empty if they do not suffice."""
+        """Returns run time and wait from the mapped columns; empty if these columns do not suffice."""
         status, names = np.full(len(submit), -1, dtype=np.int32), dict[str, int]()
         for column, words in self._words.items():
             if column.target == "status":
@@ -270,7 +270,7 @@ def _is_name(column: MappedColumn) -> bool:
 
 
 def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
-    """Returns the coder for a column of names; status words are translated first."""
+    """Returns the object that assigns codes to a column's names; job states are translated to status words first."""
     if column.target != "status":
         return Codes(name_or_null)
 
@@ -312,12 +312,12 @@ def _memo(column: MappedColumn) -> Memo:
 
 
 def _number_or_nan(text: str) -> float:
-    """Returns a text as a number, NaN if it stands for no value; ValueError if it is not a number."""
+    """Returns a text as a number, NaN if the text means an unknown value; ValueError if the text is not a number."""
     return float(text) if name_or_null(text) is not None else math.nan
 
 
 def _number(text: str) -> float:
-    """Returns a text as a number, NaN if it stands for no value, infinity if it is not a number."""
+    """Returns a text as a number, NaN if the text means an unknown value, infinity if the text is not a number."""
     try:
         return _number_or_nan(text)
     except ValueError:

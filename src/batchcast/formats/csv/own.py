@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write batchcast's own CSV: batchcast's column names in the header, and one line per job.
 
-A file reads back exactly as it was written. Files that a spreadsheet has changed can also be read: cells separated by
-`;`, tab or `|`, and numbers with a decimal comma.
+Reading a written file gives exactly the same log. Files that a spreadsheet has changed can also be read: cells
+separated by `;`, tab or `|`, and numbers with a decimal comma.
 
 The type of a column declared in `columns` is fixed. An extra column is numeric if all its values are numbers, else
 text. Names that are all whole numbers are read as whole numbers. If a column would be read back with another type, its
-header name ends in a colon and a mark: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory per
-processor, from SWF; other memory is for the whole job) or `:json` (each value is a JSON value, for texts on which CSV
-readers disagree: empty texts, line ends other than \n, numbers and texts mixed).
+header name ends in a colon and a mark: `:text`, `:whole` (names that are whole numbers), `:number`, `:processor`
+(memory per processor, from SWF; other memory is for the whole job) or `:json` (each value is a JSON value, for texts on
+which CSV readers disagree: empty texts, line ends other than \n, numbers and texts mixed).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
     Returns
     -------
     names : list of str
-        The header.
+        The column names in the header.
     columns : list of list of str
         The cells. Unknown values are empty, instants are epoch seconds, and infinity is `inf`.
 
@@ -76,7 +76,7 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
             texts = [str(value) for value in values.tolist()]
             mark = _id_mark(values, texts)
             texts = [json.dumps(text) for text in texts] if mark == "json" else texts
-        if not mark and _unmarked(name)[1]:  # a name that ends like a mark needs a real mark after it
+        if not mark and _unmarked(name)[1]:  # a column name that ends like a mark needs a real mark after it
             mark, texts = ("json", _json_texts(values)) if isinstance(values, Nominal) else ("number", texts)
         names.append(f"{name}:{mark}" if mark else name)
         columns.append(texts)
@@ -89,9 +89,9 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first row or value that cannot be read.
 
@@ -165,18 +165,19 @@ def _unmarked(name: str) -> tuple[str, str]:
 
 
 def _is_text(name: str, mark: str) -> bool:
-    """Whether the cells of a column are kept as texts until all of them are read."""
+    """Whether a column's cells are stored as texts until all cells are read, because only then the column's type is
+    known."""
     known = COLUMNS.get(name)
     return mark not in ("number", "processor") and (bool(mark) or known is None or known.kind != "number")
 
 
 def _as_is(text: str) -> str | None:
-    """Returns the text, or None if it is empty."""
+    """Returns a cell's text, or None if the cell is empty."""
     return text or None
 
 
 def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], problems: Problems) -> np.ndarray:
-    """Returns texts as numbers; reports texts that are not numbers if `name` is given."""
+    """Returns texts as numbers; reports texts that are not numbers if the column's `name` is given."""
     try:
         return np.array([float(text) if text else math.nan for text in texts])
     except ValueError:
@@ -200,8 +201,8 @@ def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[
 
 
 def _float(text: str) -> float | None:
-    """Returns a number, also with a decimal comma (as spreadsheets of many countries write it); None if it is not a
-    number.
+    """Returns a number, also with a decimal comma (as spreadsheets of many countries write numbers); None if the text
+    is not a number.
     """
     try:
         return float(text.replace(",", ".", 1)) if text else math.nan
@@ -247,7 +248,7 @@ def _ids(texts: Sequence[str], mark: str) -> np.ndarray:
 
 
 def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
-    """Returns the mark that a column of ids needs to be read back unchanged."""
+    """Returns the mark that the header name of a column of ids needs, so that the ids are read back unchanged."""
     if values.dtype.kind in "iu":
         return ""
     if any(map(_is_awkward, texts)):
@@ -256,7 +257,7 @@ def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
 
 
 def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
-    """Returns the mark that a column of names needs, and its cells."""
+    """Returns the mark that the header name of a column of names needs, and the column's cells."""
     used = [values.categories[code] for code in np.unique(values.codes).tolist() if code >= 0]
     words = [value for value in used if isinstance(value, str)]
     if words and (len(words) < len(used) or any(map(_is_awkward, words))):
@@ -282,7 +283,7 @@ def _is_awkward(text: str) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a text is a whole number in its normal form."""
+    """Whether a text is a whole number without leading zeros or a plus sign."""
     digits = text.removeprefix("-")
     return len(text) < 19 and digits.isascii() and digits.isdigit() and str(int(digits)) == digits and text != "-0"
 

@@ -22,11 +22,11 @@ class CsvRows:
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file in messages.
+        File name for messages.
     problems
-        Collects the reports.
+        Collects the reports about broken rows.
     delimiter
         The delimiter. Default: the most frequent delimiter in the header.
     encoding
@@ -39,8 +39,9 @@ class CsvRows:
 
     Notes
     -----
-    Rows with another number of cells, a NUL byte or broken quotes are dropped and counted. After a stray quote, only
-    one line is lost, not all lines after it. Bytes that do not fit the encoding are kept as \\xNN and counted.
+    Rows with another number of cells than the header, a NUL byte or broken quotes are dropped and counted. After a
+    stray quote, only one line is lost, not all lines after it. Bytes that do not fit the encoding are kept as \\xNN and
+    counted.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class CsvRows:
             Positions of the columns to return.
         is_record
             Function that returns whether the cells of a single line form a record. If a row over several lines contains
-            such a line, the row began with a stray quote, and only its first line is dropped.
+            a line that is a record by itself, the row began with a stray quote, and only its first line is dropped.
 
         Yields
         ------
@@ -106,7 +107,7 @@ class CsvRows:
             yield lines, _columns(rows, places)
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields the line number and the cells of each good row; drops and counts the others."""
+        """Yields the line number and the cells of each good row; drops and counts broken rows."""
         width, feed = len(self.header), self._feed
         while True:
             try:
@@ -222,7 +223,7 @@ class _Feed:
         return numbered[1]
 
     def row_done(self) -> None:
-        """Forget the lines of the current row."""
+        """Remove the lines of the current row from memory."""
         self._taken.clear()
         self.has_nul = False
 
@@ -269,14 +270,14 @@ def check_header(header: Sequence[str], source: str) -> None:
     Parameters
     ----------
     header
-        The column names.
+        The column names of a CSV text.
     source
-        Name of the file in messages.
+        File name for messages.
 
     Raises
     ------
     InputError
-        If there is no name, or a name occurs twice.
+        If there is no column name, or a name occurs twice.
     """
     if not any(header):
         raise input_error(source, "no header line", line=1, accepted="a first line of column names")

@@ -57,9 +57,9 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
     source
-        Name of the file in messages.
+        File name for messages.
     strict
         Whether to raise InputError at the first broken record or value.
 
@@ -72,13 +72,14 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     Notes
     -----
     Submit time is ctime, else qtime. Run time is end - start, the time for which processors were allocated; a start or
-    end of 0 is computed from the other time and resources_used.walltime. `records.asked` and `records.held` say how
-    processors are counted. Memory is for the whole job (`pmem` times processors if there is no `mem`).
+    end of 0 is computed from the other time and resources_used.walltime. The functions `records.asked` and
+    `records.held` count requested and allocated processors. Memory is for the whole job (`pmem` times processors if
+    there is no `mem`).
 
     The subjobs of an array are jobs, but the parent of the array is not. If a job ran several times, the trace has its
-    last run; `restarts` is read from run_count, start_count or the job's R records. Records of other types are counted.
-    Jobs that were deleted before they ran (D or A, but no E record) are only counted, because the log does not describe
-    them.
+    last run; `restarts` (number of restarts) is read from run_count, start_count or the job's R records. Records of
+    other types are counted. Jobs that were deleted before they ran (D or A, but no E record) are only counted, because
+    the log does not describe them.
 
     References
     ----------
@@ -122,7 +123,7 @@ class _Log:
         self._parents = self._late = self.jobs = 0
 
     def take(self, text: str, before: int) -> None:
-        """Reads whole lines; `before` is the number of lines before them."""
+        """Reads whole lines; `before` is the number of lines of the text before these lines."""
         records = _RECORD.findall(text)
         if len(records) == text.count("\n") + 1:
             for line, (kind, job, message) in enumerate(records, before + 1):
@@ -137,7 +138,7 @@ class _Log:
             self.flush()
 
     def _deal(self, line: int, kind: str, job: str, message: str) -> None:
-        """Stores an E record, or counts a record of another type."""
+        """Stores an E record (a job ended), or counts a record of another type."""
         if kind == "E":
             self._lines.append(line)
             self._jobs.append(job)
@@ -150,7 +151,7 @@ class _Log:
             self._gone.add(job)
 
     def flush(self) -> None:
-        """Converts the stored E records to columns."""
+        """Converts the stored E records (ended jobs) to columns."""
         texts = columns_of(self._messages, _TEXTS)
         texts["reruns"] = [str(self._reruns[job]) if job in self._reruns else "" for job in self._jobs]
         lines, jobs, names = self._lines, self._jobs, list(map(plain_id, self._jobs))
@@ -293,7 +294,8 @@ class _Log:
 
 
 class _Seconds(dict[str, float]):
-    """Caches the seconds of PBS times: a number of seconds, or H:M:S. Other texts map to infinity."""
+    """A cache of PBS times in seconds; a PBS time is a number of seconds, or H:M:S. Texts of another form map to
+    infinity."""
 
     def __missing__(self, text: str) -> float:
         try:
@@ -321,7 +323,7 @@ def _is_stamp(text: str) -> bool:
 
 
 def _above_0(texts: Sequence[str]) -> np.ndarray:
-    """Returns texts as whole numbers; 0 is NaN."""
+    """Returns texts as whole numbers; 0 becomes NaN."""
     values = _plain(texts)
     return np.where(values > 0, values, np.nan)
 
@@ -342,7 +344,7 @@ def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _whole_nodes(place: str) -> float:
-    """Returns 1 if `place` requires nodes that are not shared, 0 if they can be shared, NaN if it is empty.
+    """Returns 1 if `place` requires nodes that are not shared, 0 if they can be shared, NaN if `place` is empty.
 
     >>> _whole_nodes("scatter:excl"), _whole_nodes("exclhost"), _whole_nodes("pack"), _whole_nodes("")
     (1.0, 1.0, 0.0, nan)

@@ -2,8 +2,8 @@
 """Read `qstat -f` of OpenPBS, PBS Pro and Torque, as text or as JSON (`-F json`), into sightings of jobs.
 
 The code follows OpenPBS's documentation (qstat(1B), pbs_job_attributes(7B)); it was not tested with a PBS server.
-Slurm's Torque wrappers print the same format with other meanings. Their output is recognized because some attributes
-are missing.
+Slurm's Torque wrappers print the same format with other meanings. The output of the wrappers is recognized because some
+attributes are missing.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     Parameters
     ----------
     text
-        Text or JSON.
+        The output of qstat, as text or JSON.
 
     Returns
     -------
     list of tuple
-        Id and attributes of every job. Nested JSON resources become `Resource_List.x`.
+        The id and the attributes of every job. Nested JSON resources become flat names such as `Resource_List.x`.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
     Notes
     -----
     In text, a line that begins with a tab continues the value before it. Values are not escaped, so a line break in a
-    user's environment can imitate an attribute. Therefore, if an attribute occurs several times, its first value is
-    used.
+    user's environment can imitate an attribute. To prevent this imitation, if an attribute occurs several times, its
+    first value is used.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _flat(attributes: object) -> dict[str, str]:
-    """Returns a job's attributes with the names of the text form; empty if they are not a JSON object."""
+    """Returns a job's attributes with the names of the text form; empty if the attributes are not a JSON object."""
     flat: dict[str, str] = {}
     for name, value in attributes.items() if isinstance(attributes, Mapping) else ():
         if isinstance(value, Mapping):
@@ -118,7 +118,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     job_id
         The id that qstat printed.
     a
-        The attributes. Times must be printed in UTC (run qstat with TZ=UTC).
+        The attributes. The attributes of the job; times must be in UTC (run qstat with TZ=UTC).
 
     Returns
     -------
@@ -175,7 +175,8 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
 
 
 def _own(a: Mapping[str, str]) -> dict[str, Field]:
-    """Returns the columns that PBS prints in its own form: owner@host, sizes with units, account or project."""
+    """Returns the columns whose form differs between PBS and Slurm: owner@host, sizes with units, account or
+    project."""
     procs = asked(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
         "req_procs": _count(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
@@ -255,7 +256,7 @@ def short_id(job_id: str) -> str:
 
 
 def _count(text: str) -> float:
-    """Returns a text as a whole number, 0 if it is not one."""
+    """Returns a text as a whole number, 0 if the text is not a whole number."""
     return float(text) if text.isdecimal() else 0.0
 
 

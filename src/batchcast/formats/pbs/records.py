@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the message of PBS accounting records: key-value pairs, requested and allocated sizes, and how the job ended.
 
-`pairs_of` parses one message, `columns_of` many.
+The function `pairs_of` parses one message, `columns_of` many messages.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _TORQUE_ENDINGS = {"0": "completed", "": "completed", "-11": "timeout", "-10": "
 def pairs_of(message: str) -> dict[str, str]:
     """Return the `key=value` pairs of a message. Quoted values keep their quotes and can contain blanks.
 
-    PBS quotes values with blanks in ", or in ' if they contain a ". Torque does not quote; its values end at the next
-    word that looks like a key.
+    PBS quotes values with blanks in ", or in ' if they contain a ". Torque does not quote values; its values end at the
+    next word that looks like a key.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     Parameters
     ----------
     ncpus, select, nodes
-        Values of Resource_List.
+        Values of Resource_List.ncpus, .select and .nodes.
 
     Returns
     -------
@@ -55,8 +55,8 @@ def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
     Notes
     -----
     With `select` (PBS Pro), `ncpus` is the total that the server computed. Without `ncpus`, the chunks are added, with
-    one processor for a chunk that names none. With `nodes` (Torque), `ncpus` is often the default 1, so the larger of
-    the two numbers is used.
+    one processor for a chunk without a number of processors. With `nodes` (Torque), `ncpus` is often the default 1, so
+    the larger of the two numbers is used.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str
     never_ran, is_torque
         Whether the job never ran, and whether Torque wrote the record.
     at_limit
-        Whether the job ran until its time limit.
+        Whether the job ran as long as its time limit.
 
     Returns
     -------
@@ -137,7 +137,8 @@ def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str
     Notes
     -----
     Negative codes come from the server and differ between PBS Pro (-29: time limit exceeded) and Torque (-11). 256 + 15
-    and 256 + 9 mean that the job was killed: at its time limit if it ran that long, otherwise because it was deleted.
+    and 256 + 9 mean that the job was killed: by the server if the job ran until its time limit, otherwise because
+    somebody deleted the job.
 
     Examples
     --------
@@ -169,12 +170,12 @@ def plain_id(job: str) -> str | None:
 
 
 def number(text: str) -> float:
-    """Return a text as a whole number; NaN for other texts."""
+    """Return a text as a whole number; NaN if the text is not a whole number."""
     return float(text) if text.isdecimal() and len(text) < 13 else math.nan
 
 
 def _slots(text: str) -> float:
-    """Returns the number of slots: `0*8` is 8, `0-3,6` is 5, other texts are 1."""
+    """Returns the number of slots: `0*8` means 8 slots, `0-3,6` means 5, other texts mean 1."""
     if "*" in text:
         times = number(text.partition("*")[2])
         return times if times > 0 else 1.0

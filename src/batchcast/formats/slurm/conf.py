@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read slurm.conf, its included files and gres.conf, and convert them to the output of `scontrol show`.
 
-Other code then reads a machine from one format only, whether it was described by slurm.conf or by scontrol.
+Because of this conversion, other code reads a machine from one format only, whether it was described by slurm.conf or
+by scontrol.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
     where
         Path of the file, for messages.
     load
-        Returns the text of an included file by its name.
+        Function that returns the text of an included file, given the file's name.
     gres
-        The text of gres.conf. It adds the types of devices that slurm.conf counts without a type.
+        The text of gres.conf. The file gres.conf adds the types of devices that slurm.conf counts without a type.
 
     Returns
     -------
@@ -86,13 +87,13 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
     Raises
     ------
     InputError
-        If a line cannot be read. The message names the file, the line and what is accepted.
+        If a line cannot be read. The message names the file, the line and the accepted form.
 
     Notes
     -----
     DEFAULT lines apply to the lines after them, and names of settings are case-insensitive (slurm.conf(5)). Nodes are
-    sorted by name and number, as in slurmctld's table. A node without CPUs has sockets times cores times threads. Nodes
-    in state FUTURE or DOWN are down. If weights are set but PriorityType is not, PriorityType becomes
+    sorted by name and number, as in slurmctld's table. A node without the key CPUs has sockets times cores times
+    threads. Nodes in state FUTURE or DOWN are down. If weights are set but PriorityType is not, PriorityType becomes
     priority/multifactor, because weights have no effect otherwise.
 
     Examples
@@ -312,12 +313,13 @@ def _partition_line(name: str, row: Mapping[str, str], conf: Conf, where: str) -
 
 
 def _items(text: str) -> list[str]:
-    """Returns the items of a list that can contain brackets."""
+    """Returns the comma-separated items of a list whose items can contain brackets."""
     return [item for item in re.split(r",(?![^\[]*\])", text) if item]
 
 
 def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Returns the nodes of ALL, of a node set or of a host list; `path` has the node sets that contain this item."""
+    """Returns the nodes of ALL, of a node set or of a host list; `path` lists the node sets whose expansion led to this
+    item."""
     if item.upper() == "ALL":
         return _counted(tuple(conf.nodes), conf, where)
     if item in path:

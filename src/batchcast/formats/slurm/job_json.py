@@ -36,7 +36,8 @@ Record = dict[str, str]
 
 
 class _Document(msgspec.Struct):
-    """The parts of a document that are read. Jobs stay raw and are decoded one by one to save memory."""
+    """The parts of a JSON document that batchcast reads. Jobs stay undecoded JSON and are decoded one by one to save
+    memory."""
 
     jobs: list[msgspec.Raw]
     errors: list[Any] = []
@@ -63,12 +64,12 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
     text
         One or several JSON documents, one after another.
     source
-        Name of the file in messages.
+        File name for messages.
 
     Returns
     -------
     columns : dict
-        Texts by column name (`NAMES`).
+        The texts of each column, by column name (`NAMES`).
     notes : list of str
         Errors that Slurm itself reported in the documents.
 
@@ -211,7 +212,7 @@ def _of_squeue(job: Mapping[str, Any]) -> Record:
 
 
 def _common(job: Mapping[str, Any]) -> Record:
-    """Returns the fields that have the same names in the output of both commands."""
+    """Returns the fields that have the same names in the output of sacct and squeue."""
     return {
         "JobIDRaw": _plain(job.get("job_id")),
         "Cluster": _name(job.get("cluster")),
@@ -262,7 +263,7 @@ def _job_id(job: Mapping[str, Any], array: Any, task: Any, tasks: Any, het: str)
 
 
 def _plain(value: Any) -> str:
-    """Returns a number as text; empty if it is not set."""
+    """Returns a number as text; empty if the number is not set."""
     text = number(value)
     return "" if text in _UNSET else text
 
@@ -288,7 +289,7 @@ def _memory(per_node: Any, per_cpu: Any, both: Any, requested: str) -> str:
 
 
 def _state(words: Any, killer: Any) -> str:
-    """Returns the state in sacct's notation: the first word, and for CANCELLED also by whom."""
+    """Returns the state in sacct's notation: the first word, and for CANCELLED also the user who cancelled the job."""
     word = (as_list(words) or [""])[0].upper()
     if word != "CANCELLED":
         return word
@@ -302,8 +303,8 @@ def _amount(items: Sequence[Mapping[str, Any]] | None, kind: str) -> str:
 
 
 def _cpu(value: Any, *of_steps: Any) -> str:
-    """Returns CPU time in Slurm's notation. Slurm 22.05 has it only for steps, so their sum is used if the job has
-    none.
+    """Returns CPU time in Slurm's notation. Slurm 22.05 has CPU time only for steps, so their sum is used if the job
+    has none.
     """
     own, *steps = (
         (int(number(at(each, "seconds")) or 0), int(number(at(each, "microseconds")) or 0))

@@ -50,7 +50,7 @@ def tres(items: Any) -> str:
 
 
 def as_list(value: Any) -> list[str]:
-    """Return words as a list, whether they are a list, a single word or null.
+    """Return words as a list, from a JSON list, a single word or null.
 
     Examples
     --------

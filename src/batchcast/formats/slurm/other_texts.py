@@ -20,12 +20,12 @@ def named_text(line: str) -> tuple[str, str] | None:
     Parameters
     ----------
     line
-        The first line.
+        The first line of the text.
 
     Returns
     -------
     tuple of str, or None
-        What the text is, and what to do instead. None for other texts.
+        What the text is, and how to get a readable log instead. None for other texts.
 
     Examples
     --------

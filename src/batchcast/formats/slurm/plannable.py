@@ -33,17 +33,19 @@ class Plannable(NamedTuple):
     Attributes
     ----------
     job_id, raw_id
-        The id of the job. For an array task that still waits together with others, `raw_id` is the id of the array.
+        Ids of the job: in batchcast's form, and as squeue prints the id. For an array task that still waits together
+        with others, `raw_id` is the id of the array.
     submit_time
         Epoch seconds.
     begun, waits, finished
-        The phase of the job. All three are False while the job is between two states.
+        Whether the job has started, waits, or has finished. All three phases are False while the job changes from one
+        state to another.
     limit
-        Time limit in seconds; infinity without a limit.
+        Time limit in seconds; infinity if the job has no limit.
     time_min
-        The job's --time-min in seconds; 0 if it has none.
+        The job's --time-min in seconds; 0 if the job has none.
     special
-        Why this kind of job is never planned, in words; empty if it can be planned.
+        The reason why batchcast never changes the limit of this kind of job; empty if batchcast can plan the job.
     partitions, qos, user, account, comment, reason, admin_comment
         As squeue prints them.
     """
@@ -67,17 +69,17 @@ class Plannable(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The id without a task number, as sbatch printed it."""
+        """The job id without a task number, as sbatch printed it."""
         return self.job_id.partition("_")[0]
 
 
 def plannable(record: Mapping[str, str]) -> Plannable:
-    """Convert one squeue record.
+    """Convert one record of squeue's output.
 
     Parameters
     ----------
     record
-        Printed fields by name (`FIELDS`).
+        The printed fields of the record, by name (`FIELDS`).
 
     Returns
     -------
@@ -120,13 +122,13 @@ def plannable(record: Mapping[str, str]) -> Plannable:
 
 
 def _text(shown: str) -> str:
-    """Returns a printed text, or an empty text if it stands for no value."""
+    """Returns a printed text, or an empty text if the text means an unknown value."""
     return "" if shown in NOTHING else shown
 
 
 def _time_min(shown: str) -> float:
-    """Returns the --time-min in seconds, 0 if there is none; infinity if it cannot be read, so that the job is not
-    planned.
+    """Returns the --time-min in seconds, 0 if the job has none; infinity if the option cannot be read, so that
+    batchcast does not plan the job.
     """
     span = 0.0 if shown in NOTHING else parse_duration(shown)
     return math.inf if math.isnan(span) else span
@@ -142,7 +144,7 @@ _SPECIAL = {
 
 
 def _special(record: Mapping[str, str]) -> str:
-    """Returns why this kind of job is never planned; empty if it can be planned."""
+    """Returns the reason why batchcast never plans this kind of job; empty if batchcast can plan the job."""
     if record.get("BatchFlag") != "1":
         return "it is interactive (no batch script)"
     return next((words for name, words in _SPECIAL.items() if record.get(name, "") not in NOTHING), "")
@@ -203,7 +205,7 @@ def next_outage(reservations: Iterable[Mapping[str, str]], now: float) -> float:
     Returns
     -------
     float
-        Infinity if there is no later reservation. `now` if a reservation has no readable start.
+        The time; infinity if there is no later reservation. The time `now` if a reservation has no readable start.
 
     Notes
     -----
@@ -237,9 +239,9 @@ class Submitted(NamedTuple):
     Attributes
     ----------
     signal
-        Why the submission may request a --signal before the end; empty if it certainly does not.
+        The reason why the submission may request a --signal before the job's end; empty if it certainly does not.
     limit
-        The requested --time in seconds; NaN if it has none.
+        The requested --time in seconds; NaN if the submission has no --time.
     """
 
     signal: str
@@ -252,7 +254,8 @@ def submitted(submit_line: str, script: str) -> Submitted:
     Parameters
     ----------
     submit_line
-        The command, as accounting recorded it. A --time in this line overrides a --time in the script, as in sbatch.
+        The submit command, as accounting recorded it. A --time in this line overrides a --time in the script, as in
+        sbatch.
     script
         The job script.
 
@@ -274,9 +277,9 @@ def submitted(submit_line: str, script: str) -> Submitted:
 
 
 def asks_for_signal(submit_line: str, script: str) -> str:
-    """Return why a job's submission may request a signal before its end; empty if it certainly does not.
+    """Return the reason why a submission may request a signal before the job's end; empty if it certainly does not.
 
-    A temporarily shorter time limit would send such a signal too early, so these jobs are not planned.
+    A temporarily shorter time limit would send such a signal too early, so batchcast does not plan these jobs.
 
     Parameters
     ----------
@@ -289,8 +292,8 @@ def asks_for_signal(submit_line: str, script: str) -> str:
 
     Notes
     -----
-    sbatch accepts any unambiguous prefix of --signal. An unknown submit line or script counts as a possible request.
-    The variable SBATCH_SIGNAL in the submitter's environment cannot be detected.
+    sbatch accepts any unambiguous prefix of --signal. An unknown submit line or script counts as a possible request for
+    a signal. The variable SBATCH_SIGNAL in the submitter's environment cannot be detected.
 
     Examples
     --------
@@ -311,12 +314,12 @@ def asks_for_signal(submit_line: str, script: str) -> str:
 
 
 def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> str:
-    """Return why a job must not be planned, given its submission; empty if it can be planned.
+    """Return the reason why a job must not be planned, given its submission; empty if the job can be planned.
 
     Parameters
     ----------
     asked
-        The job's submission.
+        What the job's submission requested.
     job
         The job, with its current time limit.
     defaults
@@ -328,9 +331,10 @@ def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> 
 
     Notes
     -----
-    If the current limit is below the requested limit, somebody has lowered it. If that was another planning program,
-    planning from this limit could go below what OverTimeLimit covers. Without a requested --time, the partition's
-    default counts; changes by a site's job_submit.lua or by SBATCH_TIMELIMIT cannot be detected.
+    If the current limit is below the requested limit, somebody has lowered it. If another planning program lowered the
+    limit, planning from the lowered limit could go below the run time that OverTimeLimit covers. Without a requested
+    --time, the partition's default time limit counts as requested; changes by a site's job_submit.lua or by
+    SBATCH_TIMELIMIT cannot be detected.
 
     Examples
     --------

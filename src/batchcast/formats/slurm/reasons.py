@@ -60,7 +60,8 @@ _ADMIN = frozenset(
 
 
 class Rule(StrEnum):
-    """The event that ends a reason for waiting. A predicted wait counts from this event."""
+    """The kind of event that ends a Slurm reason for waiting. A predicted wait counts from the event that ends the
+    reason for waiting."""
 
     MACHINE = "machine"
     """The queue: the wait that was predicted at submission applies."""
@@ -69,20 +70,20 @@ class Rule(StrEnum):
     ADMIN = "administrator"
     """An action of an administrator, at an unknown time."""
     ELIGIBLE = "eligible"
-    """Its owner's action, a begin time or the end of another job: the predicted wait counts from that event."""
+    """An action of the job's owner, a begin time or the end of another job: the predicted wait begins then."""
     RESERVATION = "reservation"
-    """The beginning of its reservation, or the end of a reservation that blocks its nodes."""
+    """The beginning of the job's reservation, or the end of a reservation that blocks the job's nodes."""
     LIMIT = "limit"
-    """The end of other jobs that count against the same limit."""
+    """The end of other jobs that count against the same limit as the job."""
 
 
 def rule(reason: str) -> Rule:
-    """Return the rule for a reason.
+    """Return the rule that says what ends a Slurm reason for waiting.
 
     Parameters
     ----------
     reason
-        A reason as Slurm 22.05 to 24.11 prints it. Unknown reasons count as waiting in the queue.
+        A reason as Slurm 22.05 to 24.11 prints it. An unknown reason counts as waiting in the queue.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def rule(reason: str) -> Rule:
 
 
 def word(reason: str) -> str:
-    """Return the name of a reason, without the details that Slurm appends.
+    """Return the name of a Slurm reason, without the details that Slurm appends.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def _unavailable(reason: str) -> str:
 
 
 def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
-    """Add to a reason the requested nodes that are drained or down, in the form of Slurm 22.05.
+    """Add the requested nodes that are drained or down to a reason, in the form of Slurm 22.05.
 
     Slurm 24.11 only says that the nodes may be reserved, even if they are down.
 
@@ -156,8 +157,8 @@ def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
 
 
 def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
-    """Whether a reason is outdated. Slurm keeps a reason until the scheduler considers the job again, perhaps hours
-    later.
+    """Whether a Slurm reason for waiting is outdated. Slurm keeps a reason until the scheduler considers the job again,
+    perhaps hours later.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
     Returns
     -------
     bool
-        True if all nodes that the reason names are back, or if it names the array's task limit and no task runs.
+        True if all nodes that the reason names are up, or if the reason is the array's task limit and no task runs.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def no_longer(reason: str, down: Set[str] | None, tasks_run: bool) -> bool:
 
 
 def about_nodes(reason: str) -> bool:
-    """Whether the meaning of a reason depends on which nodes are down."""
+    """Whether the meaning of a Slurm reason for waiting depends on which nodes are down."""
     return word(reason) in ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 
 
@@ -196,7 +197,7 @@ def may_be_down(reason: str) -> bool:
 
 
 def limit_of(name: str) -> str:
-    """Return whose limit a reason names: `user`, `account` or `qos`; empty if it names no limit.
+    """Return whose limit a reason names: `user`, `account` or `qos`; empty if the reason does not name a limit.
 
     Examples
     --------
@@ -231,7 +232,7 @@ PARTS = (*_LIMIT_OF.values(), *_LIMIT_ON.values(), "resources", *(f" per {word.l
 
 
 def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
-    """Return the sentence that explains a reason and the values to fill in; None for a reason with fixed words.
+    """Return the sentence that explains a reason and the values to fill in; None if the sentence needs no values.
 
     Examples
     --------

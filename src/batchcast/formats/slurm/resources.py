@@ -73,12 +73,12 @@ class Names:
     Parameters
     ----------
     most
-        Largest number of names.
+        Maximum number of names in all lists together.
 
     Raises
     ------
     UsageError
-        If the lists have more names together.
+        If all lists together have more than `most` names.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _spans(spans: list[list[int]], width: int) -> str:
-    """Returns spans of numbers in brackets, or a single number without them."""
+    """Returns spans of numbers in brackets, or a single number without brackets."""
     if not spans:
         return ""
     numbers = ([str(n).zfill(width) for n in span] for span in spans)
@@ -145,7 +145,8 @@ def _spans(spans: list[list[int]], width: int) -> str:
 
 
 def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
-    """Returns the lowest and highest number of each span in brackets, and the number of digits of the lowest."""
+    """Returns the lowest and highest number of each span in brackets, and the number of digits of the span's lowest
+    number."""
     spans: list[tuple[int, int, int]] = []
     for item in inside.split(","):
         low, dash, high = item.partition("-")
@@ -158,7 +159,7 @@ def _spans_of(inside: str, text: str) -> list[tuple[int, int, int]]:
 
 
 def _numbers(spans: Iterable[tuple[int, int, int]]) -> list[str]:
-    """Returns the numbers of all spans as texts."""
+    """Returns all numbers in the spans as texts."""
     return [str(k).zfill(width) for low, high, width in spans for k in range(low, high + 1)]
 
 
@@ -204,7 +205,7 @@ def tres_gpus(text: str) -> float:
 
 
 def gres_gpus(text: str) -> float:
-    """Return the number of GPUs per node in a GRES string (ReqGRES); 0 if it names none.
+    """Return the number of GPUs per node in a GRES string (ReqGRES); 0 if the string names no GPUs.
 
     Examples
     --------
@@ -216,7 +217,7 @@ def gres_gpus(text: str) -> float:
 
 
 def amount(text: str) -> float:
-    """Return a text as a number; NaN if it is not a number."""
+    """Return a text as a number; NaN if the text is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -227,7 +228,7 @@ _TYPED = re.compile(r"gpu:([A-Za-z_][\w.-]*)", re.IGNORECASE)
 
 
 def gpu_type(text: str) -> str:
-    """Return the type of GPU in a TRES or GRES string; empty if none or more than one is named.
+    """Return the type of GPU in a TRES or GRES string; empty if the string names no type or several types.
 
     Examples
     --------

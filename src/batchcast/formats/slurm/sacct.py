@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read dumps of Slurm's accounting (`sacct -P`), with any columns in any order, identified by the header.
 
-Job steps give the peak memory. Lines that were broken by delimiters or line breaks in texts are repaired if possible.
+The job steps in the dump give a job's peak memory. Lines that were broken by delimiters or line breaks in texts are
+repaired if possible.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     blocks
         The text in blocks of bytes. JobID (or JobIDRaw) and Submit are required; `columns` lists the other columns.
     source
-        Name of the file in messages.
+        File name for messages.
     strict
-        Whether to raise InputError at the first broken line or value. If false, broken lines and values are counted.
+        Whether to raise InputError at the first broken line or value. If false, broken lines are dropped and counted,
+        and broken values are unknown and counted.
     zone
         Time zone of times without an offset.
 
@@ -81,10 +83,10 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     A job that never started has no run time, and its wait lasts until it left the queue. A job that was pending or
     running when the dump was written has no run time either; a note gives the number of such jobs.
 
-    Requested memory is for the whole job (`formats.memory.requested`). Used memory is the peak of the busiest node over
-    the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X has no steps. A FAILED
-    job counts as out of memory if Slurm killed one of its steps for its memory (`formats.memory.outgrew`; needs State
-    and AllocTRES).
+    Requested memory is the amount for the whole job (`formats.memory.requested`). Used memory is the peak of the
+    busiest node over the job's steps (12.batch, 12.0) times its nodes (`formats.memory.peak`); a dump made with -X has
+    no steps. A FAILED job counts as out of memory if Slurm killed one of its steps for its memory
+    (`formats.memory.outgrew`; needs State and AllocTRES).
 
     Examples
     --------
@@ -115,12 +117,12 @@ def read_sacct_columns(
     zone: tzinfo = UTC,
     notes: Sequence[str] = (),
 ) -> Trace:
-    """Read records whose fields are already separated.
+    """Read sacct records whose fields are already separated.
 
     Parameters
     ----------
     columns
-        Texts by sacct's name of the column, shape (n,). Steps can be among the records, as in `read_sacct`.
+        Texts by sacct's name of the column, shape (n,). Job steps can be among the records, as in `read_sacct`.
     source, strict, zone
         As in `read_sacct`.
     notes
@@ -160,7 +162,7 @@ def read_sacct_json(
     Parameters
     ----------
     blocks
-        The text in blocks of bytes.
+        The text of the file in blocks of bytes.
     source, strict, zone
         As in `read_sacct`.
 
@@ -172,7 +174,7 @@ def read_sacct_json(
     Raises
     ------
     InputError
-        If the text is not such JSON.
+        If the text is not JSON of sacct or squeue.
 
     Examples
     --------
@@ -222,7 +224,7 @@ class _Table:
         self._memo = memos()
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
-        """Adds columns of one layout; drops records without a submit time."""
+        """Adds columns with one order of fields; drops records without a submit time."""
         self.names = layout.place
         batch = Batch(layout, columns, numbers, self.problems, self._memo)
         stamps = batch.stamps(self._clock, "submit")

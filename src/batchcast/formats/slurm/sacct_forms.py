@@ -41,7 +41,7 @@ _FORMS = {
     "reqmem": r"(\d+(\.\d+)?[KMGTPE]?[nc]?|\?)?",
     "nodelist": r"None assigned|\S*",
     "reason": r".*",
-    "": _WORD,  # the empty field after the last delimiter of `sacct -p`, or row numbers added by a spreadsheet
+    "": _WORD,  # the empty field after the last delimiter of `sacct -p`, or a row number that a spreadsheet added
     "submit": _TIME,
     **dict.fromkeys(("eligible", "start", "end"), rf"({_TIME})?"),
     **dict.fromkeys(("exitcode", "derivedexitcode"), r"(\d+:\d+)?"),
@@ -83,7 +83,7 @@ def check_of(name: str) -> Callable[[str], object] | None:
 
 
 def _constraint(text: str) -> bool:
-    """Whether a text can be a constraint: no empty operand, and every bracket closed."""
+    """Whether a text can be a Slurm constraint, in which no operand is empty and every bracket is closed."""
     return bool(_CHECKS["constraints"](text)) and all(text.count(a) == text.count(b) for a, b in ("[]", "()"))
 
 
@@ -93,7 +93,7 @@ def may_hold_delimiters(name: str) -> bool:
 
 
 def is_read(name: str) -> bool:
-    """Whether a line is accepted only if this column's value is certain: the column has a known format, or batchcast
+    """Whether the repair of a line must make this column's value certain: the column has a known format, or batchcast
     uses its text.
     """
     return name in _CHECKS
@@ -109,8 +109,8 @@ class Taken(NamedTuple):
 
 
 def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> Taken:
-    """Split a line with more pieces than columns, if the columns of known format decide where the surplus pieces
-    belong.
+    """Split a line with more pieces than columns, if the formats of the other columns show to which text columns the
+    surplus pieces belong.
 
     Parameters
     ----------
@@ -127,9 +127,10 @@ def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> T
 
     Notes
     -----
-    The function follows every way to assign the surplus pieces to text columns. A way fits if every column of known
-    format has that format. All ways that fit must agree on each column that is read (`is_read`). If they differ in a
-    text that the submit command repeats (`-C`, `-J` in SubmitLine), the command decides. O(columns * surplus**2).
+    The function examines every way to assign the surplus pieces to text columns. An assignment fits if every column of
+    known format has its format. All assignments that fit must agree on each column that batchcast reads (`is_read`). If
+    assignments differ in a text that the submit command repeats (`-C`, `-J` in SubmitLine), the command decides.
+    O(columns * surplus**2).
 
     Examples
     --------
@@ -150,8 +151,8 @@ def take_apart(names: Sequence[str], pieces: Sequence[str], delimiter: str) -> T
 
 
 class _Ways:
-    """All ways to assign pieces to columns. `edges[k]` has pairs: the number of surplus pieces used before column k,
-    and the number used up to and including column k."""
+    """All ways to assign the pieces of a broken line to columns. `edges[k]` has pairs: the number of surplus pieces
+    used before column k, and the number used up to and including column k."""
 
     def __init__(self, names: Sequence[str], pieces: Sequence[str], delimiter: str) -> None:
         self.names, self.pieces, self.delimiter = names, pieces, delimiter
@@ -177,12 +178,12 @@ class _Ways:
         return self.delimiter.join(self.pieces[k + before : k + after + 1])
 
     def undecided(self) -> list[int]:
-        """Returns the columns that batchcast reads and whose text is not the same in all ways."""
+        """Returns the columns that batchcast reads and whose text is not the same in all remaining assignments."""
         return [k for k, name in enumerate(self.names) if is_read(name) and len(self.edges[k]) != 1]
 
     def ask_the_command(self) -> None:
-        """Keeps the ways in which texts equal the options in the submit command, if exactly one reading of that command
-        fits."""
+        """Keeps the assignments in which texts equal the options in the submit command, if exactly one reading of the
+        command fits."""
         if "submitline" not in self.names:
             return
         every, line = self.edges, self.names.index("submitline")
@@ -194,8 +195,8 @@ class _Ways:
         self.edges = agreeing[0] if len(agreeing) == 1 else every
 
     def _agree(self, options: Mapping[str, str]) -> bool:
-        """Keeps the ways in which texts that contain a delimiter equal the command's options. Returns whether there is
-        such a text.
+        """Keeps the assignments in which texts that contain a delimiter equal the command's options. Returns whether a
+        text contains a delimiter.
         """
         agrees = False
         for k, name in enumerate(self.names):
@@ -211,7 +212,8 @@ class _Ways:
         return agrees and all(self.edges)
 
     def fields(self) -> list[str]:
-        """Returns the fields of one of the remaining ways, which all agree on the columns that batchcast reads."""
+        """Returns the fields of one of the remaining assignments, which all agree on the columns that batchcast
+        reads."""
         fields, before = [], 0
         for k, edges in enumerate(self.edges):
             after = next(end for start, end in edges if start == before)
@@ -220,7 +222,7 @@ class _Ways:
         return fields
 
     def _keep(self, ends: set[int]) -> None:
-        """Drops the ways that do not use all pieces."""
+        """Drops the assignments that do not use all pieces of the line."""
         for k in range(len(self.edges) - 1, -1, -1):
             self.edges[k] = [edge for edge in self.edges[k] if edge[1] in ends]
             ends = {before for before, _ in self.edges[k]}

@@ -35,9 +35,9 @@ class Layout:
     width
         Number of columns.
     place
-        Position of each column, by lower-case name.
+        Position of each column in a line, by lower-case name.
     names
-        All names in order.
+        All column names in their order.
     is_quoted
         Whether cells can be in quotes (RFC 4180).
     """
@@ -69,18 +69,20 @@ class Layout:
 
     @classmethod
     def named(cls, names: Sequence[str], delimiter: str = "|", is_quoted: bool = False) -> Layout:
-        """Return the layout for columns with these lower-case names."""
+        """Return the layout for columns with the given lower-case names."""
         return cls(delimiter, len(names), {name: names.index(name) for name in names}, tuple(names), is_quoted)
 
     @property
     def job(self) -> int:
-        """Position of the job id."""
+        """Position of the job id in a line."""
         return self.place["jobid"] if "jobid" in self.place else self.place["jobidraw"]
 
     def is_plain(self, line: str) -> bool:
-        """Whether a line has the right number of fields and a number where the job id belongs. The check is fast.
+        """Whether a line has the right number of fields and a number where the job id belongs. The test is fast,
+        because it reads only the number of fields and the job id.
 
-        A header has no number there, and a line that was broken by a text has another number of fields.
+        A header has no number in the place of the job id, and a line that was broken by a text has another number of
+        fields.
         """
         if line.count(self.delimiter) != self.width - 1 or (self.is_quoted and '"' in line):
             return False
@@ -88,7 +90,7 @@ class Layout:
         return line[:1].isdigit() if job == 0 else line.split(self.delimiter, job + 1)[job][:1].isdigit()
 
     def first(self, *names: str) -> int | None:
-        """Return the position of the first of these columns that exists, or None."""
+        """Return the position of the first of the given columns that exists, or None."""
         return next((self.place[name] for name in names if name in self.place), None)
 
     def split(self, line: str) -> list[str] | None:
@@ -113,7 +115,8 @@ class Layout:
         return misfits
 
     def has_submit(self, fields: Sequence[str]) -> bool:
-        """Whether one of the fields is a time. A record without any is impossible, and this check is fast."""
+        """Whether one of the fields is a time. A record without any time is impossible, and checking for a time is
+        fast."""
         check = check_of("submit")
         return check is not None and any(map(check, fields))
 
@@ -126,7 +129,8 @@ class Layout:
 
     @property
     def ends_in_text(self) -> bool:
-        """Whether the last column is free text. A line break in it leaves a line that looks complete."""
+        """Whether the last column is free text. A line break in a last column of free text leaves a line that looks
+        complete."""
         return may_hold_delimiters(self.names[-1])
 
 
@@ -151,11 +155,11 @@ _PERCENT = re.compile(r"\d+(\.\d*)?")
 
 
 class StepPeaks:
-    """The peak memory of each record over the rows of its steps, and the GPUs that its steps kept busy.
+    """The peak memory of each record over the rows of its steps, and how many GPUs the steps used.
 
     Several records can have the same id: runs of a requeued job, jobs of several clusters, or a reused id. A step
-    belongs to the last record before it with its id. If a step comes before all records with its id (in a sorted file),
-    it counts only if a single record has this id.
+    belongs to the last record before it that has the step's job id. If a step comes before all records with its job id
+    (in a sorted file), it counts only if a single record has this id.
 
     Examples
     --------
@@ -234,7 +238,7 @@ class StepPeaks:
     def busy_gpus(self, ids: Sequence[object]) -> np.ndarray:
         """Return the GPUs that each record kept busy, shape (n,); NaN if no step was measured.
 
-        This is `gres/gpuutil` of its busiest step (percent, summed over GPUs) / 100.
+        The number is `gres/gpuutil` (percent, summed over GPUs) of the record's busiest step, divided by 100.
         """
         return self._by_record(self._busy, ids)
 
@@ -260,7 +264,7 @@ class StepPeaks:
             yield _key(text, seen[text]) if is_known and is_sure else None
 
     def notes(self) -> list[str]:
-        """Return sentences about peaks that were not used."""
+        """Return sentences about memory peaks that were not used."""
         notes = []
         if self.zeros:
             notes.append(f"{self.zeros} job steps have a peak memory of 0 (ended before the first sample): unknown")
@@ -276,5 +280,5 @@ Key = str | tuple[str, int]
 
 
 def _key(number: str, count: int) -> Key:
-    """Returns the key of the `count`-th record with an id; the id alone for the first."""
+    """Returns the key of the `count`-th record with an id; the key of the first record is the id alone."""
     return number if count < 2 else (number, count)

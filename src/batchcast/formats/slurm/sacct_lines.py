@@ -14,7 +14,7 @@ from .sacct_forms import MOST_PIECES, Taken
 from .sacct_layout import COMMAND, Layout, StepPeaks
 
 _LONGEST_TEXT = 100  # largest number of lines over which one record can be spread
-_MOST_HOPELESS = 10_000  # lines that may fail the slow search for a repair; a file with more is no dump
+_MOST_HOPELESS = 10_000  # lines that may fail the slow search for a repair; a file with more such lines is not a dump
 _MESSAGE = re.compile(r"(sacct|squeue|scontrol|slurm\w*|srun|sbatch|ssh|bash)(\[\d+\])?: .*|CLUSTER: \S+\s*")
 """Lines that programs print between records: error messages, and the name of a cluster."""
 MESSAGE = "a message, not a record"
@@ -29,9 +29,9 @@ class Records:
     """Splits the lines of a dump into columns of text, and counts steps, headers and repairs.
 
     A line with too many fields is repaired if the columns of known format determine the right split. A line with too
-    few fields is joined with the following lines, as few as possible, until it is complete, but never with a line that
-    is complete by itself. Lines that can be split in several ways are dropped. A header in the middle (several dumps in
-    one file) changes the layout of the lines after it.
+    few fields is joined with the following lines, as few as possible, until the joined line is complete, but never with
+    a line that is complete by itself. Lines that can be split in several ways are dropped. A header in the middle
+    (several dumps in one file) changes the layout of the lines after it.
     """
 
     def __init__(self, problems: Problems) -> None:
@@ -136,7 +136,7 @@ class Records:
     def _odd(self, line: str, good: list[str], last: list[str] | None) -> list[list[str]]:
         """Returns the records that an irregular line completes (header, message, broken line, blank line).
 
-        `last` is the record before the line, or None if that record is the last element of `good`.
+        `last` is the record before the line, or None if this record is the last element of the list `good`.
         """
         layout, new_layout = self.layout, Layout.of(line)
         if new_layout is not None:
@@ -178,7 +178,7 @@ class Records:
         return whole
 
     def _joined(self, layout: Layout) -> list[list[str]]:
-        """Returns the record that the last broken lines form together; uses as few of them as possible."""
+        """Returns the record that the last broken lines form together; uses as few of the lines as possible."""
         pieces = 1
         for k in range(len(self._torn) - 1, -1, -1):
             pieces += self._torn[k][1].count(layout.delimiter)
@@ -211,7 +211,7 @@ class Records:
         return taken
 
     def _count_mended(self, line: str, is_mended: bool) -> None:
-        """Counts a repaired line and remembers the first."""
+        """Counts a repaired line and stores the first repaired line as an example."""
         if is_mended:
             self._first_mended = self._first_mended or f"line {self._number}: {line[:60]!r}"
             self.mended += 1

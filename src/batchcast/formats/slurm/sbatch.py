@@ -122,7 +122,7 @@ def _without_comment(line: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_submit_line(line: str) -> Mapping[str, str]:
-    """Return the options of a submit command by long name, without those after the script's name.
+    """Return the options of a submit command by long name, without the options after the script's name.
 
     Options inside the script are not part of the command.
 
@@ -149,7 +149,7 @@ def command_digest(command: str) -> str | None:
     """Return what distinguishes one command of a user from another: a digest of the script's name and its arguments.
 
     Arguments may hold secrets, so only the digest is kept. The digest ignores the script's folder and replaces digits
-    in its name, because predictions treat such names as equal. None if the command is unknown.
+    in its name, because predictions treat names that differ only in digits as equal. None if the command is unknown.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def command_digest(command: str) -> str | None:
 
 
 def _split(line: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the options of a submit command, and the script with its arguments."""
+    """Returns the options of a submit command, and the job script with its arguments."""
     try:
         words = shlex.split(line)
     except ValueError:  # a quote is not closed, or accounting truncated the command
@@ -175,8 +175,8 @@ def _split(line: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
-    """Returns the options among the words. With `rest`, the words are a command line: parsing ends at the script, and
-    `rest` receives the script and its arguments."""
+    """Returns the sbatch options among words of a line. With `rest`, the words are a command line: parsing ends at the
+    script, and `rest` receives the script and its arguments."""
     options: dict[str, str] = {}
     whole, k = rest is not None, 0
     while k < len(words):
@@ -204,7 +204,7 @@ def processors(options: Mapping[str, str]) -> tuple[float, float]:
     Parameters
     ----------
     options
-        Value by long name of the option.
+        The value of each option, by the option's long name.
 
     Returns
     -------
@@ -246,7 +246,8 @@ def _per_task(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def gpus(options: Mapping[str, str]) -> float:
-    """Return the number of GPUs that a script requests, from --gpus, per node, per task or --gres; 0 if there are none.
+    """Return the number of GPUs that a script requests, from --gpus, per node, per task or --gres; 0 if the script
+    requests no GPUs.
 
     Examples
     --------
@@ -267,7 +268,7 @@ def gpus(options: Mapping[str, str]) -> float:
 
 
 def gpu_type_of(options: Mapping[str, str]) -> str:
-    """Return the type of GPU that a script requests; empty if it takes any, or if it requests none.
+    """Return the type of GPU that a script requests; empty if the script accepts any type, or requests no GPU.
 
     Examples
     --------
@@ -356,7 +357,7 @@ def memory_kib(options: Mapping[str, str]) -> float:
 
 
 def count_of(text: str) -> float:
-    """Return the first number of a count, with at most nine digits; 1 if there is none.
+    """Return the first number in a count such as `2-4`, with at most nine digits; 1 if the text has no number.
 
     Examples
     --------

@@ -38,7 +38,7 @@ def parse_records(text: str, first: str) -> list[dict[str, str]]:
     text
         The output of scontrol.
     first
-        The key with which each record begins a line (JobId, PartitionName).
+        The key that begins the first line of each record (JobId, PartitionName).
 
     Returns
     -------
@@ -117,7 +117,7 @@ def read_machine(
     Parameters
     ----------
     node, partition, config, reservation
-        Output of `scontrol show node -o` and so on. Times are in UTC.
+        Output of `scontrol show node -o`, `scontrol show partition -o` and so on. Times are in UTC.
     qos, assoc
         Output of `sacctmgr -P show qos` and `show assoc`.
 
@@ -171,7 +171,7 @@ def _named_rows(text: str, what: str, column: str) -> list[dict[str, str]]:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """Return the rows of `-P` output by the titles in the first line.
+    """Return the rows of sacctmgr's `-P` output as mappings, with the titles in the first line as keys.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _node_groups(text: str) -> list[NodeGroup]:
 
 
 def _whole(r: Mapping[str, str], key: str, otherwise: Any) -> Any:
-    """Returns a whole number of a record; InputError with the record's name if the value is something else."""
+    """Returns a whole number from a record; InputError with the record's name if the value is something else."""
     word = r.get(key, "")
     if word in _NONE:
         return otherwise
@@ -325,7 +325,7 @@ def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
 
 
 def _stamp(text: str) -> float:
-    """Returns a time in epoch seconds; NaN if it cannot be read."""
+    """Returns a time in epoch seconds; NaN if the text cannot be read."""
     from datetime import UTC
 
     from ..times import LocalClock, parse_stamps
@@ -425,17 +425,17 @@ def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
 
 
 def _limit(r: Mapping[str, str], key: str) -> float:
-    """Returns a limit; infinity if there is none."""
+    """Returns a limit as a number; infinity if no limit is set."""
     return _or(amount(r.get(key, "")), math.inf)
 
 
 def _or(value: float, otherwise: float) -> float:
-    """Returns `otherwise` if the value is NaN."""
+    """Returns the value, or `otherwise` if the value is NaN."""
     return otherwise if math.isnan(value) else value
 
 
 def _seconds(text: str, otherwise: float) -> float:
-    """Returns a time in seconds; `otherwise` if there is none."""
+    """Returns a time in seconds; `otherwise` if the record has no time."""
     if text in _NONE:
         return otherwise
     try:

@@ -53,10 +53,10 @@ def as_text(name: str, text: str, where: str = "") -> str:
     name
         `node`, `partition`, `reservation`, `qos` or `assoc`.
     text
-        The JSON. Other text is returned unchanged, because `scontrol show config --json` of Slurm 24.11 prints plain
-        lines.
+        The JSON. Text that is not JSON is returned unchanged, because `scontrol show config --json` of Slurm 24.11
+        prints plain lines.
     where
-        Name of the file in messages.
+        Name of the file for messages.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def as_text(name: str, text: str, where: str = "") -> str:
     Raises
     ------
     InputError
-        If the JSON is broken or has no list of this kind.
+        If the JSON is broken or has no list of objects of this kind.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def as_text(name: str, text: str, where: str = "") -> str:
 
 
 def _record(record: Any, item: Any, where: str) -> dict[str, str]:
-    """Returns one record as texts; InputError names the record if it does not have Slurm's form."""
+    """Returns one record as texts; InputError names the record if the record does not have Slurm's form."""
     try:
         row = {key: str(value) for key, value in record(item).items()}
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert the output of `squeue -O` and of sacct, with marks between fields, to sightings of jobs."""
+"""Convert the output of `squeue -O` and of sacct, in which a mark ends every field, to sightings of jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = 
     mark
         The mark. The caller draws a random mark for every call, so values can contain newlines, delimiters and quotes.
     fields
-        Names of the fields.
+        Names of the fields in each record.
     header
         Whether to drop the first record, which has titles.
 
@@ -56,7 +56,7 @@ def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = 
     records = []
     for k in range(whole):
         values = pieces[k * width : (k + 1) * width]
-        # An id has no line breaks. Text before the id is a warning of the command, or the newline that ended the
+        # A job id has no line breaks. Text before the job id is a warning of the command, or the newline that ended the
         # previous record.
         values[0] = values[0].rpartition("\n")[2]
         records.append(dict(zip(fields, (v.strip(" ") for v in values))))
@@ -81,12 +81,12 @@ WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
 
 
 def sighting(record: Mapping[str, str]) -> Sighting:
-    """Convert one squeue record.
+    """Convert one record of squeue's output.
 
     Parameters
     ----------
     record
-        Printed fields by name (`FIELDS`).
+        The printed fields of the record, by name (`FIELDS`).
 
     Returns
     -------
@@ -138,10 +138,10 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
 
 def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
-    """Returns the columns that squeue prints in its own form: several partitions or QOS, commands, whole nodes, and
-    processors.
+    """Returns the columns that need special parsing of squeue's output: several partitions or QOS, commands, whole
+    nodes, and processors.
 
-    Before a job has nodes, tres-alloc has the requested processors; later it has the allocated ones.
+    Before a job has nodes, tres-alloc has the requested processors; later it has the allocated processors.
     """
     cpus, parts = record.get("NumCPUs", ""), record.get("Partition", "")
     from_tres = number(parse_tres(record.get("tres-alloc", "")).get("cpu", "")) if no_nodes else math.nan
@@ -267,8 +267,8 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
 
 
 def _unmeasured(used: Peak, steps: int) -> str:
-    """Returns why the memory of a job with steps is unknown: `zero` (no sample was taken), `bad` (no amount), or
-    empty.
+    """Returns the reason why the used memory of a job with steps is unknown: `zero` (no sample was taken), `bad` (no
+    amount), or empty.
     """
     if used.node_kib == used.node_kib or not steps:
         return ""
@@ -276,8 +276,8 @@ def _unmeasured(used: Peak, steps: int) -> str:
 
 
 def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
-    """Returns the columns that sacct prints in its own form: limits in minutes, memory per node or processor,
-    several names.
+    """Returns the columns that need special parsing of sacct's output: limits in minutes, memory per node or processor,
+    lists of several names.
     """
     noted = _USER_LIMIT.search(record["AdminComment"])
     nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])

@@ -3,8 +3,9 @@
 
 If each job is cheap on few resources only, almost no job is cheap on both of two given resources, so exchanges between
 two resources do not help. A chain passes through several resources: each job moves to a resource that is cheap for the
-job and displaces another job there; the chain ends when a displaced job fits without displacing one more. Such chains
-are called ejection chains (Glover 1996; for jobs under capacities Yagiura, Ibaraki and Glover 2004).
+job and displaces another job from this resource; the chain ends when a displaced job fits without displacing another
+job. These chains of moves are called ejection chains (Glover 1996; for jobs under capacities Yagiura, Ibaraki and
+Glover 2004).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ Index = int | np.integer[Any]  # an array index, from a loop or from an array of
 
 
 class Problem(NamedTuple):
-    """Constants of a mapping problem: run times (n, m), when resources are free (m,), prices (m,), allowed resources.
+    """Constants of the problem of mapping n jobs to m resources: run times (n, m), times at which resources become free
+    (m,), prices (m,), and allowed resources.
 
     `near` (n, c) lists the resources to which each job may move, by price times time, cheapest first. `is_near` (n, m)
-    holds the same choice as a mask, without resources on which the job's time is infinite.
+    has the resources in `near` as a mask, without resources on which the job's time is infinite.
     """
 
     times: np.ndarray
@@ -43,10 +45,11 @@ class Problem(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A mapping of jobs to resources, modified in place: each job's resource (n,), loads (m,), each resource's jobs.
+    """A mapping of jobs to resources, modified in place: each job's resource (n,), each resource's load (m,) and each
+    resource's jobs.
 
-    `member[r, :held[r]]` are the jobs on resource r, unordered; `place[i]` is the index of job i in that list.
-    `touched` (m,) marks resources that changed since all exchanges were last examined.
+    `member[r, :held[r]]` are the jobs on resource r, unordered; `place[i]` is the index of job i among the jobs of its
+    resource. `touched` (m,) marks resources that changed since all exchanges were last examined.
     """
 
     where: np.ndarray
@@ -58,7 +61,7 @@ class Assignment(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, where: np.ndarray) -> Assignment:
-        """Build the assignment from a mapping (n,)."""
+        """Build an `Assignment` from a mapping: each job's resource (n,)."""
         n, m = problem.times.shape
         count = np.bincount(where, minlength=m)
         member = np.empty((m, n), dtype=np.int32)
@@ -98,17 +101,18 @@ def loads(times: np.ndarray, free: np.ndarray, where: np.ndarray) -> np.ndarray:
 
 
 DEEPEST = 4  # maximum number of moves in a chain
-WIDEST = 8  # moves examined at each step of a chain: those that exceed the cap least
-MOST_OPENED = 20  # steps that a search for a chain examines: more would only find more expensive chains later
-CHEAP = 0.6  # a move may cost this share of a job's mean cost, bound / n
-BARRIER = 1.0  # a chain may exceed the cap by this many mean costs of a job while it is incomplete
-STEP = 1e-7  # required gain of a chain as a share of the makespan, so that rounding is no progress
-GIVEN_UP = 0.004  # after a kick, a mapping this much above the best is not improved further
+WIDEST = 8  # number of moves examined at each step of a chain; the moves that exceed the cap least are chosen
+MOST_OPENED = 20  # maximum number of steps in a search for a chain: further steps would only find more expensive chains
+CHEAP = 0.6  # maximum cost of a move, as a share of a job's mean cost (bound / n)
+BARRIER = 1.0  # an incomplete chain may exceed the cap by this many mean costs of a job
+STEP = 1e-7  # required gain of a chain as a share of the makespan, so that a rounding error does not count as progress
+GIVEN_UP = 0.004  # a mapping that exceeds the best by this much after a kick is not improved further
 JOBS_A_KICK = 3
 
 
 class Trail(NamedTuple):
-    """Work arrays of a search for chains: moves to try at each depth, moves of the present chain, best chain.
+    """Work arrays of a search for chains of moves: moves to try at each depth, moves of the present chain, moves of the
+    best chain.
 
     `dear` (DEEPEST + 1,) is the change of the priced load (sum of price times load) before each depth. `due` (m,) marks
     resources that changed since a chain from them was last searched.
@@ -137,7 +141,8 @@ class Trail(NamedTuple):
 
 
 def cheap_near(problem: Problem, bound: float) -> np.ndarray:
-    """Return how many of each job's `near` resources (n,) are cheap enough to move to and have finite times."""
+    """Return how many of each job's `near` resources (n,) are cheap enough for a move and can run the job in finite
+    time."""
     dear = np.take_along_axis(problem.price * problem.times, problem.near, axis=1)
     return np.asarray((dear - dear[:, :1] <= CHEAP * bound / len(dear)).sum(axis=1))
 
@@ -146,11 +151,11 @@ def cheap_near(problem: Problem, bound: float) -> np.ndarray:
 def best_chain(
     problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, first: Index, cap: float, dearest: float
 ) -> tuple[int, int]:
-    """Find the cheapest chain from resource `first` that costs less than `dearest` and leaves no load above `cap`;
-    return its length (0: no such chain; `trail` has its moves) and the number of examined moves.
+    """Find the cheapest chain of moves from resource `first` that costs less than `dearest` and leaves no load above
+    `cap`; return its length (0: no such chain; `trail` has its moves) and the number of examined moves.
 
-    The search is depth first, and tries moves that exceed the cap least before others; ties go to the job that is
-    earlier in the resource's list. `standing` is unchanged at the end. O(MOST_OPENED jobs-on-a-resource near).
+    The search is depth first, and first tries the moves that exceed the cap least; ties go to the job that is earlier
+    in the resource's list. The mapping `standing` is unchanged at the end. O(MOST_OPENED jobs-on-a-resource near).
     """
     depth, opened, looked, length = 0, 0, 0, 0
     best = dearest
@@ -192,7 +197,8 @@ def _look(
     best: float,
     length: int,
 ) -> tuple[float, int, int]:
-    """Examine all moves off resource r that bring its load to `cap`; add moves that need further moves to `trail`.
+    """Examine all moves off resource r that bring the load of r down to `cap`; add moves that need further moves to
+    `trail`.
 
     Returns the least change of the priced load by a complete chain, the length of that chain, and the number of
     examined moves.
@@ -239,10 +245,11 @@ def _look(
 
 @allocating
 def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, worst: float, work: int) -> int:
-    """Apply chains off the fullest resource, then chains that make the mapping cheaper without a longer makespan.
+    """Apply chains of moves away from the fullest resource, then chains that make the mapping cheaper without a longer
+    makespan.
 
-    The makespan never rises. The function stops when no chain helps, when no chain lowers a makespan above `worst`, or
-    after `work` examined moves. It returns the number of examined moves.
+    The makespan never rises. The function stops when no chain improves the mapping, when no chain lowers a makespan
+    that is above `worst`, or after `work` examined moves. The function returns the number of examined moves.
     """
     looked, going = 0, True
     while going and looked < work:
@@ -293,13 +300,15 @@ def chained(
     work: int,
     rng: np.random.Generator,
 ) -> int:
-    """Improve a mapping in rounds: descend by chains, accept if within `slack` of the best, move a few random jobs.
+    """Improve a mapping in rounds: descend by chains of moves, accept the mapping if its makespan is within `slack` of
+    the best, move a few random jobs.
 
-    A better mapping overwrites `best_where` (n,); at the end `standing` is the last accepted mapping. Stops after
-    `kicks` rounds, at a makespan of at most `target`, or after `work` examined moves. Returns the number of rounds.
+    A better mapping overwrites `best_where` (n,); at the end, `standing` contains the last accepted mapping. The search
+    stops after `kicks` rounds, at a makespan of at most `target`, or after `work` examined moves. Returns the number of
+    rounds.
     """
     where = standing.where
-    # recomputed, because rounding errors of many steps accumulate
+    # the loads are recomputed, because rounding errors of many steps accumulate
     standing.load[:] = loads(problem.times, problem.free, where)
     best = loads(problem.times, problem.free, best_where).max()
     kept = where.copy()
@@ -319,7 +328,7 @@ def chained(
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, len(where)))
             full = standing.load.argmax()
-            if nth == 0 and standing.held[full] > 0:  # one of the jobs that determine the makespan
+            if nth == 0 and standing.held[full] > 0:  # this job is among those that determine the makespan
                 i = standing.member[full, rng.integers(0, standing.held[full])]
             r = problem.near[i, rng.integers(0, max(cheap[i], 1))]
             if r != where[i]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shortens the makespan of a static mapping by moves, swaps and exchanges; resource prices give a lower bound."""
+"""Shortens the makespan of a static mapping by moves, swaps and exchanges of jobs; resource prices give a lower bound
+on the makespan."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ import numpy as np
 from ...compiled import allocating
 from .assignment import Assignment, Index, Problem, loads, shift
 
-WIDEST = 8  # cheapest jobs per side that are paired: 36 sets per side
-MOST_RESOURCES = 200  # with more resources, one pass over all pairs takes too long between two checks of the clock
+WIDEST = 8  # number of cheapest jobs per resource that are paired: 36 sets of jobs per resource
+MOST_RESOURCES = 200  # with more resources, a pass over all pairs is too long between two clock checks
 
 
 @allocating
 def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) -> tuple[bool, int]:
-    """Apply the cheapest exchange after which `full` and the other resource are below `cap`: (done, examined pairs).
+    """Apply the cheapest exchange of jobs after which the resource `full` and the other resource have loads below
+    `cap`: (done, examined pairs).
 
     The cost of an exchange is the change of the priced load (sum of price times load); ties go to the first exchange.
     Jobs move only to near resources. O(m WIDEST^4).
@@ -41,10 +43,10 @@ def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) 
     """Apply exchanges that make a mapping cheaper by at least `least`, without a resource above `cap`.
 
     A mapping's makespan exceeds the bound for two reasons: jobs run on expensive resources, and resources have slack,
-    because they are free before the makespan. Exchanges off the fullest resource use up slack and make the mapping more
-    expensive; the exchanges of this function make it cheaper and restore slack. One pass covers the pairs of resources
-    of which one changed since the last pass. Returns whether an exchange was applied, and the number of examined pairs
-    of job sets.
+    because they are free before the makespan. Exchanges that take jobs off the fullest resource use up slack and make
+    the mapping more expensive; the exchanges of this function make the mapping cheaper and restore slack. One pass
+    covers the pairs of resources of which one changed since the last pass. Returns whether an exchange was applied, and
+    the number of examined pairs of job sets.
     """
     m = len(standing.load)
     jobs = np.empty(4, dtype=np.int64)
@@ -71,8 +73,8 @@ def _cheapest(
 ) -> tuple[float, int]:
     """Find the cheapest exchange below `dearest` after which resources a and b are below `cap`: (cost, examined sets).
 
-    Writes to `jobs` (4,): first the one or two jobs that move from a to b, then up to two jobs that move from b to a;
-    -1 fills unused entries.
+    Writes the exchange to `jobs` (4,): first the one or two jobs that move from resource a to b, then up to two jobs
+    that move from b to a; -1 fills unused entries.
     """
     times, _, price, _, _ = problem
     leaving, left = _sets(problem, standing, a, b)
@@ -83,8 +85,8 @@ def _cheapest(
         relief = times[i, a] + (times[j, a] if j >= 0 else 0.0)
         burden = times[i, b] + (times[j, b] if j >= 0 else 0.0)
         moved = price[b] * burden - price[a] * relief
-        above = cap - standing.load[a] + relief  # this much load may come back
-        below = standing.load[b] + burden - cap  # this much load must leave the other resource
+        above = cap - standing.load[a] + relief  # maximum load that may come back to a
+        below = standing.load[b] + burden - cap  # minimum load that must leave b
         if below < 0.0 and above > 0.0 and moved < best:
             best = moved
             jobs[0], jobs[1], jobs[2], jobs[3] = i, j, -1, -1
@@ -111,7 +113,8 @@ def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: 
 
 @allocating
 def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
-    """Return sets of one (second: -1) or two jobs that may move from `old` to `new`: the WIDEST cheapest such jobs."""
+    """Return sets of one job (the second is -1) or two jobs, from the WIDEST jobs that are cheapest to move from
+    resource `old` to `new`."""
     times, _, price, _, is_near = problem
     jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
     count = 0
@@ -142,7 +145,7 @@ def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tup
 
 
 BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share, so that rounding is no progress
-PAIRS_A_CHECK = 10_000_000  # pairs between two checks of the clock: about ten milliseconds
+PAIRS_A_CHECK = 10_000_000  # pairs of jobs between two checks of the clock: about ten milliseconds
 
 
 @allocating
@@ -156,7 +159,8 @@ def dearer(
     end: int,
     steps: int,
 ) -> float:
-    """Perform price steps `begin` to `end` (exclusive) of `steps`; return the bound. Updates `price`, `best` (m,)."""
+    """Perform price steps `begin` to `end` (exclusive) of `steps`; return the lower bound on the makespan. The function
+    updates `price` (m,) and `best` (m,)."""
     n, m = times.shape
     load = np.empty(m)
     for step in range(begin, end):
@@ -189,10 +193,11 @@ def priced(
 ) -> tuple[float, np.ndarray]:
     """Return a lower bound on the makespan and the resource prices that give it: (bound, prices (m,) with sum 1).
 
-    For any prices w >= 0 with sum 1, sum_r w_r load_r is at most the makespan. The sum is least if each job i is on the
-    resource r with the least w_r times[i, r]. The bound is the Lagrangian dual of the linear relaxation; its best value
-    is the relaxation's optimum. The method is multiplicative weights: the price of a resource that would be overloaded
-    rises. `stop` is called between steps; bound and prices are valid whenever the function ends. O(steps n m).
+    For any prices w >= 0 with sum 1, the priced load sum_r w_r load_r is at most the makespan. The priced load is least
+    if each job i is on the resource r with the least w_r times[i, r]. The bound is the Lagrangian dual of the linear
+    relaxation; its best value is the relaxation's optimum. The method is multiplicative weights, in which the price of
+    an overloaded resource rises. The function calls `stop` between price steps; bound and prices are valid whenever the
+    function ends. O(steps n m).
     """
     price = np.full(times.shape[1], 1.0 / times.shape[1])
     best, bound, at = price.copy(), 0.0, 0
@@ -204,7 +209,8 @@ def priced(
 
 
 def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = lambda: False) -> float:
-    """Improve the mapping by `descend` until no step helps or `stop` returns true; return the makespan."""
+    """Improve the mapping by `descend` until no step shortens the makespan or `stop` returns true; return the
+    makespan."""
     left = 0
     while left == 0:
         value, left = descend(problem, standing, PAIRS_A_CHECK, True)
@@ -215,15 +221,16 @@ def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = la
 
 @allocating
 def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tuple[float, int]:
-    """Apply moves and swaps that lower the fullest resource: (makespan, remaining work, which is 0 if not finished).
+    """Apply moves and swaps that lower the load of the fullest resource, and return two values: the makespan, and the
+    remaining work, which is 0 if the descent is not finished.
 
-    If no move or swap helps, up to two jobs leave the fullest resource and up to two jobs come back (`relieved`). If
-    that fails too, a `deep` descent makes the mapping cheaper (`cheapened`) without a load above the fullest
-    resource's, and continues. All other steps lower the fullest resource by more than a rounding error and leave the
-    other resource below it, so the makespan never rises and no step repeats. Among such steps the function applies the
-    cheapest (by the change of the priced load), because that leaves jobs on the resources that the bound assigns to
-    them. Jobs move only to near resources. `work` limits the number of examined pairs of jobs; another call continues
-    the descent.
+    If no move or swap lowers the load of the fullest resource, up to two jobs leave the fullest resource and up to two
+    jobs come back (`relieved`). If no exchange (`relieved`) helps either, a `deep` descent makes the mapping cheaper
+    (`cheapened`) without raising a load above that of the fullest resource, and continues. All other steps lower the
+    load of the fullest resource by more than a rounding error and leave the other resource below this load, so the
+    makespan never rises and no step repeats. Among these steps the function applies the step that raises the priced
+    load least, because this choice leaves jobs on the resources that the bound assigns to them. Jobs move only to near
+    resources. `work` limits the number of examined pairs of jobs; another call continues the descent.
     """
     times, _, price, near, is_near = problem
     _, load, member, count, _, _ = standing
@@ -283,11 +290,12 @@ def kicked(
     work: int,
     rng: np.random.Generator,
 ) -> tuple[float, int]:
-    """Improve a mapping by kicks: move a few random jobs to one of their cheap resources, descend, accept if not worse.
+    """Improve a mapping by kicks: move a few random jobs to one of their cheap resources, descend, and accept the
+    result if it is not worse.
 
-    At the end `standing` is the last accepted mapping and `best_where` (n,) the best mapping. `slack` is the accepted
-    relative loss of a kick. Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most
-    `target`, or after `work` examined pairs.
+    At the end, `standing` contains the last accepted mapping and `best_where` (n,) the best mapping. `slack` is the
+    accepted relative loss of a kick. Returns the least makespan and the number of kicks; stops after `kicks` kicks, at
+    a makespan of at most `target`, or after `work` examined pairs.
     """
     times, _, _, near, is_near = problem
     n = len(times)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's simulated clock: jobs arrive, mapping events place them, deadlines pass.
+"""The grid's simulated clock: jobs arrive, mapping events assign the jobs to resources, deadlines pass.
 
 Events of one instant have the same order as in batchcast's other clocks: ends, submissions, then one mapping with its
 starts.
@@ -32,7 +32,7 @@ LATE = ("run", "stop", "drop")
 
 
 class Times(Protocol):
-    """A matrix of expected run times from which rows can be read, (k, m) for k jobs and m resources."""
+    """A matrix of expected run times from which a caller can read the rows of k jobs, (k, m) for m resources."""
 
     def rows(self, jobs: np.ndarray) -> np.ndarray:
         """Return the rows of the given jobs."""
@@ -42,10 +42,10 @@ class Times(Protocol):
 class MappingRule:
     """When jobs are mapped to resources, and what happens to late jobs; the papers do not state either.
 
-    `every`: time between mapping events; None maps at each arrival, and at each end while jobs wait. `remap`: jobs that
-    have not started are mapped again at the next mapping event; otherwise they keep their resource and start. `late`:
-    what happens to a placed job that cannot end by its deadline: it runs to its end (`run`), stops at its deadline
-    (`stop`), or does not start (`drop`).
+    `every`: time between mapping events; None maps at each arrival, and while jobs wait also at each end of a job.
+    `remap`: jobs that have not started are mapped again at the next mapping event; if false, jobs keep their resource
+    and start time. `late`: what happens to a placed job that cannot end by its deadline: it runs to its end (`run`),
+    stops at its deadline (`stop`), or does not start (`drop`).
     """
 
     every: float | None = 0.25
@@ -61,11 +61,12 @@ class MappingRule:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of every job, all (n,): column (-1: none), start and finish (NaN: never ran), outcome code, instant.
+    """The outcome of every job, arrays (n,): index of the resource (-1: none), start and finish (NaN: never ran),
+    outcome code, instant.
 
-    `outcome` indexes `REASONS`: 0 means finished in time, all other codes mean unfinished. `instant` is when the
-    outcome was decided. `why` has the detailed reasons of rejected jobs, by row; `events` counts mapping events that
-    had jobs to place.
+    `outcome` indexes `REASONS`: 0 means finished in time, all other codes mean unfinished. `instant` is the time at
+    which the outcome of the job was decided. `why` has the detailed reasons of rejected jobs, by the job's row;
+    `events` counts mapping events that had jobs to place.
     """
 
     arrival: np.ndarray
@@ -80,7 +81,7 @@ class Outcome:
 
     @property
     def assigned(self) -> int:
-        """Number of jobs that finished in time."""
+        """The number of jobs that finished in time."""
         return int((self.outcome == ASSIGNED).sum())
 
     @property
@@ -93,8 +94,9 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
     """Simulate until each job has an end or a reason for not finishing; assigned + unfinished = submitted.
 
     A job waits until a mapping event places it. If the heuristic respects deadlines, a job is given up at the first
-    event at which no resource could end the job in time after the resource's present work. Jobs with equal arrival are
-    in order of their rows. The cost is the heuristic's work over all events plus O(waiting m) per event.
+    mapping event at which no resource could end the job in time after the resource's present work. Jobs with equal
+    arrival times are in order of their rows. The cost is the heuristic's work over all mapping events, plus O(waiting
+    jobs * m) per event for m resources.
     """
     state = _Run(jobs, resources, mapping)
     queue = state.usable(jobs)
@@ -131,7 +133,7 @@ def _next_event(
 
 
 class _Run:
-    """The state of one simulation: free times, and the outcome of each job so far."""
+    """The state of one simulation: the times at which resources become free, and the outcome of each job so far."""
 
     def __init__(self, jobs: Jobs, resources: Resources, mapping: MappingRule) -> None:
         n = len(jobs)
@@ -151,7 +153,8 @@ class _Run:
         return np.setdiff1d(np.arange(first, len(jobs)), bad)
 
     def grow(self, jobs: Jobs) -> np.ndarray:
-        """Extend the arrays for more jobs, and return their valid rows: a clock may not know all jobs in advance."""
+        """Extend the arrays for more jobs, and return the rows of the valid new jobs: a clock may not know all jobs in
+        advance."""
         old = len(self.outcome)
         more = _Run(jobs, Resources(["none"], np.ones(1), np.ones(1), np.zeros(1)), self.mapping)
         for name in ("resource", "start", "finish", "instant", "outcome"):
@@ -162,14 +165,14 @@ class _Run:
         return self.usable(jobs, old)
 
     def close(self, rows: np.ndarray, outcome: int, instant: float | np.ndarray) -> None:
-        """Record that these jobs never run, with the code of the reason."""
+        """Record that the given jobs never run, with the code of the reason."""
         self.outcome[rows] = outcome
         self.instant[rows] = instant
 
     def map(
         self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float
     ) -> np.ndarray:
-        """Run one mapping event; return the rows that still wait."""
+        """Run one mapping event; return the rows of the jobs that still wait."""
         self.free = np.maximum(self.free, now)
         until = now + (self.mapping.every or 0.0)
         if not _all_fit(times):
@@ -223,7 +226,8 @@ def _all_fit(times: np.ndarray) -> bool:
 
 @allocating
 def _best_ends(times: np.ndarray, free: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each job's earliest end after the resources' present work, and its earliest end on an idle grid."""
+    """Return each job's earliest end after the jobs that the resources run at present, and its earliest end on an idle
+    grid."""
     n, m = times.shape
     best, alone = np.full(n, np.inf), np.full(n, np.inf)
     for i in range(n):
@@ -250,9 +254,11 @@ def _commit(
     outcome: np.ndarray,
     instant: np.ndarray,
 ) -> np.ndarray:
-    """Execute a plan in its order on each resource; jobs that would start at `keep` or later stay in the queue.
+    """Run a plan's jobs on each resource in the order of the plan; jobs that would start at time `keep` or later stay
+    in the queue.
 
-    `free` changes in place. Returns a mask (k,) of the jobs that were decided: run, stopped or dropped.
+    The resources' free times `free` change in place. Returns a mask (k,) of the jobs whose outcome was decided: run,
+    stopped or dropped.
     """
     done = np.zeros(len(rows), dtype=np.bool_)
     blocked = np.zeros(len(free), dtype=np.bool_)

@@ -56,12 +56,13 @@ def read_matrix(path: str | Path) -> np.ndarray:
 
 
 def read_jobs(path: str | Path) -> Jobs:
-    """Read jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (a time; empty: no deadline).
+    """Read jobs from CSV: columns id, instructions (MI), file_mb, arrival and deadline (an instant; an empty cell means
+    no deadline).
 
     A column `allowed` (time from arrival to deadline) may replace `deadline`. `cost_weight` is the user's weight of
-    cost against time, 0 to 1 (empty: the heuristic's weight). A column `min_X` requests at least that value of resource
-    attribute X. A value that is not a number does not raise an error: the job is returned, and the clock rejects and
-    counts it.
+    cost against time, 0 to 1 (empty: the heuristic's weight). A column `min_X` requests at least the given value of
+    resource attribute X. A value that is not a number does not raise an error: the job is returned, and the simulation
+    rejects and counts the job.
     """
     header, rows = _table(
         path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "cost_weight", "min_<attribute>")
@@ -78,8 +79,8 @@ def read_jobs(path: str | Path) -> Jobs:
 def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
     """Read deadlines and file sizes (MB), both (jobs,), from CSV: columns `deadline` (empty: none) and `file_mb`.
 
-    The file has one row per job of the matrix, in the matrix's order; other columns are ignored. InputError names the
-    line of a value that is not a number, or a wrong number of rows.
+    The file has one row per job of the matrix, in the matrix's order; other columns are ignored. An InputError names
+    the line of a value that is not a number, or a wrong number of rows.
     """
     header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
     if len(rows) != jobs:
@@ -98,8 +99,8 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
     """Read resources from TOML or CSV.
 
-    TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and a table [units]; the units
-    are None without that table. InputError names the resource.
+    TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and a table [units]; without a
+    table [units], the units are None. An InputError names the resource that has a wrong value.
     """
     units = None
     if Path(path).suffix.lower() == ".csv":
@@ -122,9 +123,9 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
 def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0) -> Jobs:
     """Convert jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
 
-    So a job takes its recorded run time on a resource of the reference speed (MI/s). The job requests an attribute
-    `procs` of at least its number of processors. If the time limit is missing, the run time replaces it. The jobs have
-    no files. Jobs that never ran are left out.
+    With these instructions, a job takes its recorded run time on a resource of the reference speed (MI/s). The job
+    requests an attribute `procs` of at least its number of processors. If the time limit is missing, the run time
+    replaces it. The converted jobs have no input files. Jobs that never ran are left out.
     """
     ran = np.isfinite(trace.run_time) & (trace.run_time > 0)
     taken = trace.take(ran)

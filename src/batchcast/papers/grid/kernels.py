@@ -13,10 +13,11 @@ HANDFUL = 64
 
 
 def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndarray:
-    """Return each resource's jobs sorted by ascending `keys[:, r]`, or by `less - keys[:, r]`: stable, int32 (m, n).
+    """Return each resource's jobs sorted by ascending `keys[:, r]`, or by `less - keys[:, r]`; the sort is stable, the
+    result int32 (m, n).
 
     The function sorts blocks of resources to save memory. If there are few jobs, compiled code sorts them, because a
-    simulation does this thousands of times. O(m n log n).
+    simulation does this thousands of times. The sort takes O(m n log n) time.
     """
     n, m = keys.shape
     if n <= HANDFUL:
@@ -62,12 +63,13 @@ def pairs(
     latest: bool,
     urgent: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Repeatedly place the feasible (job, resource) pair with the earliest completion, or (`latest`) the least slack.
+    """Repeatedly place the feasible (job, resource) pair with the earliest completion or, if `latest` is true, with the
+    least slack.
 
-    `orders` (m, n) lists the jobs by that key for each resource, without the resource's free time, because the free
-    time shifts the keys of all jobs equally. So the best pair of a resource is the first unplaced job of its list.
-    `by_slack` (m, n) lists the jobs by deadline minus time for the urgent rule. A job is urgent if fewer than `urgent`
-    resources can finish it in time; with 0 `by_slack` is not read. O(nm) after sorting.
+    `orders` (m, n) lists the jobs by this key for each resource; the time at which the resource becomes free is left
+    out, because it shifts the keys of all jobs equally. So the best pair of a resource is the first unplaced job of its
+    list. `by_slack` (m, n) lists the jobs by deadline minus time for the urgent rule. A job is urgent if fewer than
+    `urgent` resources can finish it in time; if `urgent` is 0, `by_slack` is not used. O(nm) after sorting.
     """
     n, m = times.shape
     free = free.copy()
@@ -137,7 +139,8 @@ def pairs(
 
 @inner
 def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
-    """Return a job's best and second-best resource, each with its completion (infinite: after the deadline)."""
+    """Return a job's best and second-best resource, each with the job's completion time (infinite if after the
+    deadline)."""
     first, second = -1, -1
     c_first, c_second = np.inf, np.inf
     for r in range(len(free)):
@@ -160,8 +163,9 @@ def jobs_by_key(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Repeatedly place the job with the largest key (earliest completion or sufferage) on its best resource.
 
-    `by_resource` is the transposed matrix, read when a resource's free time changed. A job is examined again only if
-    its best or second resource changed and its order may have changed. O(n^2 + rescans m).
+    `by_resource` is the transposed matrix of run times, which is read when the time at which a resource becomes free
+    has changed. A job is examined again only if its best or second-best resource changed and the order of the two may
+    have changed. O(n^2 + rescans m).
     """
     n, m = times.shape
     free = free.copy()
@@ -237,7 +241,8 @@ def jobs_by_key(
 def one_by_one(
     times: np.ndarray, free: np.ndarray, now: float, deadline: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Place each job in index order on the resource that the rule chooses; unplaced if none qualifies. O(nm)."""
+    """Place each job in index order on the resource that the rule chooses; a job stays unplaced if no resource
+    qualifies. O(nm)."""
     n, m = times.shape
     free = free.copy()
     resource = np.full(n, -1, dtype=np.int64)
@@ -280,9 +285,11 @@ def one_by_one(
 
 @allocating
 def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Place jobs in passes in which a job with larger sufferage replaces another (Maheswaran et al. 1999).
+    """Place jobs in passes in which a job with larger sufferage takes a resource from another job (Maheswaran et al.
+    1999).
 
-    Free times change after a pass, so a pass places at most one job per machine. O(passes n m).
+    The times at which machines become free change after a pass, so a pass places at most one job per machine. O(passes
+    n m).
     """
     n, m = times.shape
     free = free.copy()
@@ -328,7 +335,8 @@ def by_score(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Place jobs in order on the feasible resource with the largest `power (1 - load) + link`; urgent jobs first.
 
-    `load` is a resource's assigned work divided by `load_unit`. O(n^2 + nm) with the urgent rule, O(nm) without.
+    The load of a resource is its assigned work divided by `load_unit`. The call takes O(n^2 + nm) time with the urgent
+    rule, O(nm) without it.
     """
     n, m = times.shape
     free = free.copy()

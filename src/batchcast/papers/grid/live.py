@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A grid broker that accepts jobs one by one, maps them to resources, and continues after a kill.
 
-The broker's state is a journal: the broker writes each job and each mapping event to the disk before it reports them.
-Heuristics are pure functions, so a broker that reads its journal after a restart makes the same decisions again.
-Decisions and mapping events follow the rules of `clock.simulate`: with a virtual clock, the broker and the simulation
-give the same outcome for the same jobs.
+The broker's state is a journal: the broker writes each job and each mapping event to the disk before it reports the job
+or event. Heuristics are pure functions, so a broker that reads its journal after a restart makes the same decisions
+again. Decisions and mapping events follow the rules of `clock.simulate`: with a virtual clock, the broker and the
+simulation give the same outcome for the same jobs.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Broker:
     Parameters
     ----------
     resources, units
-        The platform.
+        The resources and the units of the platform.
     heuristic
-        The heuristic that maps the waiting jobs.
+        The heuristic that maps the waiting jobs to resources.
     mapping
         When jobs are mapped: at a fixed interval in time units, or at each arrival and end.
     journal
@@ -112,10 +112,10 @@ class Broker:
             self.advance(line["until"])
 
     def offer(self, job: Mapping[str, Any], at: float) -> dict[str, Any]:
-        """Accept one job; warn if its deadline cannot be met, with the earliest possible end.
+        """Accept one job; warn if the job's deadline cannot be met, with the earliest possible end.
 
-        The broker first runs the mapping events before `at`. A job with an id that was accepted earlier is the same
-        job, so a repeated submission has no effect.
+        The broker first runs the mapping events that are due before the time `at`. A job with an id that was accepted
+        earlier is treated as that job, so a repeated submission has no effect.
 
         Raises
         ------
@@ -152,14 +152,14 @@ class Broker:
         return {"warning": words, "best_offer": {"resource": where, "finish": float(ends[best])}}
 
     def advance(self, until: float, inclusive: bool = True) -> list[dict[str, Any]]:
-        """Run all mapping events up to a time; return one record per job that was decided."""
+        """Run all mapping events up to a time; return one record for each job whose outcome was decided."""
         decided: list[dict[str, Any]] = []
         while self.next_at < until or (inclusive and self.next_at <= until < math.inf):
             decided += self._map(self.next_at)
         return decided
 
     def finish(self) -> list[dict[str, Any]]:
-        """Run the remaining mapping events as if no more jobs arrive, and close jobs that still wait."""
+        """Run the remaining mapping events as if no more jobs arrive, and record jobs that still wait as unfinished."""
         decided: list[dict[str, Any]] = []
         while self.next_at < math.inf:
             is_idle = not self.new and bool((self.run.free <= self.next_at).all())
@@ -187,7 +187,7 @@ class Broker:
         return lines
 
     def _schedule_next(self, now: float) -> None:
-        """Schedule the next mapping event; none if no job waits."""
+        """Schedule the next mapping event; no event is scheduled if no job waits."""
         if not len(self.waiting):
             self.next_at = math.inf
         elif self.mapping.every is not None:
@@ -197,7 +197,7 @@ class Broker:
             self.next_at = float(self.run.free[self.run.free > now].min(initial=math.inf))
 
     def _grow(self) -> None:
-        """Add the new jobs to the arrays; close jobs that cannot be scheduled at all."""
+        """Add the new jobs to the arrays; record jobs that can never be scheduled as unfinished."""
         if not self.new:
             return
         self.jobs = joined(self.jobs, _arrays([read for read, _ in self.new], [at for _, at in self.new]))
@@ -205,7 +205,7 @@ class Broker:
         self.waiting = np.concatenate([self.waiting, self.run.grow(self.jobs)])
 
     def _line(self, row: int) -> dict[str, Any]:
-        """Return the decision about a job as a record."""
+        """Return the broker's decision about a job as a record."""
         job_id, deadline = str(self.jobs.ids[row]), float(self.jobs.deadline[row])
         shown = deadline if math.isfinite(deadline) else None
         if self.run.resource[row] < 0:
@@ -238,7 +238,7 @@ class Broker:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers of jobs: all, in time, refused or late, and waiting."""
+        """Return the numbers of all jobs, of jobs in time, of refused or late jobs, and of waiting jobs."""
         waits = len(self.waiting) + len(self.new)
         settled = np.setdiff1d(np.arange(len(self.jobs)), self.waiting)
         good = int((self.run.outcome[settled] == ASSIGNED).sum())
@@ -246,7 +246,7 @@ class Broker:
 
 
 def checked_id(job: Any, needed: Sequence[str], known: Sequence[str], lacks: str) -> str:
-    """Return a job's id; UsageError if a needed field is missing (with the message `lacks`), or a field is unknown."""
+    """Return a job's id; UsageError if a required field is missing (with `lacks` as message), or a field is unknown."""
     if not isinstance(job, Mapping) or not all(job.get(name) for name in needed):
         raise UsageError(lacks)
     if strange := sorted(set(job) - set(known)):
@@ -283,7 +283,7 @@ def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
 
 
 def joined(first: Jobs, more: Jobs) -> Jobs:
-    """Return both sets of jobs as one; a demand that only one set has is NaN for the other set's jobs."""
+    """Return two sets of jobs as one set; a demand that only one set has is NaN for the jobs of the other set."""
     names = ("ini", "fsize", "arrival", "deadline", "cost_weight")
     columns = {name: np.concatenate([getattr(first, name), getattr(more, name)]) for name in names}
     demands = {

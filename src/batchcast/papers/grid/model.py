@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs, resources and expected times of a grid, one job at a time per resource; and the protocol of heuristics.
 
-Also draws the jobs of the published experiment, and matrices like the public benchmarks. A heuristic maps a batch of
-waiting jobs to a plan.
+The module also draws the jobs of the published experiment, and matrices like the public benchmarks. A heuristic maps a
+batch of waiting jobs to a plan.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ...errors import InputError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Time units per (MI / speed) and per (MB / bandwidth); the papers do not state these two factors.
+    """Time units per (MI / speed) and per (MB / bandwidth); the papers do not state the two factors.
 
-    The default factors were fitted to the published experiment by a sweep (docs/papers/grid.md). For platforms in MI/s
-    and MB/s both factors are 1 and the time unit is a second.
+    The default factors were fitted to the published experiment by a sweep (docs/papers/grid.md). For platforms with
+    speeds in MI/s and MB/s, the two factors are 1 and the time unit is a second.
     """
 
     compute: float = 0.006
@@ -30,11 +30,12 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The grid: `speed`, `bandwidth` and `free` (m,), the instant from which a resource is available, attributes.
+    """The grid: The resources of a grid: `speed`, `bandwidth` and `free` (the instant from which a resource is
+    available), each (m,), and further attributes.
 
     The attribute `price` is the cost of a time unit of the resource, 0 if absent.
 
-    InputError for an empty grid, a duplicate id, or an impossible speed, bandwidth or free time.
+    Raises InputError for an empty grid, a duplicate id, or an impossible speed, bandwidth or free time.
     """
 
     ids: Sequence[str]
@@ -68,11 +69,12 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Submitted jobs: instructions (MI), file size (MB), arrival and absolute deadline (inf: none), all (n,).
+    """Submitted jobs: instructions (MI), file size (MB), arrival and absolute deadline (infinity: no deadline), arrays
+    (n,).
 
-    `demands` maps an attribute's name to the minimum that each job requests (n,); NaN is no request. Invalid jobs are
-    not removed: `faults` returns the reason for each, and the clock counts them as unfinished. `cost_weight` (n,) is
-    the user's weight of cost against time, 0 to 1 (NaN: the heuristic's weight).
+    `demands` maps an attribute's name to the minimum that each job requests (n,); NaN means no request. Invalid jobs
+    are not removed: `faults` returns the reason for each invalid job, and the simulation counts these jobs as
+    unfinished. `cost_weight` (n,) is the user's weight of cost against time, 0 to 1 (NaN: the heuristic's weight).
     """
 
     ids: Sequence[str]
@@ -94,7 +96,7 @@ class Jobs:
         return Jobs(self.ids[:count], ini, fsize, arrival, deadline, demands, weight)
 
     def faults(self) -> dict[int, str]:
-        """Return the rows that cannot be scheduled, each with its reason. O(n)."""
+        """Return the rows of jobs that cannot be scheduled, each with the reason. O(n)."""
         weight = np.zeros(0) if self.cost_weight is None else self.cost_weight
         wrong = {
             "instructions not a finite number of at least 0": ~(np.isfinite(self.ini) & (self.ini >= 0)),
@@ -113,9 +115,11 @@ class Jobs:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Expected times Ext(i,j) = ini_i / proc_j + fsize_i / bw_j (Hao et al. 2014, equation 1), in the units' time.
+    """Expected times Ext(i,j) = ini_i / proc_j + fsize_i / bw_j (Hao et al. 2014, equation 1), in the time unit of
+    `Units`.
 
-    Infinite if an attribute of the resource is below the job's demand (equation 9, read as "at least").
+    The expected time is infinite if an attribute of the resource is below the job's demand (equation 9, read as "at
+    least").
     """
 
     jobs: Jobs
@@ -140,7 +144,7 @@ class Model:
 
 
 def duplicates(ids: Sequence[str]) -> np.ndarray:
-    """Return the rows whose id is the same as an earlier row's id, ascending.
+    """Return the rows of jobs whose id occurs in an earlier row, ascending.
 
     >>> duplicates(["a", "b", "a"])
     array([2])
@@ -155,7 +159,8 @@ BANDWIDTHS = (1.1, 1.2, 1.3, 1.4, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of the experiment: jobs per time unit, share p of jobs with files, share q of large files."""
+    """One setting of the published experiment: jobs per time unit, share p of jobs with files, share q of large
+    files."""
 
     rate: float
     data_share: float
@@ -169,8 +174,8 @@ def draw_jobs(
 
     All quantities are uniform whole numbers: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500
     MB, speed 5..15, deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the
-    paper prints only a rate). With one seed, two settings differ only by the setting: a job is a data job under every p
-    above its own number, and large under every q above it.
+    paper prints only a rate). With one seed, two settings differ only by the setting: each job has a fixed random
+    number, is a data job under every p above this number, and has a large file under every q above it.
     """
     speed = rng.integers(5, 16, resources).astype(np.float64)
     bandwidth = rng.choice(BANDWIDTHS, resources)
@@ -208,21 +213,22 @@ def draw_times(
     rng : numpy.random.Generator
         The random generator.
     jobs, resources : int
-        Rows and columns, at least 1.
+        Numbers of rows and columns of the matrix, at least 1.
     kind : str
-        Consistency (`c`, `i`, `s`), task and machine heterogeneity, as in the public names: `c_hihi`, `s_lohi`, ...
+        Consistency (`c`, `i`, `s`), task and machine heterogeneity, named as in the public benchmarks: `c_hihi`,
+        `s_lohi`, ...
     ranges : {"braun", "ali"}
         Upper ends of the uniform distributions of tasks and machines: 3000/100 and 1000/10 (Braun et al. 2001), or
         100,000/10 and 100/10 (Ali et al. 2000).
     whole : bool
-        Round down to whole numbers, so that many times are equal.
+        Whether times are rounded down to whole numbers, so that many times are equal.
 
     Returns
     -------
     numpy.ndarray
-        (jobs, resources) times: each row a base uniform on [1, task) times uniform [1, machine) multipliers. Consistent
-        (`c`): every row ascending, so one resource is fastest for all; semiconsistent (`s`): the even columns are;
-        inconsistent (`i`): as drawn.
+        Expected times (jobs, resources): each row is a base value, uniform on [1, task), times multipliers that are
+        uniform on [1, machine). Consistent (`c`): every row is ascending, so one resource is fastest for all jobs;
+        semiconsistent (`s`): only the even columns are ascending; inconsistent (`i`): as drawn.
 
     Raises
     ------
@@ -231,7 +237,7 @@ def draw_times(
 
     Notes
     -----
-    Braun et al. 2001, section 3.1. O(jobs resources log resources).
+    Braun et al. 2001, section 3.1. The call takes O(jobs * resources * log resources) time.
 
     References
     ----------
@@ -267,12 +273,12 @@ def draw_times(
 class Batch(NamedTuple):
     """What a heuristic receives at a mapping event: the waiting jobs (rows, by arrival) and the resources (columns).
 
-    `times` (n, m) are expected run times, infinite if a resource cannot run the job; `free` (m,) is when each resource
-    is next free, at least `now`; `deadline` (n,) is absolute, infinite for none; `arrival` (n,) is at most `now`.
-    `until` is the time of the next mapping event (infinite: no further event), so a plan may leave a job waiting that
-    could not start before that event. `speed`, `bandwidth` (m,) are NaN if only a matrix is known. `price` (m,) is the
-    cost of a time unit, None if the resources have no prices; `cost_weight` (n,) are the users' weights of cost against
-    time, None if none is known.
+    `times` (n, m) are expected run times, infinite if a resource cannot run the job; `free` (m,) is the time at which
+    each resource is next free, at least `now`; `deadline` (n,) is absolute, infinite for no deadline; `arrival` (n,) is
+    at most `now`. `until` is the time of the next mapping event (infinite: no further event), so a plan may leave a job
+    waiting that could not start before that event. `speed`, `bandwidth` (m,) are NaN if only a matrix of expected times
+    is known. `price` (m,) is the cost of a time unit on each resource, None if the resources have no prices;
+    `cost_weight` (n,) are the users' weights of cost against time, None if no weight is known.
     """
 
     now: float
@@ -304,7 +310,8 @@ class Batch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The placed jobs in order (`order`, rows of the batch), and each job's column (`resource`), -1 if it waits."""
+    """A plan: the placed jobs in order (`order`, rows of the batch), and the index of each job's resource (`resource`),
+    -1 if the job waits."""
 
     order: np.ndarray
     resource: np.ndarray
@@ -312,10 +319,12 @@ class Plan(NamedTuple):
 
 @runtime_checkable
 class Heuristic(Protocol):
-    """Places the jobs of a batch on resources. It is a pure function: the same batch and seed give the same plan.
+    """The protocol of a heuristic, which places the jobs of a batch on resources. A heuristic is a pure function: the
+    same batch and seed give the same plan.
 
-    `deadlines` is true if the heuristic leaves a job unplaced that cannot end in time. The clock decides and reports
-    what happens to such a job. A job is placed at most once, and only if its time is finite.
+    `deadlines` is true if the heuristic does not place jobs that cannot end in time. The simulated clock or the broker
+    decides what happens to a job that is not placed. A job is placed at most once, and only if its expected run time is
+    finite.
     """
 
     deadlines: bool
@@ -325,9 +334,10 @@ class Heuristic(Protocol):
 
 
 def timed(batch: Batch, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Return start and finish (n,) of a plan's jobs, NaN for waiting jobs: each resource runs its jobs in plan order.
+    """Return start and finish times (n,) of a plan's jobs, NaN for waiting jobs; each resource runs its jobs in plan
+    order.
 
-    c(i,j) = Ext(i,j) + avai_j and avai_j <- c(i,j) (Hao et al. 2014, equations 2 and 4). O(n).
+    The finish is c(i,j) = Ext(i,j) + avai_j and avai_j <- c(i,j) (Hao et al. 2014, equations 2 and 4). O(n).
 
     >>> batch = Batch.of_times(np.array([[3.0], [4.0]]))
     >>> timed(batch, Plan(np.array([1, 0]), np.array([0, 0])))
@@ -344,6 +354,6 @@ def timed(batch: Batch, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def makespan(batch: Batch, plan: Plan) -> float:
-    """Return the last finish of a plan, in the unit of the times; NaN if it places no job."""
+    """Return the last finish of a plan, in the unit of the times; NaN if the plan places no job."""
     finish = timed(batch, plan)[1]
     return float(np.nanmax(finish)) if np.isfinite(finish).any() else float("nan")

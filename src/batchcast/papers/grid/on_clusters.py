@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid broker whose resources are real clusters: ready times come from start predictions, and jobs may be submitted.
+"""A grid broker whose resources are real clusters: start predictions replace the times at which resources become free,
+and the broker can submit jobs.
 
 A cluster is not a machine that runs one job at a time and becomes free at one instant. Each job has a predicted end on
-each cluster, and that end changes when another job was just sent to the cluster. So a mapping event places the jobs one
-by one. The heuristic sees the predicted ends of all waiting jobs. The broker sends the first job of the heuristic's
-plan to its cluster, and predicts the ends on that cluster again with this job counted. Then the heuristic plans the
-next job.
+each cluster, and the predicted end changes when another job was just sent to the cluster. Because of this change, a
+mapping event places the jobs one by one. The heuristic sees the predicted ends of all waiting jobs. The broker sends
+the first job of the heuristic's plan to the chosen cluster, and then predicts the ends on this cluster again, including
+the sent job. After these predictions, the heuristic plans the next job.
 
-The state is a journal, as for `live.Broker`. A decision is written to the journal before its job is submitted. The
-journal's random name and the job's id are the key of the submission, and `batchcast submit` never makes two jobs of one
-key. So after a kill at any instant, the broker loses no job and does not submit a job twice.
+The broker's state is a journal, as for `live.Broker`. A decision is written to the journal before its job is submitted.
+The journal's random name and the job's id are the key of the submission, and `batchcast submit` never creates two jobs
+with one key. So if the broker is killed at any instant, it does not lose a job and does not submit a job twice.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ FRESH_S = 2.0
 LEARN_S = 60.0
 """Seconds until the broker reads again which of the user's submissions have ended: a read opens every store."""
 UNLIKELY = 0.5
-"""The broker warns about a deadline if the job meets it with a probability below this."""
+"""The broker warns about a deadline if the job meets it with a lower probability than this."""
 
 Counted = Mapping[str, Sequence[tuple[float, Mapping[str, str]]]]
 
 
 class Job(NamedTuple):
-    """A job that waits in the broker: its script's options, its input files, and its deadline (epoch seconds)."""
+    """A job that waits in the broker: the options of its script, its input files, and its deadline (epoch seconds)."""
 
     id: str
     script: str
@@ -69,10 +70,11 @@ class Asking(Protocol):
         """Return a job from its fields; UsageError if a field is wrong or the script cannot be read."""
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
-        """Return each cluster's answer (or that of `only` alone), and a message for each cluster without an answer."""
+        """Return the predictions of each cluster (or only of the cluster `only`), and a message for each cluster that
+        does not answer."""
 
     def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[dict[str, Any]]:
-        """Return the offers that the clusters' answers contain, best first."""
+        """Return the offers (predicted times on a cluster) in the clusters' answers, best first."""
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
         """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
@@ -86,7 +88,7 @@ class OfClusters:
     known, settings, viewer
         The clusters, the settings of this computer, and the user on whose behalf the stores are queried.
     ledger
-        The user's record of submissions.
+        The file with the user's submissions.
     """
 
     def __init__(self, known: Configured, settings: Settings, viewer: Viewer, ledger: Ledger) -> None:
@@ -95,7 +97,7 @@ class OfClusters:
         self._lateness: tuple[float, Mapping[str, Sequence[float]]] = (-math.inf, {})
 
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
-        """Return a job from its fields; see `Asking`."""
+        """Return a job from its fields (method of the protocol `Asking`)."""
         example = '{"id": "a", "script": "job.sh", "deadline": 1790000000}'
         lacks = f"a job for clusters needs an id and a script (accepted: {example})"
         job_id = checked_id(fields, ("id", "script"), FIELDS, lacks)
@@ -112,12 +114,12 @@ class OfClusters:
         return Job(job_id, script, options, files, min(due, at + allowed))
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
-        """Return each cluster's predicted times for the job; see `Asking`."""
+        """Return each cluster's predicted times for the job (method of the protocol `Asking`)."""
         said, problems = ask_all(self.known, self.settings, self._question(job, counted, now), self.viewer, now, only)
         return {one.cluster.name: one for one in said}, problems
 
     def compare(self, job: Job, answers: Mapping[str, Said], counted: Counted, now: float) -> list[dict[str, Any]]:
-        """Return the offers of these answers; see `Asking`."""
+        """Return the offers in the clusters' answers (method of the protocol `Asking`)."""
         return compared(list(answers.values()), self._question(job, counted, now), now)[0]
 
     def _question(self, job: Job, counted: Counted, now: float) -> Question:
@@ -128,7 +130,7 @@ class OfClusters:
         return Question(job.options, job.inputs, due, False, counted, self._lateness[1])
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
-        """Submit the job; see `Asking`."""
+        """Submit the job to a cluster (method of the protocol `Asking`)."""
         clusters = {one.name: one for one in self.known.clusters}
         earlier = self.ledger.of_key(key)
         if earlier is not None and earlier.state == SUBMITTED:
@@ -138,7 +140,7 @@ class OfClusters:
 
 
 def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
-    """Return a time of a job; infinite if it is not given."""
+    """Return a time from a job's fields; infinite if the field is missing."""
     if fields.get(name) is None:
         return math.inf
     try:
@@ -151,14 +153,14 @@ def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
 
 
 class ClusterBroker:
-    """Maps jobs to real clusters as they arrive, one by one; see the module's docstring.
+    """Maps jobs to real clusters as they arrive, one by one.
 
     Parameters
     ----------
     clusters
         The clusters, which predict times and accept submissions.
     heuristic
-        The heuristic that maps the waiting jobs. It receives the predicted ends (medians).
+        The heuristic that maps the waiting jobs. The heuristic receives the medians of the predicted ends.
     mapping
         When jobs are mapped: at a fixed interval in seconds, or at their arrival. A job that no cluster is expected to
         end in time goes to the cluster that most probably meets the deadline (`late="run"`), or is refused
@@ -166,8 +168,8 @@ class ClusterBroker:
     journal
         The file that stores the broker's state; with None, the state is not stored.
     submits
-        Whether the broker submits the jobs. If not, it only reports the chosen cluster of each job, and counts the job
-        there.
+        Whether the broker submits the jobs. If false, the broker only reports the chosen cluster of each job, and
+        includes the job in later predictions for this cluster.
     """
 
     def __init__(
@@ -224,9 +226,10 @@ class ClusterBroker:
             self._journal.add(line)
 
     def offer(self, fields: Mapping[str, Any], at: float) -> dict[str, Any]:
-        """Accept one job; return the cluster on which it would end first, and warn if its deadline will be missed.
+        """Accept one job; return the cluster on which the job would end first, and warn if the job will miss its
+        deadline.
 
-        A job with an id that was accepted earlier is the same job, so a repeated submission has no effect.
+        A job with an id that was accepted earlier is treated as that job, so a repeated submission has no effect.
 
         Raises
         ------
@@ -244,7 +247,7 @@ class ClusterBroker:
         return {"ok": True, "id": job.id, **self._at_once(job, at)}
 
     def _at_once(self, job: Job, at: float) -> dict[str, Any]:
-        """Return the best offer at present, and a warning if the job will probably miss its deadline."""
+        """Return the best offer of a cluster at present, and a warning if the job will probably miss its deadline."""
         counted = self._counted(at)
         answers, problems = self.clusters.ask(job, counted, at)
         self._fresh[job.id] = (at, answers, problems)
@@ -260,12 +263,12 @@ class ClusterBroker:
         return reply
 
     def advance(self, until: float) -> list[dict[str, Any]]:
-        """Map the waiting jobs and submit what is not yet submitted, if a mapping event is due.
+        """Map the waiting jobs, and submit the placed jobs that are not yet submitted, if a mapping event is due.
 
         Returns
         -------
         list of dict
-            One record for each job that was decided now.
+            One record for each job whose cluster or refusal was decided in this call.
         """
         if self._next_at > until:
             return []
@@ -279,11 +282,12 @@ class ClusterBroker:
         return self.told[before:]
 
     def finish(self) -> list[dict[str, Any]]:
-        """Return no decisions: jobs that still wait stay in the journal, and clusters work without the broker."""
+        """Return an empty list of decisions, because waiting jobs stay in the journal, and clusters work without the
+        broker."""
         return []
 
     def _map(self, now: float) -> None:
-        """Place the waiting jobs one after the other; each prediction counts the jobs that were placed before."""
+        """Place the waiting jobs one after the other; each prediction includes the jobs that were placed before."""
         answers: dict[str, dict[str, Any]] = {}
         problems: dict[str, list[str]] = {}
         for job_id, (at, answer, problem) in self._fresh.items():
@@ -314,7 +318,7 @@ class ClusterBroker:
                 if self.submits:
                     self._send(job, ordered, now)
                 changed = str(chosen["cluster"])
-                break  # compare the other jobs again, with this job counted
+                break  # compare the other jobs again, with predictions that include this job
 
     def _can_go(self, job: Job, offers: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> bool:
         """Return whether a cluster predicts an end for the job; refuse the job if no cluster can ever run it."""
@@ -327,7 +331,8 @@ class ClusterBroker:
     def _next(
         self, jobs: Sequence[Job], offers: Sequence[Sequence[dict[str, Any]]], now: float
     ) -> tuple[Job, dict[str, Any]] | None:
-        """Return the first job of the heuristic's plan and its offer; None if the heuristic places no job."""
+        """Return the first job of the heuristic's plan and the chosen cluster's offer for it; None if the heuristic
+        places no job."""
         names = self.clusters.names
         times = np.full((len(jobs), len(names)), math.inf)
         best: dict[tuple[int, int], dict[str, Any]] = {}
@@ -345,7 +350,7 @@ class ClusterBroker:
         return jobs[i], best[i, int(plan.resource[i])]
 
     def _place(self, job: Job, offers: list[dict[str, Any]], at: float) -> None:
-        """Count the job on its cluster from now on."""
+        """Include the job in all later predictions for its cluster."""
         chosen = offers[0]
         self.waiting.pop(job.id, None)
         self._fresh.clear()
@@ -376,7 +381,8 @@ class ClusterBroker:
         self._tell(line)
 
     def _tell(self, line: dict[str, Any]) -> None:
-        """Add a decision to `told`; count an accepted job on its cluster, and stop counting a refused job."""
+        """Add a decision to the list `told`. Predictions for a cluster then include an accepted job, and no longer
+        include a refused job."""
         self.decided[line["id"]] = line
         self.waiting.pop(line["id"], None)
         self._unsent.pop(line["id"], None)
@@ -386,7 +392,7 @@ class ClusterBroker:
         self.told.append(line)
 
     def _counted(self, now: float) -> Counted:
-        """Return the recently sent jobs by cluster; predictions count these jobs."""
+        """Return the recently sent jobs by cluster, which predictions include."""
         counted: dict[str, list[tuple[float, Mapping[str, str]]]] = {}
         for cluster, at, options in self._sent.values():
             if at >= now - COUNTED_S:
@@ -404,19 +410,20 @@ class ClusterBroker:
         return [{"id": job_id, **self.state_of(job_id)} for job_id in self._order]
 
     def free_at(self) -> dict[str, float]:
-        """Return an empty table: a cluster is not free at one instant."""
+        """Return an empty table, because a cluster does not become free at one instant."""
         return {}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers of jobs: all, expected in time, refused or expected late, and waiting."""
+        """Return the numbers of all jobs, of jobs that are expected in time, of refused or late jobs, and of waiting
+        jobs."""
         late = sum("refused" in line or (line["slack"] or 0.0) < 0.0 for line in self.decided.values())
         waits = len(self.waiting) + len(self._unsent)
         return {"jobs": len(self._order), "in_time": len(self.decided) - late, "not_in_time": late, "waiting": waits}
 
 
 def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-    """Return the decision about a job as a record; times in epoch seconds."""
+    """Return the decision about a job as a record; with times in epoch seconds."""
     start, finish = row["likely_start_s"], row["likely_end_s"]
     line = {"id": job_id, "resource": row["cluster"], "partition": row["partition"], "command": row["command"]}
     line |= {"start": start, "finish": finish, "by_90": row["by_90_end_s"], "deadline": deadline}
@@ -425,10 +432,11 @@ def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any
 
 
 def _json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an offer in the form that the journal stores: NaN and infinite numbers become null."""
+    """Return an offer (a cluster's prediction for a job) in the form that the journal stores: NaN and infinite numbers
+    become null."""
     return {name: _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a value, or None in place of NaN and infinite numbers, which JSON does not have."""
+    """Return a value, or None in place of NaN and infinite numbers, which JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and the HTML page of `reproduce grid`: the paper's printed ratios, and figures 2 to 4."""
+"""The tables and the HTML page of `reproduce grid`: the paper's printed ratios, and the data of figures 2 to 4."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TITLES = {
 
 
 def paper_tables(results: Rows) -> list[Table]:
-    """Return the tables for the terminal: printed ratios, figures 2 to 4, growth, and `deadline_search`."""
+    """Return the tables for the terminal: printed ratios, figures 2 to 4, growth of the measures, and a comparison with
+    `deadline_search`."""
     sentences = columns_of(
         "heuristic", "against", "measure", "printed|printed|ratio", "ours|ours|ratio",
         "ours_ci95|±|ratio|half the 95 % interval over the runs, paired: runs share their draws",
@@ -111,7 +112,7 @@ def _worded(rows: Rows) -> list[dict[str, Any]]:
 def paper_page(results: Rows, provenance: Mapping[str, Any]) -> str:
     """Return the page of `reproduce grid`: the three figures and the relations."""
     rows = by_rate(results)
-    # alternative readings are only in the tables: the palette has eight colours, and the lines overlap
+    # alternative readings of the paper are only in the tables: the palette has eight colours, and the lines overlap
     names = [name for name in dict.fromkeys(row["heuristic"] for row in rows) if ":" not in name]
     figures = _figures(rows, names, "rate", "arrival rate, jobs a time unit", "Means over nine mixes")
     by_mix: list[Block] = []

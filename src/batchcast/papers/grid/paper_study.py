@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Hao et al. 2014 with our results: figures 2 to 4, printed ratios, growth, and unstated settings."""
+"""Compares Hao et al. 2014 with our results: figures 2 to 4, printed ratios, growth of the measures, and settings that
+the paper does not state."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def paper_study(
     extra: Sequence[str] = READINGS + OURS,
     rates: Sequence[float] = RATES,
 ) -> Study:
-    """Return the published experiment: 6 rates x 9 mixes, the paper's heuristics, other readings, and our search."""
+    """Return the published experiment: 6 arrival rates x 9 mixes of jobs, with the paper's heuristics, other readings
+    of the paper, and our search."""
     cells = [Setting(r, p, q) for r in rates for p in SHARES for q in SHARES]
     return Study(cells, (*PAPER_HEURISTICS, *extra), jobs=jobs, runs=runs, seed=seed)
 
@@ -54,11 +56,11 @@ FLOOR = f"reason: {REASONS[3]}"
 
 
 def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return for each rate how many unfinished jobs no method could have finished: means over the nine mixes.
+    """Return for each rate how many unfinished jobs no method could have finished: means over the nine mixes of jobs.
 
     `floor` counts jobs whose deadline is too tight even for an idle grid; `floor_share` is `floor` as a share of
-    `emin_min`'s unfinished jobs. `against_min_min` is emin_min's unfinished jobs divided by min_min's, minus one.
-    `above_floor_against_min_min` is the same ratio without the jobs that `floor` counts.
+    `emin_min`'s unfinished jobs. `against_min_min` is emin_min's number of unfinished jobs divided by min_min's number,
+    minus one. `above_floor_against_min_min` is the same ratio without the jobs that `floor` counts.
     """
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
@@ -75,10 +77,10 @@ def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the data of figures 2 to 4: each heuristic's mean over the nine mixes, in a row per rate.
+    """Return the data of figures 2 to 4: each heuristic's mean over the nine mixes, in a row per arrival rate.
 
-    `..._ci95` is the mean half width of the mixes' 95 % intervals over the runs; the mixes share random numbers, so the
-    interval of their mean is at most as wide.
+    A column `..._ci95` has the mean half width of the mixes' 95 % intervals over the runs; the mixes share random
+    numbers, so the interval of their mean is at most as wide.
     """
     return _means(results, "rate", (*MEASURES, "decision_ms_per_job", "submitted", FLOOR))
 
@@ -86,13 +88,14 @@ def by_rate(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def by_share(results: Sequence[Mapping[str, Any]], share: str) -> list[dict[str, Any]]:
     """Return figures 2 to 4 by p (`data_share`) or q (`large_share`): each heuristic's means over the other settings.
 
-    `..._ci95` has the same meaning as in `by_rate`.
+    Columns `..._ci95` have the same meaning as in `by_rate`.
     """
     return _means(results, share, MEASURES)
 
 
 def _means(results: Sequence[Mapping[str, Any]], axis: str, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each heuristic's means of these measures, in a row per value of `axis` (`rate` or a share)."""
+    """Return each heuristic's means of the given measures, in a row per value of `axis` (the arrival rate or a
+    share)."""
     columns = (*keys, *(f"{key}_ci95" for key in MEASURES))
     rows: list[dict[str, Any]] = []
     for value in sorted({row[axis] for row in results}):
@@ -104,7 +107,8 @@ def _means(results: Sequence[Mapping[str, Any]], axis: str, keys: Sequence[str])
 
 
 def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return every ratio that the paper prints, our ratio (a mean over settings), and the difference in points."""
+    """Return every ratio that the paper prints, our ratio (a mean over settings), and the difference in percentage
+    points."""
     present = _names(results)
     rows = []
     for name, against, key, printed in PRINTED:
@@ -143,7 +147,7 @@ def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: s
 
 
 def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, against: str, key: str) -> float:
-    """Return the half width of the 95 % interval of the ratio of two means at one rate; NaN for one run."""
+    """Return the half width of the 95 % interval of the ratio of two means at one arrival rate; NaN for one run."""
     cells = [cell for cell in _cells(results) if cell[against]["rate"] == rate]
     if any(f"{key}_runs" not in cell[spec] for cell in cells for spec in (name, against)):
         return float("nan")
@@ -163,7 +167,8 @@ def _stands(ratio: float, wide: float) -> str:
 
 
 def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return whether each heuristic's UFJ, AWT and AMJ grow at every step of the rate, of p and of q."""
+    """Return whether each heuristic's unfinished jobs (UFJ), mean wait (AWT) and mean makespan (AMJ) grow at every step
+    of the rate, of p and of q."""
     judged = []
     for name in _names(results):
         rows = [row for row in results if row["heuristic"] == name]
@@ -178,7 +183,8 @@ def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Compare `deadline_search` with `emin_min` at every rate: unfinished jobs, makespan, and time of a decision."""
+    """Compare `deadline_search` with `emin_min` at every arrival rate: unfinished jobs, makespan, and time of a
+    decision."""
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
     for rate in sorted({rate for rate, _ in table}):

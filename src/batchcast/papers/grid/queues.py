@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled local search on queues with deadlines: chooses each job's resource and order, and which jobs to give up."""
+"""Compiled local search on queues with deadlines: chooses each job's resource and order, and which jobs are given
+up."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ Index = int | np.integer[Any]  # an array index, from a loop or from an array of
 
 
 class Queues(NamedTuple):
-    """Each resource's queued jobs (m, n + 1), their number, each job's resource, and each queue's cost.
+    """The queues of m resources: each resource's queued jobs (m, n + 1) and their number, each job's resource, and each
+    queue's cost.
 
-    The cost depends on the run times (n, m), on when each resource is free, on the deadlines, on the value of a job,
-    and on the price of a resource's time.
+    The cost depends on the run times (n, m), on the times at which resources become free, on the deadlines, on the
+    value of a job, and on the price of a resource's time.
     """
 
     queue: np.ndarray
@@ -41,10 +43,11 @@ class Queues(NamedTuple):
 
 @inner
 def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
-    """Return the cost of resource r's queue without entry `skip` and with `job` before entry `at` (-1: none).
+    """Return the cost of resource r's queue without the entry `skip`, and with `job` inserted before the entry `at`
+    (-1: no such entry).
 
-    The cost is the sum over the jobs of completion minus value plus the price of the job's time. It is infinite if a
-    job would end late.
+    The cost is the sum over the jobs of completion minus value plus the price of the job's time. The cost is infinite
+    if a job would end late.
     """
     times, deadline, worth, price = q.times, q.deadline, q.worth, q.price[r]
     end, cost = q.free[r], 0.0
@@ -65,7 +68,7 @@ def _chain(q: Queues, r: Index, skip: int, job: Index, at: int) -> float:
 
 @inner
 def _best_place(q: Queues, job: Index) -> tuple[float, int, int, int]:
-    """Return the cheapest insertion of a job: (change of cost, resource, entry, examined entries)."""
+    """Return the cheapest insertion of a job into a queue: (change of cost, resource, entry, examined entries)."""
     best, column, at, tries = np.inf, -1, -1, 0
     for r in range(len(q.free)):
         if not q.free[r] + q.times[job, r] <= q.deadline[job]:
@@ -104,8 +107,8 @@ def _take(q: Queues, job: Index) -> int:
 def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int) -> None:
     """Improve a plan by descent: insert unplaced jobs, move and swap jobs, give up a job for a better one.
 
-    Each step lowers the total cost of the queues; no job ends late. Stops at a local optimum or after `budget` examined
-    queue entries.
+    Each step lowers the total cost of the queues; no job ends late. The descent stops at a local optimum or after
+    `budget` examined queue entries.
     """
     for k in range(len(order)):
         _put(q, column[order[k]], q.length[column[order[k]]], np.int32(order[k]))
@@ -141,9 +144,10 @@ def improve_queues(q: Queues, order: np.ndarray, column: np.ndarray, budget: int
 
 @inner
 def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
-    """Put `job` into another job's entry; the other job gets the old entry of `job` or a cheap entry, or is given up.
+    """Put `job` in the place of another job; the other job gets the old place of `job` or a cheap place, or is given
+    up.
 
-    Applies the first swap that lowers the cost; returns (whether a swap was applied, examined entries).
+    The function applies the first swap that lowers the cost; returns (whether a swap was applied, examined entries).
     """
     queue, length, where, cost, times, free, deadline, _, _ = q
     tries = 0
@@ -192,7 +196,8 @@ def _swap(q: Queues, job: Index, allowed: int) -> tuple[bool, int]:
 
 @allocating
 def as_plan(q: Queues, until: float, now: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return as a plan the jobs of each queue that start before `until` (or now), in queue order; later jobs wait."""
+    """Return as a plan the jobs of each queue that start before `until` (or at present), in queue order; later jobs
+    wait."""
     n = len(q.times)
     order = np.empty(n, dtype=np.int64)
     resource = np.full(n, -1, dtype=np.int64)

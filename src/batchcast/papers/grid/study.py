@@ -25,8 +25,9 @@ SHORT = {"unfinished": "UFJ", "mean_wait": "AWT", "mean_makespan": "AMJ"}
 def measure(outcome: Outcome) -> dict[str, float]:
     """Return UFJ, AWT and AMJ of one run (Hao et al. 2014, section 4): unfinished jobs, mean wait, mean makespan.
 
-    Mean wait and mean makespan (start and finish minus arrival, in the model's time unit) are over jobs that ran;
-    measures with `_in_time` are over jobs that finished in time. `reason: ...` counts the jobs of every outcome.
+    Mean wait and mean makespan (start and finish minus arrival, in the model's time unit) are averages over jobs that
+    ran; measures with `_in_time` are averages over jobs that finished in time. The measures `reason: ...` count the
+    jobs of every outcome.
     """
     ran, in_time = np.isfinite(outcome.finish), outcome.outcome == 0
     wait, response = outcome.start - outcome.arrival, outcome.finish - outcome.arrival
@@ -82,7 +83,7 @@ def t_975(freedom: int) -> float:
 def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> dict[str, np.ndarray]:
     """Return the share of busy resources, the waiting jobs and the unfinished jobs at `points` instants.
 
-    O((n + points) log n).
+    The call takes O((n + points) log n) time.
     """
     ran = np.isfinite(outcome.start)
     over = np.where(ran, outcome.finish, outcome.instant)
@@ -116,7 +117,8 @@ Rows = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study: settings, heuristics by spec, mapping rule, units, sizes, runs and seed."""
+    """The description of a study: settings, heuristics by spec, mapping rule, units, numbers of jobs and resources,
+    runs and seed."""
 
     settings: Sequence[Setting]
     heuristics: Sequence[str]
@@ -138,7 +140,8 @@ def one_run(
     *,
     watch: Watch,
 ) -> tuple[Outcome, dict[str, float]]:
-    """Run one heuristic on one set of jobs; return the outcome and its measures. `watch` times the decisions."""
+    """Run one heuristic on one set of jobs; return the outcome and its measures. The clock `watch` measures the time of
+    the decisions."""
     heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
     outcome = simulate(jobs, resources, Model(jobs, resources, units), heuristic, study_mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
@@ -155,9 +158,9 @@ def run_study(
 ) -> list[dict[str, Any]]:
     """Return one row per setting and heuristic: means over runs with 95 % intervals.
 
-    Run k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run, for
-    example `unfinished_runs`. `watch` reads a clock in
-    seconds; `each` runs the cells in order, like `map` (a pool's `map` uses processes).
+    Run number k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run,
+    for example `unfinished_runs`. `watch` reads a clock in seconds; `each` runs the cells in order, like `map` (a
+    pool's `map` uses processes).
     """
     cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
     _cell(watch, 50, cells[0])  # compiles once, before the timing and before a pool forks its processes

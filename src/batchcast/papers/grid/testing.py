@@ -20,7 +20,7 @@ Maker = Callable[[], Any]
 
 
 def check_heuristic(make: Maker) -> list[str]:
-    """Run every check on heuristics made by `make()`; return their names. AssertionError at the first failure.
+    """Run every check on heuristics made by `make()`; return their names. Raises AssertionError at the first failure.
 
     Examples
     --------
@@ -34,7 +34,8 @@ def check_heuristic(make: Maker) -> list[str]:
 
 
 def batches() -> list[Batch]:
-    """Return small batches: ordinary, busy, tight, one job, one resource, misfits, equal times, zero times, no jobs."""
+    """Return small batches for tests: ordinary, busy resources, tight deadlines, one job, one resource, jobs that do
+    not fit, equal times, zero times, no jobs."""
     rng = np.random.default_rng(7)
     times = rng.integers(1, 9, (12, 4)).astype(float)
     allowed = rng.integers(2, 20, 12).astype(float)
@@ -54,7 +55,8 @@ def batches() -> list[Batch]:
 
 
 def places_each_job_once_where_it_fits(make: Maker) -> None:
-    """Check that `order` lists each placed job once and `resource` its column, never with an infinite time."""
+    """Check that a plan lists each placed job once (`order`), with a resource (`resource`) that can run the job in
+    finite time."""
     for k, batch in enumerate(batches()):
         plan = make().assign(batch)
         n, m = batch.times.shape
@@ -69,7 +71,7 @@ def places_each_job_once_where_it_fits(make: Maker) -> None:
 
 
 def assign_is_pure(make: Maker) -> None:
-    """Check that two calls, and a pickled copy, give the same plan and change nothing in the batch."""
+    """Check that two calls, and a pickled copy of the heuristic, give the same plan and do not change the batch."""
     heuristic = make()
     stored = b""
     with suppress(pickle.PicklingError, AttributeError, TypeError):
@@ -94,7 +96,8 @@ def deadlines_are_kept(make: Maker) -> None:
 
 
 def no_job_is_lost(make: Maker) -> None:
-    """Check by simulation, with three mapping rules, that each job ends in time or has a reason and an instant."""
+    """Check by simulation, with three mapping rules, that each job ends in time or has a reason and an instant of the
+    decision."""
     jobs, resources = draw_jobs(Setting(8.0, 0.5, 0.5), np.random.default_rng(3), jobs=60, resources=6)
     for shape in (MappingRule(0.5), MappingRule(None, late="drop"), MappingRule(0.5, remap=True, late="stop")):
         outcome = simulate(jobs, resources, Model(jobs, resources), make(), shape)
@@ -106,7 +109,8 @@ def no_job_is_lost(make: Maker) -> None:
 
 
 def odd_jobs_are_explained(make: Maker) -> None:
-    """Check that jobs with past deadlines, too large demands, NaN, infinite values or duplicate ids are unfinished."""
+    """Check that jobs with past deadlines, too large demands, NaN, infinite values or duplicate ids count as
+    unfinished."""
     ini = np.array([1.0, 1.0, np.nan, np.inf, 1.0, 1.0])
     deadline = np.array([9.0, -1.0, 9.0, 9.0, 9.0, 9.0])
     need = {"mem": np.array([1.0, 1.0, 1.0, 1.0, 99.0, 1.0])}

@@ -209,7 +209,8 @@ def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tup
 def _mapped(
     batch: Batch, spec: str, seconds: float | None, bound: float, has_deadlines: bool
 ) -> tuple[dict[str, Any], Plan | None]:
-    """Return a heuristic's results and its plan; if it cannot be used, a row with the reason (`note`) and None."""
+    """Return a heuristic's results and its plan; if the heuristic cannot be used, a row with the reason (`note`), and
+    None."""
     import numpy as np
 
     from ...predict.registry import load, make, parse_spec

@@ -93,7 +93,7 @@ def command(
     stop = stop_on_signals()
     serving = Serving(broker, state / "assignments.jsonl", page, virtual)
     serving.tell(broker.told)
-    serving.draw()  # a kill may have left the page unwritten
+    serving.draw()  # the process may have been killed before it wrote the page
     said = broker.counts
     say(f"{said['jobs']} jobs known from {state}, {said['waiting']} waiting; new jobs come from {listen or spool}")
     if spool is not None:
@@ -138,7 +138,7 @@ def _time(text: str) -> float:
 
 
 def _alone(state: Path) -> int:
-    """Hold the lock of a state folder, because two brokers would write to one journal."""
+    """Lock a state folder during the block, because two brokers would write to one journal."""
     import fcntl
 
     lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -159,11 +159,12 @@ class Serving:
 
         self.broker, self.answers, self.page, self.virtual = broker, Journal(answers), page, virtual
         self.is_over = False
-        # a kill may have left decisions unwritten; the journal gives them again, so they are written now
+        # the process may have been killed before it wrote its decisions; the journal gives these decisions again, so
+        # they are written now
         self._written = {line["id"] for line in self.answers.lines()}
 
     def take(self, text: str) -> dict[str, Any]:
-        """Return the reply to one request line."""
+        """Return the broker's reply to one line of a request."""
         try:
             job = json.loads(text)
         except ValueError:
@@ -191,7 +192,7 @@ class Serving:
         raise UsageError(f"ask {str(question['ask'])[:20]!r} (accepted: jobs, free)")
 
     def _arrival(self, job: Any) -> float:
-        """Return the job's `arrival` if the clock is virtual, else the present time."""
+        """Return the job's `arrival` if the broker's clock is virtual, else the present time."""
         if not self.virtual:
             return time.time()
         try:
@@ -213,7 +214,7 @@ class Serving:
             self.draw()
 
     def draw(self) -> None:
-        """Write the page of all jobs."""
+        """Write the HTML page with all jobs."""
         if self.page is not None:
             from .page import broker_page
 

@@ -145,7 +145,7 @@ def command(**given: Any) -> None:
         say(f"seed {given['seed']}; assigned + unfinished = submitted in every row; ± is the 95 % interval over runs")
 
 
-Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # the last setting's first run: jobs, resources, outcomes
+Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # jobs, resources and outcomes in the last setting's first run
 Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
 
 
@@ -256,7 +256,7 @@ def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
 
 
 def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
-    """Return one table, a row per setting and heuristic."""
+    """Return one table, with one row per setting and heuristic."""
     from ...report.blocks import Table, TableColumn
 
     def spread(row: Mapping[str, Any], name: str, digits: int) -> str:
@@ -298,7 +298,7 @@ def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcom
 
 
 def numbers(option: str, text: str, *, above: float = -1.0, most: float = float("inf")) -> list[float]:
-    """Parse `FROM:TO:STEP` (both ends included) or a comma list, each number in range.
+    """Parse `FROM:TO:STEP` (both ends included) or a comma list, and check the range of each number.
 
     >>> numbers("--rate", "20:30:5"), numbers("--data-share", ".3,.5", most=1.0)
     ([20.0, 25.0, 30.0], [0.3, 0.5])
@@ -348,7 +348,7 @@ NEED_DEADLINES = ("ebest", "best_fit")
 
 
 def needs_deadlines(spec: str) -> str:
-    """Return why a heuristic cannot be used without deadlines; empty if it can.
+    """Return the reason why a heuristic cannot be used without deadlines; empty if the heuristic can be used.
 
     >>> needs_deadlines("ebest:reading=job")[:41], needs_deadlines("min_min")
     ('it looks for the latest end within the de', '')
@@ -359,7 +359,7 @@ def needs_deadlines(spec: str) -> str:
 
 
 def _units(given: Mapping[str, Any], default: Units) -> Units:
-    """Return the time units of --compute-unit and --transfer-unit, each with its default."""
+    """Return the time units of --compute-unit and --transfer-unit, with a default for each."""
     units = {name: given[f"{name}_unit"] for name in ("compute", "transfer") if given[f"{name}_unit"] is not None}
     if not all(unit > 0 for unit in units.values()):
         raise UsageError("--compute-unit and --transfer-unit are times above 0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes and collects the results on the paper's data sets: rows of each table, figures, hashes of the logs."""
+"""Computes and collects the results on the paper's data sets: rows of each table, figures, checksums of the logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from . import study as paper
 
 
 class Gathered(Gathering):
-    """The rows of each table, the figures and the logs' hashes; every part is stored when it is finished."""
+    """The rows of each table, the figures and the logs' checksums; each part of the results is stored when it is
+    finished."""
 
     made = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
 
@@ -33,7 +34,7 @@ class Gathered(Gathering):
         forecasts: dict[str, dict[str, np.ndarray]] = {}
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
-            # as published, without the trade-off, and untrained
+            # the method's settings as published, without the accuracy trade-off, and untrained
             forecasts[protocol] = self._scored(each, trace, protocol, "", [paper.METHOD, *paper.BESIDE], paper.TRAINED)
             self.say(_latest(self.rows["3-4"]))
             for part, specs in {"minh": [paper.MINH, paper.MINH_APART], "local": paper.LOCAL}.items():
@@ -75,7 +76,7 @@ class Gathered(Gathering):
         specs: Sequence[str],
         points_of: Sequence[str],
     ) -> dict[str, np.ndarray]:
-        """Add rows of Tables 3 and 4 for these methods; return the predictions (n,) of `points_of`."""
+        """Add rows of Tables 3 and 4 for the given methods; return the predictions (n,) of `points_of`."""
         label = ", ".join(filter(None, (each.name, f"{protocol} protocol", part)))
         scored = partial(paper.accuracy_of, trace, specs, protocol, self.progress, label)
         origin = {"specs": list(specs), "protocol": protocol}
@@ -109,7 +110,8 @@ class Gathered(Gathering):
     def _sensitivity(
         self, each: paper.DataSet, trace: Trace, forecasts: Mapping[str, Mapping[str, np.ndarray]]
     ) -> None:
-        """Add rows for the settings of SENSITIVITY, and for the settings of Tables 3 and 4 over the same jobs."""
+        """Add rows for the settings of SENSITIVITY, and for the settings of Tables 3 and 4 over the jobs that all
+        settings score."""
         mask = paper.trained_everywhere(trace)
         for protocol in paper.PROTOCOLS:
             for spec, points in forecasts[protocol].items():
@@ -144,7 +146,8 @@ def _words(each: paper.DataSet) -> str:
 
 
 def _kept_figures(scored: Callable[[], Scores], points_of: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the stored part of a replay's results: the accuracy figures, and the predictions of some methods."""
+    """Return the part of a replay's results that is stored: the accuracy measures, and the predictions of some
+    methods."""
     scores = scored()
     return {"rows": figures(scores), "points": {spec: scores.points[spec].tolist() for spec in points_of}}
 
@@ -155,7 +158,8 @@ def _accuracy_rows(
     protocol: str,
     selection: str,
 ) -> list[dict[str, Any]]:
-    """Return our figures beside the paper's, under every protocol, because the paper does not state its protocol."""
+    """Return our figures beside the paper's figures, under every protocol of learning, because the paper does not state
+    its protocol."""
     of_minh = {"printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh}
     of_method = {"printed_pu": each.pu, "printed_mae_s": each.mae}
     printed = {paper.METHOD: of_method, paper.MINH: of_minh, paper.MINH_APART: of_minh}
@@ -176,5 +180,5 @@ def _latest(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _untrained_too(trace: Trace, points: np.ndarray) -> np.ndarray:
-    """Return the predictions, with the requested time for the first jobs, which have no prediction."""
+    """Return the predictions, with the requested time in place of a prediction for the first jobs, which have none."""
     return np.where(np.isnan(points), trace.req_time, points)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small genetic algorithm that minimises over bits, whole numbers and reals, and the training set of its fitness.
 
-The training set can compute the prediction that each job would have got at its submission.
+The class of the training set can compute the prediction that each job would have got at its submission.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Gene(NamedTuple):
 
 
 class Evolved(NamedTuple):
-    """The best genome, its fitness, the last population (best first) and the number of computed fitnesses."""
+    """The best genome, its fitness, the last population (best first) and the number of fitness evaluations."""
 
     best: np.ndarray
     fitness: float
@@ -50,13 +50,14 @@ def minimise(
     start: np.ndarray | None = None,
     patience: int = 0,
 ) -> Evolved:
-    """Return the best genome of `generations` rounds of `population` genomes (the first round is random or `start`).
+    """Return the best genome of `generations` rounds of `population` genomes (the first round is random, or the
+    population `start`).
 
-    Parents win a tournament of 3. Crossover is uniform, with probability 0.9. Each gene mutates with probability 1/L: a
-    bit flips, a number takes a Gaussian step of a tenth of its range, rounded and clipped. The best 2 genomes survive.
-    The fitness of each distinct genome is computed once. Ties go to the first genome. With `patience` the search ends
-    after this number of rounds without a better genome. The cost is O(population * generations) computations of the
-    fitness.
+    Each parent is the winner of a tournament of 3 genomes. Crossover is uniform, with probability 0.9. Each of the L
+    genes mutates with probability 1/L: a bit flips, a number takes a Gaussian step of a tenth of its range, rounded and
+    clipped. The best 2 genomes survive. The fitness of each distinct genome is computed once. Ties go to the first
+    genome. If `patience` is set, the search ends after this number of rounds without a better genome. The cost is
+    O(population * generations) computations of the fitness.
 
     >>> found = minimise([Gene("int", 0, 100)], lambda g: abs(g[0] - 42), np.random.default_rng(0), generations=30)
     >>> float(found.best[0])
@@ -103,7 +104,7 @@ def _random(kinds: np.ndarray, low: np.ndarray, high: np.ndarray, size: int, rng
 def _children(
     now: np.ndarray, value: np.ndarray, kinds: np.ndarray, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return one child for each member of the population."""
+    """Return one child for each genome of the population."""
     size, length = now.shape
     contest = rng.integers(size, size=(2, size, TOURNAMENT))
     winners = np.take_along_axis(contest, np.argmin(value[contest], axis=2)[..., None], axis=2)[..., 0]
@@ -129,10 +130,11 @@ def sweep(
     n: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return Est and std of every training job for one (template, N, K), with the fall-backs of the paper's step 5.
+    """Return the estimated run time Est and the deviation std of every training job for one (template, N, K), with the
+    fall-backs of the paper's step 5.
 
-    std is NaN if the time limit is the prediction. `run` and `total` are in completion order. O(jobs * K)
-    approximately.
+    The deviation std is NaN if the time limit is the prediction. The arrays `run` and `total` are in order of
+    completion. The call takes about O(jobs * K) time.
     """
     mean = np.empty(len(done))
     std = np.empty(len(done))
@@ -183,10 +185,11 @@ def score(
     beta: float,
     pu_weight: float,
 ) -> tuple[float, float, float]:
-    """Return fitness = (sum|P - R| / sum R) / exp(weight (1 - PU)^2), smaller is better, MAE and PU.
+    """Return three values: fitness = (sum|P - R| / sum R) / exp(weight (1 - PU)^2), of which smaller is better, MAE and
+    PU.
 
-    Equation 7 of Xu et al. 2018 has the weight 1; other weights are ours. If every R is 0, the sum of errors replaces
-    the ratio.
+    Equation 7 of Xu et al. 2018 has the weight 1; other weights are our addition. If every run time R is 0, the sum of
+    errors replaces the ratio.
     """
     error = 0.0
     truth = 0.0
@@ -212,7 +215,7 @@ RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0
 
 
 def template_of(genome: np.ndarray) -> int:
-    """Return the template in the first four genes of a genome, a bit for each field."""
+    """Return the template in the first four genes of a genome, which have a bit for each field."""
     return sum(int(bit) << field for field, bit in enumerate(genome[:4]))
 
 
@@ -227,7 +230,7 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, genome: np.ndarray) -> Parameters:
-        """Convert a genome (x1..x4, N, K, alpha, beta)."""
+        """Convert a genome (x1..x4, N, K, alpha, beta) to parameters."""
         n, k, alpha, beta = genome[4:].tolist()
         return cls(template_of(genome), int(n), int(k), alpha, beta)
 
@@ -242,7 +245,8 @@ def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]
 
 
 class Trial(NamedTuple):
-    """A prepared training set: neighbour orders per template, and the finished jobs at each job's submission."""
+    """A prepared training set: sorted neighbours for each template, and the jobs that had finished at each job's
+    submission."""
 
     orders: dict[int, Orders]
     done: np.ndarray
@@ -254,7 +258,8 @@ class Trial(NamedTuple):
 
     @classmethod
     def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray, most: int) -> Trial:
-        """Prepare a trial from the training jobs' columns, the stored finished jobs, the scaling and the largest K."""
+        """Prepare the training set from the training jobs' columns, the stored finished jobs, the scaling and the
+        largest K."""
         finished, done = store.finished, training["done"]
         queries, values = (normalised(jobs["values"], low, span) for jobs in (training, finished))
         orders = neighbour_orders(queries, training["codes"], done, values, finished["codes"].copy(), TEMPLATES, most)
@@ -262,7 +267,8 @@ class Trial(NamedTuple):
         return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
 
     def estimates(self, chosen: Parameters) -> tuple[np.ndarray, np.ndarray]:
-        """Return Est and std of every training job; std is NaN if the time limit is the prediction."""
+        """Return the estimate Est and the deviation std of every training job; std is NaN if the time limit is the
+        prediction."""
         own, user = self.orders[chosen.template], self.orders[USER]
         return sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
 
@@ -274,9 +280,10 @@ class Trial(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class BatchMethod:
-    """Base class of methods whose parameters are found by a genetic search for each batch: windows, store, refits.
+    """Base class of methods whose parameters are found by a genetic search for each batch of jobs; it has the windows,
+    the store of jobs and the refits.
 
-    A subclass sets its columns and `least_generations`, and searches its parameters in `renew`.
+    A subclass sets its columns and `least_generations`, and implements the search in the method `renew`.
     """
 
     h: int = 3000
@@ -308,7 +315,7 @@ class BatchMethod:
         self.store.observe(event)
 
     def refit(self, now: float) -> None:
-        """Search the parameters of the next batch, if it is due."""
+        """Search the parameters of the next batch, if a search is due."""
         before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
         if self.batch != before:
             self.renew(now)
@@ -318,7 +325,7 @@ class BatchMethod:
         raise NotImplementedError
 
     def training(self) -> dict[str, np.ndarray]:
-        """Return the columns of the finished jobs in the batch's TrainingSet; `done` counts jobs that are stored."""
+        """Return the columns of the finished jobs in the batch's TrainingSet; `done` has numbers of stored jobs."""
         window = self.store.window(*self.batches.training(self.batch))
         known = ~np.isnan(window["run"])
         jobs = {name: column[known] for name, column in window.items()}
@@ -331,11 +338,11 @@ class BatchMethod:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether a batch has begun, so that its HistSet can scale the numbers."""
+        """Whether a batch has begun, so that the batch's history (HistSet) can scale the numeric columns."""
         return self.batch > self.batches.none
 
     def is_untrained(self) -> bool:
-        """Return whether the first search is still to come."""
+        """Return whether the first search of this method has not run yet."""
         return not self.trained and self.trains_from > 0
 
     def noting(self, basis: str) -> str:
@@ -349,7 +356,7 @@ class BatchMethod:
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """Run a search for this batch; the numbers `more` separate its random numbers from other searches."""
+        """Run a search for this batch; the numbers `more` give this search other random numbers than other searches."""
         place = (self.batch, *more) if self.batch >= 0 else (-self.batch, *more, 1)  # NumPy accepts no negative seed
         rng = np.random.default_rng((self.seed, *place))
         size = {"population": self.population, "generations": self.generations, "patience": self.patience}
@@ -367,7 +374,8 @@ class BatchMethod:
 
 @dataclass(eq=False, repr=False)
 class RangedMethod(BatchMethod):
-    """Base class of `knn_ga` and `minh_wolters`: the searched ranges of their parameters, and how they widen."""
+    """Base class of `knn_ga` and `minh_wolters`: the searched ranges of their parameters, and the widening of these
+    ranges."""
 
     most_n: int = field(default=int(RANGES["n"][1]), kw_only=True)
     most_k: int = field(default=int(RANGES["k"][1]), kw_only=True)
@@ -397,10 +405,11 @@ class RangedMethod(BatchMethod):
         *more: int,
         start: np.ndarray | None = None,
     ) -> Evolved:
-        """Search; while a gene of the best genome is at the upper end of its range, double the range and search again.
+        """Run the genetic search; while a gene of the best genome is at the upper end of its range, double the range
+        and search again.
 
-        The range is doubled at most `widen` times. The last four genes are N, K, alpha and beta. `fitness` takes the
-        genes and returns the function that scores their genomes.
+        The range is doubled at most `widen` times. The last four genes of a genome are N, K, alpha and beta. `fitness`
+        takes the genes and returns the function that scores genomes of these genes.
         """
         search = self.evolved(genes, fitness(genes), *more, start=start)
         spent = search.evaluations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`knn_ga`: the K most similar of the last N finished jobs, with all parameters tuned online by a genetic algorithm."""
+"""`knn_ga`: the K most similar of the last N finished jobs, predicts with all parameters tuned online by a genetic
+algorithm."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
 @dataclass(eq=False, repr=False)
 class KnnGa(RangedMethod):
-    """Predicts the mean run time of the K nearest jobs of one template plus alpha deviations, up to beta time limits.
+    """Predicts the mean run time of the K nearest jobs under one template plus alpha standard deviations, at most beta
+    times the time limit.
 
     Parameters
     ----------
@@ -31,19 +33,19 @@ class KnnGa(RangedMethod):
         Number of genomes of the genetic search, at least 3.
     generations
         Number of rounds of the search. With 0 there is no search: the windows advance, and all jobs are predicted with
-        the parameters of the first jobs.
+        the parameters that apply before the first search.
     local_model
-        `mean`, or `linear` or `svr`: a regression over the normalised numbers of the same neighbours.
+        `mean`, or `linear` or `svr`: a regression on the normalised numeric columns of the K neighbours.
     warm_start
         Whether the search of a batch begins with the population of the last batch.
     pu_weight
-        Factor of (1 - PU)^2 in the fitness.
+        Factor of (1 - PU)^2 in the fitness, where PU is the rate of underestimates.
     seed
-        Random seed of the search, together with the batch's number.
+        Random seed of the search, which is combined with the batch's number.
     first
         Number of submissions before the first search. Until there are h + t1 submissions, the windows grow, and the
-        search is repeated whenever the number of submissions has doubled. With 0 there is no search before h + t1
-        submissions, as in the source.
+        search is repeated whenever the number of submissions has doubled. If `first` is 0, there is no search before h
+        + t1 submissions, as in the paper.
     patience
         The search ends after this number of rounds without a better genome; with 0 it never ends early.
     most_n, most_k, most_alpha, most_beta
@@ -54,26 +56,27 @@ class KnnGa(RangedMethod):
     Raises
     ------
     ValueError
-        For a number outside its range or another model.
+        If a parameter is outside its range, or for an unknown model.
 
     Notes
     -----
-    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}. On a log without
+    Equations 2 to 7 of Xu et al. 2018. A template is a subset of {user, group, queue, application}. On a log without
     groups, queues or applications, accounts, partitions and job names replace them (`INSTEAD`). Among the last N
     finished jobs, the jobs with equal values in the template's fields are ranked by the distance of eq. 3 over
-    processors, limit and memory; unknown names equal each other. The numbers are min-max normalised over the batch's
-    HistSet, without clipping. A number adds 0 to the distance if it is unknown for both jobs or its column is constant,
-    and 1 if it is unknown for one job. Ties go to the more recently completed job. Est2 = min(mean + alpha std, beta
-    limit), without a cap if there is no limit, and at least one second. If no job matches the template, the template
-    {user} is used, then the mean of the last N jobs, then the limit unchanged.
+    processors, limit and memory; two unknown names count as equal. The numbers are min-max normalised over the batch's
+    HistSet, without clipping. A numeric column adds 0 to the distance if the value is unknown for both jobs or the
+    column is constant, and 1 if the value is unknown for one job. Ties go to the more recently completed job. Est2 =
+    min(mean + alpha std, beta limit), without this cap if the job has no limit, and at least one second. If no job
+    matches the template, the template {user} is used, then the mean of the last N jobs, then the time limit unchanged.
 
     Training: before the first job of a TestSet is submitted, `population` x `generations` genomes are tried on the
     finished jobs of the TrainingSet. A genome's predictions use only jobs that had finished at the predicted job's
     submission. Jobs submitted before the HistSet are ignored. Before the first training the template is {user} and K is
-    5. Departures from the paper: the genetic operators are ours (see `genetic`), because the paper prints none; with a
+    5. Departures from the paper: the genetic operators are ours (see `genetic`), because the paper does not describe
+      them; with a
     regression as `local_model`, the parameters are still searched with the mean. Quantiles are order statistics of the
-    neighbours. A prediction costs O(N). A refit costs one neighbour order per template and distinct request, then about
-    t1 * K steps per evaluation; `trained` records its result and its number of evaluations.
+    neighbours. A prediction costs O(N). A refit costs one sort of neighbours per template and distinct request, then
+    about t1 * K steps per evaluation; `trained` records its result and its number of evaluations.
 
     References
     ----------
@@ -110,7 +113,7 @@ class KnnGa(RangedMethod):
         self.last_population: np.ndarray | None = None
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict from the neighbours that have finished by now."""
+        """Predict from the neighbours that have finished before the submission."""
         store, chosen = self.store, self.parameters
         codes, values = store.code(job), store.value(job)
         low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
@@ -148,7 +151,8 @@ class KnnGa(RangedMethod):
             return
 
         def fitness(genes: tuple[Gene, ...]) -> Callable[[np.ndarray], float]:
-            """Return a function that scores genomes of these genes, on neighbour orders up to their largest K."""
+            """Return a function that scores genomes of the given genes, on sorted neighbours up to the genes' largest
+            K."""
             nonlocal trial
             most = int(genes[len(NOMINALS) + 1].high)
             trial = trial if most == self.most_k else self.trial(most)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`minh_wolters`: predicts run times from nearest neighbours that match a template, under a weighted distance.
 
-The distance covers names and numbers; a genetic algorithm finds its weights.
+The distance covers names and numbers; a genetic algorithm finds the weights of the distance.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ def weighted_nearest(
     k: int,
     parted_at: float,
 ) -> np.ndarray:
-    """Return positions of the k nearest of the last n finished jobs that match the template, nearest first.
+    """Return the positions of the k nearest of the last n finished jobs that match the template, nearest first.
 
-    D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d is 0 or 1 for names (the first weights) and |x - y|/range for numbers
-    (the other weights). It is 1 if one of the two values is unknown (`null` has the codes of unknown names), and 0 for
-    a number that is constant. If `parted_at` is not NaN, only jobs count whose number of processors (the first number)
-    is on the same side of it as the query's. Ties go to the job that completed last. O(n (fields + k)).
+    The distance is D(x, y) = sqrt(sum w_a d_a^2 / sum w_a): d_a is 0 or 1 for names (the first weights) and |x -
+    y|/range for numbers (the other weights). The difference d_a is 1 if one of the two values is unknown (`null` has
+    the codes of unknown names), and 0 for a number that is constant. If `parted_at` is not NaN, only jobs count whose
+    number of processors (the first numeric column) is on the same side of `parted_at` as that of the query. Ties go to
+    the job that completed last. The search takes O(n (fields + k)) time.
     """
     best = np.empty(k)
     positions = np.empty(k, dtype=np.int64)
@@ -72,12 +73,12 @@ OTHER_SIDE = 1 << 30
 
 
 class Groups(NamedTuple):
-    """The differences between distinct queries and distinct finished jobs, and the jobs in each group of equal jobs.
+    """The differences between distinct queries and distinct finished jobs, and the members of each group of equal jobs.
 
     `parts` (q, g, attributes) are the differences d_a before weighting. `differs` (q, g) has a bit for each name field
-    that differs, and the bit OTHER_SIDE if only one of both jobs has more than `parted_at` processors. Group j's
-    finished jobs are `members[start[j]:start[j + 1]]`, ascending. `asked` and `query_start` give the jobs of each query
-    in the same form.
+    that differs, and the bit OTHER_SIDE if exactly one of the two jobs has more than `parted_at` processors. Group j's
+    finished jobs are `members[start[j]:start[j + 1]]`, ascending. `asked` and `query_start` give the jobs of each
+    distinct query in the same form.
     """
 
     parts: np.ndarray
@@ -98,7 +99,8 @@ class Groups(NamedTuple):
         span: np.ndarray,
         parted_at: float,
     ) -> Groups:
-        """Group finished jobs, and queries, with equal codes and numbers; see `weighted_nearest`. O((jobs + q g) a)."""
+        """Group finished jobs, and queries, with equal codes and numbers; see `weighted_nearest`. The call takes
+        O((jobs + q g) a) time for a attributes."""
         known, start, members = _distinct(codes, values)
         asking, query_start, asked = _distinct(query_codes, queries)
         ours, theirs = query_codes[asking], codes[known]
@@ -114,7 +116,8 @@ class Groups(NamedTuple):
 
 
 def _distinct(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return one row of each distinct kind, where each kind begins, and the rows of all kinds, sorted by kind."""
+    """Return one row of each distinct kind, the rows sorted by kind, and the index at which each kind begins among
+    them."""
     table = np.column_stack([codes, np.where(np.isnan(values), -np.inf, values)])
     _, first, kind = np.unique(table, axis=0, return_index=True, return_inverse=True)
     kind = kind.ravel()
@@ -134,10 +137,11 @@ def grouped_estimates(
     n: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and deviation of the run times of each query's nearest jobs; std NaN: the limit is the prediction.
+    """Return mean and standard deviation of the run times of each query's nearest jobs; the deviation is NaN if the
+    time limit is the prediction.
 
-    The nearest jobs are those of `weighted_nearest` among the first done[i] finished jobs. O(q g (attributes + log g))
-    for distinct queries and jobs, then about K steps per query.
+    The nearest jobs are those of `weighted_nearest` among the first done[i] finished jobs. The call takes O(q g
+    (attributes + log g)) time for q distinct queries and g distinct jobs, and then about K steps per query.
     """
     parts, differs, start, members, query_start, asked = groups
     count, attributes = parts.shape[1], parts.shape[2]
@@ -214,20 +218,21 @@ UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
 
 @dataclass(eq=False, repr=False)
 class MinhWolters(RangedMethod):
-    """Predicts the mean run time of the K nearest jobs under a weighted distance, plus a safety term, with a cap.
+    """Predicts the mean run time of the K nearest jobs under a weighted distance, plus a safety term, capped by a
+    multiple of the time limit.
 
     Parameters
     ----------
     h, t1, t2
-        Number of submissions in HistSet, TrainingSet and TestSet, see `knn_ga`.
+        Number of submissions in a batch's HistSet (history), TrainingSet and TestSet, as in `knn_ga`.
     population, generations
         Numbers of genomes and rounds of the genetic search; at least 3 and 1.
     sample
-        Number of jobs of the TrainingSet on which genomes are tried: evenly spaced jobs, at least 1.
+        Number of jobs of the TrainingSet on which genomes are tried: evenly spaced in the set, at least 1.
     apart
         Whether jobs above the HistSet's median number of processors have their own search, parameters and neighbours.
     pu_weight
-        Factor of (1 - PU)^2 in the fitness.
+        Factor of (1 - PU)^2 in the fitness, where PU is the rate of underestimates.
     seed
         Random seed of the search.
     first, patience, most_n, most_k, most_alpha, most_beta, widen
@@ -236,18 +241,18 @@ class MinhWolters(RangedMethod):
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
     The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), with d 0 or 1 for user,
     group, queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), and 1 for
     unknown values. The prediction is min(mean + alpha std, beta limit). The settings of Minh and Wolters are not
-    public, so we do not claim to reproduce their results. For each batch, the genetic algorithm of `knn_ga` searches
-    template, weights, N, K, alpha and beta, with the windows and the fitness of `knn_ga`. It searches on a sample,
-    because neighbours cannot be sorted in advance if their weights change. Without a neighbour, the prediction is the
-    mean of the last N jobs, then the limit. A prediction costs O(N); `trained` records each batch's result and its
-    number of evaluations.
+    public, so this method does not claim to reproduce their results. For each batch, the genetic algorithm of `knn_ga`
+    searches template, weights, N, K, alpha and beta, with the windows and the fitness of `knn_ga`. The genetic
+    algorithm tries genomes on a sample, because neighbours cannot be sorted in advance if their weights change. If
+    there is no neighbour, the prediction is the mean of the last N jobs or, without finished jobs, the time limit. A
+    prediction costs O(N); `trained` records each batch's result and its number of evaluations.
 
     References
     ----------
@@ -305,7 +310,8 @@ class MinhWolters(RangedMethod):
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
 
     def renew(self, now: float) -> None:
-        """Search the parameters for the present batch; with `apart`, search those of small and big jobs separately."""
+        """Search the parameters for the present batch; with `apart`, search the parameters for small and big jobs
+        separately."""
         history = self.store.window(*self.batches.history(self.batch))["values"]
         self.span = scaling(history)[1]
         known = history[:, 0][~np.isnan(history[:, 0])]

@@ -11,7 +11,8 @@ from ...compiled import allocating
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return minimum and range of each column of a table (n, m), ignoring NaN; range 0 if constant or all NaN.
+    """Return minimum and range of each column of a table (n, m), ignoring NaN; the range is 0 if a column is constant
+    or all NaN.
 
     >>> scaling(np.array([[1.0, 5.0], [3.0, 5.0]]))
     (array([1., 5.]), array([2., 0.]))
@@ -29,14 +30,15 @@ def normal(value: float, low: float, span: float) -> float:
 
 
 def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndarray:
-    """Return the results of `normal` for all values of a table (n, m)."""
+    """Return a table (n, m) with all values normalised by `normal`."""
     safe = np.where(span > 0, span, 1.0)
     return np.where(np.isnan(values), np.nan, np.where(span > 0, (values - low) / safe, 0.0))
 
 
 @allocating
 def distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the distance Sim of eq. 3 over normalised numbers (m,); two unknown values add 0, one unknown adds 1."""
+    """Return the distance Sim of eq. 3 over normalised numbers (m,); two unknown values add 0, one unknown value adds
+    1."""
     total = 0.0
     for column in range(len(one)):
         x, y = one[column], other[column]
@@ -84,10 +86,10 @@ def nearest(
     n: int,
     k: int,
 ) -> np.ndarray:
-    """Return positions of the k nearest of the last n finished jobs that match the template, nearest first.
+    """Return the positions of the k nearest of the last n finished jobs that match the template, nearest first.
 
     `codes` (jobs, fields) and `values` (jobs, m) are in completion order; `query` is normalised. Among equal distances,
-    the job that completed last comes first. O(n (m + k)).
+    the job that completed last comes first. The search takes O(n (m + k)) time.
     """
     best = np.empty(k)
     positions = np.empty(k, dtype=np.int64)
@@ -132,7 +134,8 @@ def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
 
 @allocating
 def planned(mean: float, std: float, limit: float, alpha: float, beta: float) -> float:
-    """Return Est2 = min(Est + alpha std, beta r) of eqs. 5 and 6; without a limit r no cap; at least one second."""
+    """Return Est2 = min(Est + alpha std, beta r) of eqs. 5 and 6; without a limit r there is no cap; the result is at
+    least one second."""
     estimate = mean + alpha * std
     if limit == limit and beta * limit < estimate:
         estimate = beta * limit
@@ -147,11 +150,11 @@ TREES = 10
 def local_estimate(model: str, table: np.ndarray, run: np.ndarray, query: np.ndarray, seed: int = 0) -> float:
     """Return the run time (s) that a regression over `table` (k, m) and `run` (k,) predicts at `query` (m,).
 
-    Unknown numbers count as -1 (features are normalised to about [0, 1] or standardised). The result is clipped to the
-    range of the neighbours' run times, because a fit on a few jobs cannot extrapolate. If there is one neighbour, or
-    all run times are equal, the result is that run time. `mean` is the mean run time; `linear` is least squares of
-    smallest norm; `svr` is scikit-learn's SVR (Gaussian kernel, default parameters) on standardised run times; `forest`
-    is a random forest of 10 trees.
+    Unknown values count as -1 (features are normalised to about [0, 1] or standardised). The predicted run time is
+    clipped to the range of the neighbours' run times, because a fit on a few jobs cannot extrapolate. If there is one
+    neighbour, or all run times are equal, the prediction is this run time. `mean` is the mean run time; `linear` is
+    least squares of smallest norm; `svr` is scikit-learn's SVR (Gaussian kernel, default parameters) on standardised
+    run times; `forest` is a random forest of 10 trees.
     """
     low, high = float(run.min()), float(run.max())
     if low == high:

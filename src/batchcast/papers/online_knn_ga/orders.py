@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts the neighbours of a training set once per template, because the order does not depend on N, K, alpha or beta.
 
-For each query, all candidates are sorted once by distance, then the more recent first; queries with equal numbers share
-the order. A genome then needs only one pass over the sorted list, which skips candidates that are not among the last N
-jobs in completion order. Most entries of the list are never needed: an entry can be among the K nearest for some N only
-if fewer than `most` entries before it are more recent. Of n candidates about most * (1 + log(n/most)) remain.
+For each query, all candidates are sorted once by distance, and at equal distance by recency, the latest first; queries
+with equal numbers share the order. A genome then needs only one pass over the sorted list, which skips candidates that
+are not among the last N jobs in completion order. Most entries of the list are never needed: an entry can be among the
+K nearest for some N only if fewer than `most` of the nearer entries are more recent. Of n candidates, about most * (1 +
+log(n/most)) remain in the list.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from .nearest import distance
 
 
 class Orders(NamedTuple):
-    """Neighbour orders of one template: query i's candidates, nearest first, are `entries[start[i]:start[i + 1]]`."""
+    """The sorted neighbours under one template: query i's candidates, nearest first, are `entries[start[i]:start[i +
+    1]]`."""
 
     start: np.ndarray
     entries: np.ndarray
@@ -33,11 +35,12 @@ def neighbour_orders(
     templates: tuple[int, ...],
     most: int,
 ) -> dict[int, Orders]:
-    """Return each template's neighbour orders of normalised queries (t, m), with codes (t, f), finished counts (t,).
+    """Return each template's sorted neighbours of the queries, given by normalised numbers (t, m), codes (t, f) and
+    counts of finished jobs (t,).
 
     Candidates of query i are the first done[i] rows of `values` (jobs, m), normalised, and `codes` (jobs, f), in
-    completion order. `most` is the largest K. The cost per template is
-    O(d n log n + t n) for n jobs and t queries, of which d are distinct.
+    completion order. `most` is the largest number K of neighbours. The cost per template is O(d n log n + t n) for n
+    jobs and t queries, of which d are distinct.
     """
     distinct, group = np.unique(np.nan_to_num(queries, nan=np.inf), axis=0, return_inverse=True)
     vectors = np.where(np.isinf(distinct), np.nan, distinct)
@@ -99,7 +102,8 @@ def needed(
     query_labels: np.ndarray,
     most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries that any N and K <= most can need, query after query, and where each query begins."""
+    """Return the entries that any N and K <= most can need, query after query, and the index at which each query's
+    entries begin."""
     start = np.zeros(len(group) + 1, dtype=np.int64)
     entries = np.empty(1024, dtype=np.int32)
     recent = np.empty(most, dtype=np.int64)  # the `most` latest positions in completion order so far, ascending

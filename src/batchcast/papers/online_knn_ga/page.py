@@ -55,7 +55,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
 
 
 def _cut_sentences(rows: Rows) -> list[str]:
-    """Return sentences that compare the paper's gains with the gains if every job ends at its prediction."""
+    """Return sentences that compare the paper's gains with the gains in a simulation in which every job ends at its
+    prediction."""
     sentences = []
     for row in rows:
         if "cut_wait_gain" in row and row["processors"] == max(r["processors"] for r in rows if r["set"] == row["set"]):
@@ -72,7 +73,7 @@ PAPERS_SELECTION = "papers' selection (cut first, no history before; with status
 
 
 def table_2(rows: Rows) -> Table:
-    """Return the table of the data sets."""
+    """Return the table that describes the data sets."""
     columns = columns_of(
         "set", "log", "selection", "window|in the window|count", "printed_window|printed|count", "jobs|jobs|count",
         "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|selected here|count",
@@ -101,7 +102,7 @@ def near_table(rows: Rows) -> Table:
 
 
 def tables_3_and_4(rows: Rows) -> Table:
-    """Return the table of underestimate rates and errors beside the paper's."""
+    """Return the table of underestimate rates and errors beside the paper's values."""
     columns = columns_of(
         "set", "protocol", "selection", "predictor", "jobs|jobs|count", "underestimate_rate|PU|ratio",
         "printed_pu|PU printed|ratio", "mae_s|MAE, s|number", "printed_mae_s|MAE printed, s|number",
@@ -127,7 +128,7 @@ def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
 
 
 def tables_5_and_6(rows: Rows) -> Table:
-    """Return the table of waits and slowdowns under every setting beside the paper's."""
+    """Return the table of waits and slowdowns under every setting beside the paper's values."""
     columns = columns_of(
         "set", "policy", "loop", "predictor|planned with", "protocol", "correction", "mean_wait_min|wait, min|number",
         "pyss_mean_wait_min|pyss' own|number", "printed_wait_min|printed|number", "wait_gain|gain|share",
@@ -167,7 +168,8 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
 
 
 def baseline_table(rows: Rows) -> Table:
-    """Return the table of requested times on other jobs and machines, and of jobs that end at their prediction."""
+    """Return the table of waits planned with requested times on other jobs and machines, and of waits if jobs end at
+    their prediction."""
     columns = columns_of(
         "set", "jobs_of|jobs of", "jobs|jobs|count", "processors|processors|count", "policy",
         "mean_wait_min|wait, min|number", "printed_wait_min|printed|number", "mean_bounded_slowdown|bsld|number",
@@ -194,7 +196,8 @@ def sensitivity_table(rows: Rows, name: str) -> Table:
 
 
 def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return rows of Tables 5 and 6 with minutes, gains over requested times (same policy), and printed figures.
+    """Return rows of Tables 5 and 6 with waits in minutes, gains over planning with requested times (same policy), and
+    printed figures.
 
     `printed` maps a set's name to its data set. The figures that the paper prints for predictions are in the row whose
     setting can explain them: open loop, paper protocol, predictions raised to the run time.
@@ -226,7 +229,8 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
 def pictures(
     name: str, requested: np.ndarray, run: np.ndarray, points_of: Mapping[str, Mapping[str, np.ndarray]]
 ) -> list[Figure]:
-    """Draw Figures 1 to 3 for one set; `points_of`: predictions (n,) by protocol and method, NaN if not scored."""
+    """Draw Figures 1 to 3 for one data set; `points_of` has predictions (n,) by protocol and method, NaN if a job is
+    not scored."""
     drawn = [cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time")]
     for protocol, points in points_of.items():
         errors = {_short(spec): np.abs(forecasts - run) for spec, forecasts in points.items()}
@@ -239,7 +243,7 @@ def pictures(
 
 
 def _short(spec: str) -> str:
-    """Return a method's name for a legend: the settings alone for `knn_ga`, the name alone for the baseline."""
+    """Return a method's name for a legend: only its settings for `knn_ga`, only its name for the baseline."""
     name, _, settings = spec.partition(":")
     return settings if settings and name == "knn_ga" else name
 

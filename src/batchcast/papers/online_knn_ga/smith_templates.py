@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`smith_templates`: predicts from the category of similar jobs with the smallest confidence interval."""
+"""`smith_templates`: predicts run times from the category of similar jobs with the smallest confidence interval."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from .orders import classes
 def category_statistics(
     labels: np.ndarray, query_labels: np.ndarray, done: np.ndarray, amount: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return count, mean and sample variance of each query's category among the first done[i] finished jobs.
+    """Return count, mean and sample variance of the run times in each query's category, among the first done[i]
+    finished jobs.
 
     `labels` (jobs,) and `amount` (jobs,) are in completion order; NaN amounts are ignored; `done` (t,) is ascending.
-    One pass, with Welford's updates.
+    The function makes one pass, with Welford's updates.
     """
     size = 1
     for label in labels:
@@ -68,7 +69,7 @@ def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndar
 
 @allocating
 def welford(amount: np.ndarray) -> tuple[float, float]:
-    """Return mean and sample variance by Welford's updates, as in `category_statistics`."""
+    """Return mean and sample variance of the amounts by Welford's updates, as in `category_statistics`."""
     mean = 0.0
     square = 0.0
     for i in range(len(amount)):
@@ -82,9 +83,11 @@ def welford(amount: np.ndarray) -> tuple[float, float]:
 def smallest_interval(
     chosen: np.ndarray, estimate: np.ndarray, interval: np.ndarray, fallback: np.ndarray
 ) -> np.ndarray:
-    """Return each job's estimate by the template of `chosen` with the smallest interval, else the job's fallback.
+    """Return each job's estimate by the template in `chosen` with the smallest confidence interval or, without an
+    estimate, the job's fallback.
 
-    `estimate` and `interval` are (templates, jobs), NaN if a template has no estimate. Ties go to the first template.
+    `estimate` and `interval` have the shape (templates, jobs), NaN if a template has no estimate. Ties go to the first
+    template.
     """
     estimates = fallback.copy()
     for i in range(len(estimates)):
@@ -125,12 +128,13 @@ UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b01100
 
 @dataclass(eq=False, repr=False)
 class SmithTemplates(BatchMethod):
-    """Predicts the mean run time of the category with the smallest confidence interval, under searched templates.
+    """Predicts the mean run time of the category with the smallest confidence interval, with templates that a genetic
+    search finds.
 
     Parameters
     ----------
     h, t1, t2
-        Number of submissions in HistSet, TrainingSet and TestSet, see `knn_ga`.
+        Number of submissions in a batch's HistSet (history), TrainingSet and TestSet, as in `knn_ga`.
     population, generations
         Numbers of genomes and rounds of the genetic search; at least 3 and 1.
     seed
@@ -141,20 +145,21 @@ class SmithTemplates(BatchMethod):
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
     A template states in which fields jobs must be equal (user, group, queue, application; processors exactly, by powers
-    of two, or not at all), and whether run times or their shares of the limit are averaged. There are 96 templates. A
-    job belongs to one category of each template. A category of at least two finished jobs gives a mean and the half
-    width t(n - 1) s / sqrt(n) of its 90 % confidence interval. The prediction is the mean with the smallest interval
-    (ties: the first template). A genome has up to 6 templates; for each batch, the search finds the set with the
-    smallest mean absolute error on the TrainingSet. Departures from the paper: there are only means, no regressions;
-    templates have no maximum history, and all use the jobs submitted since the HistSet began; unknown names equal each
-    other. Without a category of at least two jobs, the prediction is the mean of all jobs, then the limit. Predictions
-    are capped by the limit and at least one second. Quantiles are order statistics of the category. A prediction costs
-    O(6 jobs in the window); `trained` has the result and the cost of each batch.
+    of two, or not at all), and whether run times or ratios of run time to time limit are averaged. There are 96
+    templates. A job belongs to one category of each template. A category of at least two finished jobs gives a mean and
+    the half width t(n - 1) s / sqrt(n) of its 90 % confidence interval. The prediction is the mean with the smallest
+    interval (ties: the first template). A genome of the search has up to 6 templates; for each batch, the search finds
+    the set with the smallest mean absolute error on the TrainingSet. Departures from the paper: there are only means,
+    no regressions; templates have no maximum history, and all templates use the jobs submitted since the HistSet began;
+    two unknown names count as equal. Without a category of at least two jobs, the prediction is the mean of all
+    finished jobs or, without finished jobs, the time limit. Predictions are capped by the limit and at least one
+    second. Quantiles are order statistics of the category. A prediction costs O(6 jobs in the window); `trained`
+    records the result and the cost of each batch's search.
 
     References
     ----------
@@ -225,7 +230,8 @@ class SmithTemplates(BatchMethod):
         )  # fmt: skip
 
     def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
+        """Return estimate and interval of every template for every training job, (96, t), and the mean of all finished
+        jobs, (t,)."""
         finished, done = self.store.finished, training["done"]
         codes = np.concatenate([finished["codes"], training["codes"]])
         run, limit = finished["run"], training["values"][:, 0]

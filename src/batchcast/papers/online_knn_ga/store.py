@@ -19,12 +19,12 @@ from ...predict.gate import field_value
 
 @dataclass(frozen=True)
 class Batches:
-    """Windows of h, t1 and t2 submissions; batch b (from 0) begins at submission h + t1 + b * t2.
+    """The windows have h, t1 and t2 submissions; batch b (from 0) begins at submission h + t1 + b * t2.
 
     Before there are h + t1 submissions, the windows grow: a young batch begins after `first` submissions and whenever
-    the number of submissions has doubled. It splits all submissions so far into two thirds of history and one third of
-    training, like the source's 4,500 submissions. Young batches have negative numbers. With `first` = 0 there are no
-    young batches.
+    the number of submissions has doubled. A young batch splits all submissions so far into two thirds of history and
+    one third of training, like the paper's 4,500 submissions. Young batches have negative batch numbers. If `first` is
+    0, there are no young batches.
 
     >>> windows = Batches(3000, 1500, 1000)
     >>> windows.due(4499), windows.due(4500), windows.due(6700), windows.history(1), windows.training(1)
@@ -47,7 +47,7 @@ class Batches:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of submissions after which the young batches begin."""
+        """The numbers of submissions after which the young batches (before h + t1 submissions) begin."""
         sizes, size = [], self.first
         while 0 < size < self.h + self.t1:
             sizes.append(size)
@@ -65,7 +65,7 @@ class Batches:
         return math.gcd(self.h + self.t1, self.t2, *self.sizes[:1])
 
     def due(self, submitted: int) -> int:
-        """Return the batch whose TestSet has the next submission; `none` before the first."""
+        """Return the batch whose TestSet has the next submission; `none` before the first batch."""
         if submitted >= self.h + self.t1:
             return (submitted - self.h - self.t1) // self.t2
         return bisect_right(self.sizes, submitted) + self.none
@@ -84,12 +84,12 @@ class Batches:
 
 
 class Rows:
-    """A table of rows that are appended at the end and dropped at the front; amortised O(1) per append."""
+    """A table of rows that are appended at the end and dropped at the front; an append takes amortised O(1) time."""
 
     __slots__ = ("columns", "dropped", "length")
 
     def __init__(self, **columns: tuple[int, type]) -> None:
-        """Create columns, each with its width (0: a vector) and dtype."""
+        """Create an empty table with the given columns, each with its width (0 for a vector) and dtype."""
         self.columns: dict[str, np.ndarray] = {
             name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()
         }
@@ -109,7 +109,7 @@ class Rows:
         self.length += 1
 
     def keep(self, mask: np.ndarray) -> None:
-        """Keep only the rows where `mask` (length,) is true."""
+        """Drop the rows for which `mask` (length,) is false."""
         kept = int(mask.sum())
         for column in self.columns.values():
             column[:kept] = column[: self.length][mask]
@@ -121,10 +121,10 @@ class Rows:
 class Store:
     """Stores requests in order of submission (from 0) and finished jobs in order of completion, with given fields.
 
-    Fields in `nominals` are compared for equality, and stored as codes from 0; an unknown value has a code too. Fields
+    Fields in `nominals` are compared for equality, and stored as codes from 0; an unknown value also has a code. Fields
     in `numbers` are compared by distance; unknown and infinite values are NaN. `instead` names the column that replaces
     a field if a job does not have the field. `run` of a request is NaN until the job's End event. Finished jobs
-    submitted before `oldest` are dropped, because no window reaches them. If a job's End has no Submit before it
+    submitted before `oldest` are dropped, because no window contains these jobs. If a job's End has no Submit before it
     (because a live clock began later), the job counts as submitted last. O(1) per event.
     """
 
@@ -164,11 +164,11 @@ class Store:
         if value is not None or name not in self.instead:
             return value
         other = field_value(job, self.instead[name])
-        # the pair differs from every value of the replaced column
+        # the pair (column, value) differs from every value of the replaced column
         return None if other is None else (self.instead[name], other)
 
     def column_of(self, name: str) -> str:
-        """Return the column that is used for a name so far: `account` for `group_id` on a log without groups."""
+        """Return the column that is at present used for a name: `account` for `group_id` on a log without groups."""
         return self.met.get(name, name)
 
     def value(self, job: JobRequest) -> np.ndarray:
@@ -176,7 +176,7 @@ class Store:
         return np.array([_finite(field_value(job, name)) for name in self.numbers])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
-        """Return the job's time limit (NaN: none), and the value that is predicted without any history."""
+        """Return the job's time limit (NaN if it has none), and the run time that is predicted without any history."""
         return _finite(job.req_time), self.limits.of(job.req_time)
 
     def observe(self, event: Event) -> None:
@@ -209,7 +209,7 @@ class Store:
                 self.met[name] = name
 
     def end(self, job: JobRequest, run: float) -> None:
-        """Store a run time."""
+        """Store the run time of a job that ended."""
         number = self.open.pop(job.row, None)
         place = self.completions
         self.completions += 1
@@ -223,7 +223,8 @@ class Store:
             self.finished.append(self.code(job), self.value(job), number, place, run, before + run)
 
     def moved_on(self, batches: Batches, batch: int) -> int:
-        """Return the batch that is due now; if it is later than `batch`, drop submissions before its HistSet."""
+        """Return the batch that is due now; if this batch is later than `batch`, drop submissions before its
+        HistSet."""
         due = batches.due(self.submitted)
         if due > batch:
             self.forget(batches.history(due)[0])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Xu, Xiong & Xiao 2018 on the paper's data: Tables 2 to 6, sensitivity runs, and the results for an operator."""
+"""Xu, Xiong & Xiao 2018 on the paper's data: Tables 2 to 6, sensitivity runs, and accuracy results for the operator of
+a cluster."""
 
 from __future__ import annotations
 
@@ -58,14 +59,14 @@ SETS = (
 )  # fmt: skip
 METHOD = "knn_ga"
 NO_TRADE = "knn_ga:pu_weight=0"
-# no batch has this much history, so template {user}, K = 5 and alpha = 0 apply throughout
+# no batch has a history of this length, so template {user}, K = 5 and alpha = 0 apply throughout
 FIXED = "knn_ga:h=1000000,first=0"
 LOCAL = ("knn_ga:local_model=linear", "knn_ga:local_model=svr")
 TRAINED = (METHOD, NO_TRADE, FIXED)
 MINH = "minh_wolters:population=50,generations=100,sample=1500"
 """The paper's only baseline, searched as thoroughly as knn_ga: equally many genomes, on the whole TrainingSet."""
 MINH_APART = f"{MINH},apart=yes"
-"""The baseline with separate parameters for large and small jobs; Xu et al. credit them with a part of its accuracy."""
+"""The baseline with separate parameters for large and small jobs; Xu et al. explain a part of its accuracy by them."""
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
@@ -100,7 +101,7 @@ def load(each: DataSet, traces: Path, first: int | None = None) -> tuple[Trace, 
 
 
 def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
-    """Return a row of Table 2: numbers of jobs in the window and in the selection, beside the printed numbers.
+    """Return a row of Table 2: numbers of jobs in the time window and in the selection, beside the paper's numbers.
 
     The paper prints for each set the number of jobs in the window, the number that Minh and Wolters used, and the
     number that the paper used.
@@ -119,9 +120,9 @@ def table_2_row(each: DataSet, whole: Trace) -> dict[str, Any]:
 def near_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
     """Return the results that the paper's text states about Figures 2 and 3.
 
-    These are the share of errors below 1,000 s among the first 9,000 scored jobs, and the mean error of the first
-    quarter of the scored jobs and of all scored jobs, which grows according to the text. `points` (n,) by method, NaN
-    if a job is not scored.
+    The results are the share of errors below 1,000 s among the first 9,000 scored jobs, and the mean error of the first
+    quarter of the scored jobs and of all scored jobs, which grows according to the text. `points` has each method's
+    predictions (n,), NaN if a job is not scored.
     """
     rows = []
     for spec, forecasts in points.items():
@@ -149,14 +150,15 @@ def accuracy_of(
 
 
 def trained_everywhere(trace: Trace) -> np.ndarray:
-    """Return a mask of the jobs after the first 5000 + 2000: all settings of SENSITIVITY are trained by then."""
+    """Return a mask of the jobs after the first 5000 + 2000 jobs, because all settings of SENSITIVITY are trained after
+    these 7,000 jobs."""
     return np.arange(len(trace)) >= 7000
 
 
 def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:
     """Learn from the whole log and score the paper's jobs under the honest protocol, as an operator would.
 
-    With `first`, only the first `first` of the paper's jobs are scored, and the log ends with the last of these jobs.
+    If `first` is given, only this number of the paper's jobs is scored, and the log ends with the last scored job.
     """
     mask = selection_mask(whole, each.selection)
     if first is not None:
@@ -166,9 +168,11 @@ def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | No
 
 
 def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
-    """Return the method's gains of Tables 3 and 4 over each other method, with their intervals on this data set.
+    """Return the gains of `knn_ga` over each other method in Tables 3 and 4, with the gains' intervals on this data
+    set.
 
-    `points` (n,) by method, NaN if a job is not scored; the printed gains are those over Minh and Wolters.
+    `points` has each method's predictions (n,), NaN if a job is not scored; the paper prints only the gains over Minh
+    and Wolters.
     """
     actual, gains = trace.run_time, []
     printed = dict.fromkeys((MINH, MINH_APART), (1 - each.mae / each.mae_minh, each.pu_minh - each.pu))
@@ -186,7 +190,8 @@ def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], pr
 
 
 class Plan(NamedTuple):
-    """One setting of Tables 5 and 6: the source of predictions, and how too short predictions are corrected."""
+    """One setting of Tables 5 and 6: the source of predictions, and the correction of predictions that are too
+    short."""
 
     loop: str
     protocol: str
@@ -213,14 +218,16 @@ def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] 
 
 
 def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]:
-    """Return the settings of Tables 5 and 6 with MINH's predictions (n,) by protocol, to compare with `knn_ga`."""
+    """Return the settings of Tables 5 and 6 with the predictions of the method MINH (n,) by protocol, to compare with
+    `knn_ga`."""
     name = MINH.partition(":")[0]
-    made = plans(trace, points, closed=())[2:]  # without the requests and the actual run times
+    made = plans(trace, points, closed=())[2:]  # all settings except the requested times and the actual run times
     return [plan._replace(predictor=name) for plan in made if plan.correction in ("requested", "none needed")]
 
 
 def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
-    """Return a row of Tables 5 and 6: one policy under one setting, averaged over all jobs and as in pyss."""
+    """Return a row of Tables 5 and 6: one policy under one setting, averaged over all jobs, and over the jobs that the
+    simulator pyss counts."""
     named = POLICIES[policy]
     used = replace(named, correct=plan.correction if plan.correction in CORRECTIONS else "requested")
     trained = plan.planner == METHOD
@@ -235,7 +242,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
 
 
 def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, float]:
-    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over requested times."""
+    """Return the 90 % intervals of the gains in mean wait and bounded slowdown over planning with requested times."""
     base = simulate(trace, policy, "requested")
     group = burst_groups(trace)[base.rows]
     slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))
@@ -253,8 +260,8 @@ def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> 
     The scheduler plans with requested times, on the paper's selection and on the same window with jobs of every status,
     on machines from the log's size down to four fifths of it (wider jobs are left out). The rows of the paper's
     selection also have the result if every job ends at its prediction of `points` (n,): `cut_mean_wait_s`,
-    `cut_mean_bounded_slowdown`. A real scheduler cannot end jobs this way; a simulator that uses the shorter of run
-    time and prediction does.
+    `cut_mean_bounded_slowdown`. A real scheduler cannot end jobs at their prediction, but a simulator that uses the
+    shorter of run time and prediction does so.
     """
     jobs_of = {"papers' selection": trace}
     if each.selection.status:
@@ -275,7 +282,7 @@ def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> 
 
 
 def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[str, float]:
-    """Return the mean wait and slowdown if each job ends at its prediction, unless it ends earlier."""
+    """Return the mean wait and slowdown if each job ends at its prediction, unless the job ends earlier."""
     columns = {name: trace.column(name) for name in trace.names}
     shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
     schedule = simulate(shortened, policy, Precomputed(points), loop="open", total=size)
@@ -300,10 +307,10 @@ def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
 
 
 def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
-    """Return a mask of the jobs over which pyss averages.
+    """Return a mask of the jobs over which the simulator pyss averages.
 
-    It omits the first hundredth of the jobs to finish, jobs of one processor with an estimate of one second, and jobs
-    that end after the last submission.
+    The simulator pyss omits the first hundredth of the jobs to finish, jobs of one processor with an estimate of one
+    second, and jobs that end after the last submission.
     """
     order = np.argsort(schedule.end_time, kind="stable")
     counted = np.ones(len(schedule), bool)

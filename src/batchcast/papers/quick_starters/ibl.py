@@ -23,7 +23,7 @@ NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
 NAME_WEIGHTS = (1.0, 0.25, 0.25, 1.0)
 FIRST_K = 5
-TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # 0 for the user's history and our added attributes
+TEXT_WEIGHTS = (1.0,) * 8 + (0.0,) * 6  # weight 0 for the user's history and for the attributes that we added
 TEXT_K = 50
 
 
@@ -33,31 +33,31 @@ class Ibl:
     Parameters
     ----------
     window
-        Number of latest submissions with a known wait that are compared.
+        Number of latest submissions with a known wait that are compared with the new job.
     train
-        Number of submissions after which weights and k are searched once, on these submissions. Before the search,
-        fixed values are used.
+        Number of submissions after which weights and k are searched once, on the first `train` submissions. Before the
+        search, fixed weights and a fixed k are used.
     search
         Whether weights and k are searched.
     k
-        Number of neighbours before the search, or without a search.
+        Number of neighbours before the search, or if there is no search.
     wide
-        Number of neighbours whose `level` quantile is the bound.
+        Number of neighbours; the `level` quantile of their waits is the upper bound.
     sweeps
         Number of rounds of the coordinate search.
     level
-        The bound's level, in (0, 1).
+        The nominal level of the upper bound, in (0, 1).
     cancelled
-        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
+        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: this time is ignored.
     reading
-        `ours`, or `text`, the method as the papers describe it: numbers are divided by their range among the instances,
-        every weight is 1, there is no search, the prediction is the distance-weighted mean of 50 neighbours, and our
-        additional attributes are not used.
+        How the papers are interpreted: `ours`, or `text`, the method as the papers describe it: numbers are divided by
+        their range among the instances, every weight is 1, there is no search, the prediction is the distance-weighted
+        mean of 50 neighbours, and our additional attributes are not used.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
@@ -104,7 +104,7 @@ class Ibl:
         self.weights = (np.array(numbers, np.float32), np.array(names, np.float32), k)
         self.tuned: tuple[np.ndarray, np.ndarray, int] | None = None
         self.loss = float("nan")
-        self.search_s = 0.0  # CPU seconds that the search took
+        self.search_s = 0.0  # CPU seconds of the search for weights
         self.cancelled: Cancelled = cancelled
         self.attributes = ibl_attributes.blank_attributes(1024)
         self.last_wait = np.zeros(64)
@@ -116,7 +116,8 @@ class Ibl:
         self.room = ibl_nearest.blank_room(window, wide)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the weighted median wait of the `k` nearest submissions, and a quantile of the `wide` nearest."""
+        """Predict the weighted median wait of the `k` nearest submissions, and a quantile of the waits of the `wide`
+        nearest."""
         if self.instances.used[0] == 0:
             point, basis = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
@@ -131,7 +132,7 @@ class Ibl:
         return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """At a submission, store the job's attributes; when its wait is known, add the job to the instances."""
+        """At a submission, store the job's attributes; when the job's wait is known, add the job to the instances."""
         if at.entry(event) < 0:
             return
         columns = at.columns()
@@ -147,7 +148,7 @@ class Ibl:
                 self.wait[i] = wait
 
     def refit(self, now: float) -> None:
-        """Search the weights once, on those of the first `train` submissions whose wait is known at this time."""
+        """Search the weights once, on the submissions among the first `train` whose wait is known at this time."""
         n = len(self.known)
         if self.tuned is None and self.search and n >= self.train:
             began = process_time()

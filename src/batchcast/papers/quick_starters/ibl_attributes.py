@@ -65,7 +65,7 @@ def describe_now(
 ) -> None:
     """Write the numeric attributes of a job that is submitted now to a column of `into`.
 
-    `in_queue` is true if the state's queue contains the job already. `user` is the user's code, -1 for a new user.
+    `in_queue` is true if the state's queue already contains the job. `user` is the user's code, -1 for a new user.
     """
     s = state[0]
     jobs, queue = jobs_of(s), queue_of(s)

@@ -29,7 +29,8 @@ class Instances(NamedTuple):
 
 @by_address
 class Room(NamedTuple):
-    """Work arrays: distances to all instances; and of the nearest: position, distance, wait, weight, order."""
+    """Work arrays: distances to all instances; and of the nearest instances: position, distance, wait, weight,
+    order."""
 
     apart: np.ndarray
     near: np.ndarray
@@ -75,7 +76,8 @@ def distances(
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
-    """Compute squared heterogeneous Euclidean-overlap distances to all instances; unknown names differ from all."""
+    """Compute squared heterogeneous Euclidean-overlap distances to all instances; an unknown name differs from every
+    name."""
     size = instances.used[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache while attributes are added
         part = into[low : min(low + BLOCK, size)]
@@ -98,7 +100,7 @@ def distances(
 
 @inner
 def unscaled(value: float) -> float:
-    """Invert `scale`, rounded to a sixteenth, because the last bits of a power depend on the compiler."""
+    """Invert `scale`, rounded to a sixteenth, because the last bits of a computed power depend on the compiler."""
     given: float = np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
     return given
 
@@ -112,7 +114,8 @@ def distances_by_range(
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
-    """Compute the papers' squared distances: differences of numbers divided by the instances' range, names 0 or 1."""
+    """Compute the papers' squared distances: differences of numbers divided by the instances' range, differences of
+    names are 0 or 1."""
     size, numbers = instances.used[0], instances.numbers
     for j in range(size):
         into[j] = np.float32(0.0)
@@ -136,10 +139,11 @@ def distances_by_range(
 
 @kernel
 def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, near_apart: np.ndarray) -> int:
-    """Find the k nearest instances, nearest first, the later added first among equals; return their number."""
+    """Find the k nearest instances, nearest first, among equal distances the instance that was added later first;
+    return their number."""
     size, last = instances.used[0], instances.used[1] - 1
     count, limit = 0, np.float32(np.inf)
-    for stretch in range(2):  # from the newest entry of the ring buffer back to the oldest
+    for stretch in range(2):  # loop from the newest entry of the ring buffer back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
         for j in range(high, low, -1):
             d = apart[j]
@@ -169,7 +173,7 @@ def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
 
 @inner
 def weighted_median(wait: np.ndarray, room: Room, k: int) -> float:
-    """Return the median wait of the k nearest, weighted by 1/(distance + 0.01)."""
+    """Return the median wait of the k nearest instances, weighted by 1/(distance + 0.01)."""
     total = 0.0
     for a in range(k):
         room.weights[a] = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
@@ -187,7 +191,7 @@ def weighted_median(wait: np.ndarray, room: Room, k: int) -> float:
 
 @inner
 def weighted_mean(instances: Instances, room: Room, k: int) -> float:
-    """Return the mean wait of the k nearest, weighted by 1/(distance + 0.01)."""
+    """Return the mean wait of the k nearest instances, weighted by 1/(distance + 0.01)."""
     total, weights = 0.0, 0.0
     for a in range(k):
         weight = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
@@ -198,7 +202,8 @@ def weighted_mean(instances: Instances, room: Room, k: int) -> float:
 
 @inner
 def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float) -> float:
-    """Return the `level` quantile of the waits of the `few` nearest, at least the point; the point if `few` is 0."""
+    """Return the `level` quantile of the waits of the `few` nearest instances, at least the point prediction; the point
+    prediction if `few` is 0."""
     if few == 0:
         return point
     waits_of(wait, room, few)
@@ -220,10 +225,12 @@ def answer(
     level: float,
     room: Room,
 ) -> tuple[float, float]:
-    """Return the point (s) from the k nearest, and the bound (s): the `level` quantile of the `wide` nearest.
+    """Return the predicted wait (s) from the k nearest instances, and the bound (s): the `level` quantile of the `wide`
+    nearest.
 
-    The bound is at least the point. With `literal`, differences are divided by ranges and the point is a weighted mean,
-    as in the paper; otherwise numbers are on log scales and the point is a weighted median.
+    The bound is at least the predicted wait. With `literal`, differences are divided by ranges and the predicted wait
+    is a weighted mean, as in the paper. Without it, numbers are on log scales and the predicted wait is a weighted
+    median.
     """
     if literal:
         distances_by_range(instances, attributes, column, number_weights, name_weights, room.apart)
@@ -249,7 +256,8 @@ def answer_queries(
     room: Room,
     points: np.ndarray,
 ) -> None:
-    """Predict the jobs of the mask `ask` with given weights, each from the waits that were known at its submission."""
+    """Predict the waits of the jobs in the mask `ask` with given weights, each from the waits that were known at its
+    submission."""
     number_weights, name_weights, k = weights
     pushed = 0
     for i in range(len(known)):
@@ -262,7 +270,8 @@ def answer_queries(
 
 
 class TrainingPart(NamedTuple):
-    """Training data: attributes and waits of all jobs, the order in which waits became known, how many each job saw."""
+    """Training data: attributes and waits of all jobs, the order in which waits became known, how many known waits each
+    job's prediction can use."""
 
     attributes: Attributes
     wait: np.ndarray
@@ -276,7 +285,7 @@ def search_weights(
     """Search each weight in turn: set it to the best of 0, 1/4, 1 and 4 times its value; repeat while the loss falls.
 
     `queries` (n,) is a mask of the predicted jobs, which all have known waits. The loss is the mean of |ln((p + 60)/(w
-    + 60))| over predictions p and waits w. Deterministic. Returns the weights and their loss.
+    + 60))| over predictions p and waits w. Deterministic. Returns the best weights and the loss with these weights.
     """
     truth = np.log(training.wait[queries] + 60.0)
     points = np.zeros(len(queries))

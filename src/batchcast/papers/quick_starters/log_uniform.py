@@ -26,37 +26,39 @@ LEAST = np.array([0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)])
 
 
 class LogUniform:
-    """Fits a log-uniform distribution to past waits; the point is its median, the bound its `level` quantile.
+    """Fits a log-uniform distribution to past waits; the predicted wait is the median of this distribution, the bound
+    its `level` quantile.
 
     Parameters
     ----------
     level
-        The bound's level, at least 0.5 and below 1.
+        The nominal level of the bound, at least 0.5 and below 1.
     by
         Which waits are used: the waits of `all` jobs, of the job's `queue`, or of the job's `size` class (1, 2-4, 5-16,
         17-64, more processors).
     reading
-        `text` uses all waits. `tables` uses the last 1,000 waits: of a few choices, this was the closest to the printed
-        Table 3 on the jobs of that table, so our tables mark results with `tables`.
+        How the paper is interpreted: `text` uses all waits. `tables` uses the last 1,000 waits. Of a few choices, 1,000
+        gave the results closest to the printed Table 3 on the jobs of this table, so our tables mark results with
+        `tables`.
     keep
-        Number of last waits that are used, in place of the reading's number; 0 uses all waits.
+        Number of last waits that are used, in place of the number that `reading` sets; 0 uses all waits.
     need
         Minimum number of waits for a separate fit to a queue or a size class.
     cancelled
-        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
+        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: this time is ignored.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The model is that of section 3 of the source (the cumulative distribution is linear in log time), applied to the
+    The model comes from section 3 of Downey 1997 (the cumulative distribution is linear in log time), applied to the
     waits themselves as in Kumar and Vadhiyar 2012. The line is the least-squares fit to the observed distribution at
     the edges of 128 log bins between the shortest and the longest wait (waits below 1 s count as 1 s). Each edge is
-    weighted by the number of jobs in its bin. Waits of queued jobs are censored at their present value (Kaplan and
-    Meier). O(128) per prediction, plus the queue's submit times.
+    weighted by the number of jobs in its bin. Waits of jobs that still wait are censored at their present length
+    (Kaplan and Meier). A prediction takes O(128) time, plus a pass over the queue's submit times.
 
     References
     ----------
@@ -150,7 +152,8 @@ def bin_of(wait: float) -> int:
 
 @kernel
 def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
-    """Return a quantile (s) of the log-uniform line through binned waits; `censored` counts waits that last longer.
+    """Return a quantile (s) of the log-uniform line through binned waits; `censored` counts, by bin, the waits that
+    still last.
 
     >>> flat = np.where(np.arange(128) < 64, 1.0, 0.0)   # log-uniform from 1 s to 1e4 s
     >>> round(fitted(flat, np.zeros(128), 0.5)), round(fitted(flat, np.zeros(128), 0.95))

@@ -20,7 +20,7 @@ SLOTS = {"qbets": 1, "ibl": 2, "pqstar": 3, "ibl text": 4}
 
 
 def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]:
-    """Return the paper's tables with our results; a dash marks a value that the paper does not print."""
+    """Return the paper's tables with our results; a dash means that the paper does not print the value."""
     pq = [row for row in rows if row["predictor"].startswith("pqstar")]
     text = [row for row in pq if row["reading"] == "text"]
     tables = [
@@ -107,7 +107,8 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
 
 
 def bounds_said(rows: Sequence[Row]) -> list[str]:
-    """Describe, for each reading of the bound methods, the distance to the printed Table 3 by log, in points.
+    """Describe, for each reading (interpretation) of the bound methods, the distance to the printed Table 3 by log, in
+    percentage points.
 
     >>> bounds_said([{"predictor": "qbets", "log": "CTC", "identified": 0.15, "identified_printed": 0.05}])
     ['qbets against the printed Table 3: CTC +10.0 points. Further than 8 points on CTC.']
@@ -128,7 +129,8 @@ def bounds_said(rows: Sequence[Row]) -> list[str]:
 
 
 def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
-    """Draw wait against size and limit (first log), and for each log errors by range, ranges and quick starters."""
+    """Draw waits against job size and limit (first log), and for each log the errors by range of waits, the predicted
+    ranges and the quick starters."""
     from ...metrics.wait import error_by_range
     from .study import predicted_ranges
 
@@ -178,7 +180,7 @@ def noise_table(rows: Sequence[Row]) -> Table:
 def pqstar_sections(
     rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any], noise: Sequence[Row]
 ) -> list[Section]:
-    """Return the sections of the page: what is reproduced, the tables, the figures."""
+    """Return the sections of the page: which results are reproduced, the tables, the figures."""
     return [
         Section("What is reproduced", discussion(rows)),
         Section("Tables", [*pqstar_tables(rows, thresholds), noise_table(noise)]),
@@ -187,7 +189,7 @@ def pqstar_sections(
 
 
 def floor(values: np.ndarray) -> np.ndarray:
-    """Return the values, raised to at least a second, for logarithmic axes."""
+    """Return values for logarithmic axes, raised to at least one second."""
     return np.asarray(np.maximum(values, 1.0))
 
 

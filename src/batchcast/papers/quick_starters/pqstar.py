@@ -33,52 +33,54 @@ BASIS = (
 
 @dataclass(eq=False, repr=False)
 class PQStar:
-    """Marks quick starters (jobs that wait at most `threshold`) by three histories; `fallback` predicts other jobs.
+    """Marks quick starters (jobs that wait at most `threshold`) from three histories of submissions; the method
+    `fallback` predicts other jobs.
 
     Parameters
     ----------
     threshold
         Maximum wait of a quick starter in seconds; also the bound of a marked job.
     reading
-        `text`, or `tables`: similar jobs must have been quick, and ranks are compared with <=. `tables` was fitted to
-        the printed tables, so our tables mark results with it.
+        How the paper is interpreted: `text`, or `tables`, where similar jobs must have been quick and ranks are
+        compared with <=. The reading `tables` was fitted to the printed tables, so our tables mark results with it.
     large
         A request is large if it is at least the smallest power of two above the square root of the machine's size
-        (`strict`), or at least the root (`root`).
+        (`strict`), or at least the square root itself (`root`).
     point
-        Prediction of a marked job: the `median` wait of similar jobs, at most the threshold, or the `threshold`.
+        Prediction of a marked job: the `median` wait of similar jobs, at most the threshold, or the `threshold` itself.
     missing
-        What a rank criterion does when the near history has neither quick nor late jobs: `passes` or `fails`.
+        How a rank criterion decides if the near history has neither quick nor late jobs: `passes` or `fails`.
     cancelled
         `count`: the time in the queue of a cancelled job counts as its wait (the printed shares need this); `skip`: the
         method learns only from started jobs.
     fallback
         The method that predicts unmarked jobs, or `none`.
     depth
-        Number of latest similar jobs of the deciding history whose median is the point.
+        Number of latest similar jobs in the deciding history; the median of their waits is the predicted wait.
     level
         The nominal level of the bound.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The method is that of section 3 and figure 2 of the source, with the corrections in docs/papers/quick-starters.md.
-    Two jobs are *similar* if their processors are equal and their limits differ by at most an hour. Near history: the
-    latest unbroken run of submissions at which the number of large running jobs was the same as now. Mid history: from
-    there back to the last submission at which none of the jobs that run now was running. Far history: all earlier
-    submissions. The near history marks a job if it has a similar started job and no similar job waits beyond the
-    threshold. The mid history also requires a small rank by size or limit in the queue, or enough free processors in
-    addition to those of the jobs that may start first. The far history requires that every similar job was quick.
-    Departures from the source: the point prediction is ours; waits across an outage, negative or unknown waits, and
-    jobs larger than the machine are ignored. The bound of an unmarked job is the fallback's.
+    The method comes from section 3 and figure 2 of Kumar and Vadhiyar 2012, with the corrections in
+    docs/papers/quick-starters.md. Two jobs are *similar* if their processors are equal and their limits differ by at
+    most an hour. Near history: the latest unbroken run of submissions at which the number of large running jobs was the
+    same as now. Mid history: from the near history back to the last submission at which none of the jobs that run now
+    was running. Far history: all earlier submissions. The near history marks a job if it has a similar started job and
+    no similar job waits beyond the threshold. The mid history also requires a small rank by size or limit in the queue,
+    or enough free processors in addition to the processors that the jobs which may start first need. The far history
+    requires that every similar job was quick. Departures from Kumar and Vadhiyar 2012: the point prediction is our
+    addition; waits across an outage, negative or unknown waits, and jobs larger than the machine are ignored. The bound
+    of an unmarked job is the bound of the fallback method.
 
     At a submission, the paper replays "ends up to now, then starts up to now", so its order of events is
     `protocol="starts_first"`; the method accepts events in any other order too. Cost of a prediction: one compiled pass
-    over the queue and over the shapes of the job's size; memory 150 bytes a job. Times are in seconds.
+    over the queue and over the job shapes of the same size; the memory is 150 bytes per job. Times are in seconds.
 
     References
     ----------
@@ -102,7 +104,7 @@ class PQStar:
     point: Literal["median", "threshold"] = "median"
     missing: Literal["passes", "fails"] = "passes"
     cancelled: Cancelled = "count"
-    fallback: Any = "ibl"  # first the name of the fallback method, then the method itself
+    fallback: Any = "ibl"  # at first the name of the fallback method, later the method itself
     depth: int = 100
     level: float = 0.95
 
@@ -119,14 +121,15 @@ class PQStar:
         self.fallback = None if self.fallback == "none" else made_alike(self.fallback, self.cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
-        self.uses = getattr(self.fallback, "uses", ())  # the code that creates this method checks these columns
+        self.uses = getattr(self.fallback, "uses", ())  # the code that creates the method checks its columns
         self.histories = memory.Histories(self.rules)
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict marked jobs by similar waits, other jobs by the fallback; `basis` names the criterion."""
+        """Predict marked jobs from the waits of similar jobs, other jobs by the fallback method; `basis` names the
+        criterion."""
         procs, limit = clean_request(job)
         klass = self.class_of.get(procs, -1)
         state = at.columns().record
@@ -139,7 +142,8 @@ class PQStar:
         return replace(answer, basis=f"not marked; {self.falls_back_to}: {answer.basis}", grounds=Grounds.FALLBACK)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store a submitted job's shape, a started (or cancelled) job's wait, and the state of queue and machine."""
+        """Store a submitted job's shape (processors and limit), a started (or cancelled) job's wait, and the state of
+        queue and machine."""
         columns = at.columns()
         if isinstance(event, Capacity) or at.entry(event) >= 0:
             while self.noted < columns.record["entries"][0]:
@@ -150,7 +154,7 @@ class PQStar:
             self.fallback.observe(event, at)
 
     def _note(self, columns: Columns) -> None:
-        """Store the shape of the next submission."""
+        """Store the shape (processors and limit) of the next submission."""
         job = columns.jobs[self.noted]
         procs, limit = float(job["procs"]), float(job["limit"])
         klass = self.class_of.setdefault(procs, len(self.class_of))
@@ -168,7 +172,8 @@ class PQStar:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> Forecasts:
-        """Predict a whole log at once, with the same results as job by job; `ask` (n,) masks the jobs to predict."""
+        """Predict a whole log at once, with the same results as job by job; the mask `ask` (n,) selects the jobs to
+        predict."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
         mark, points, _ = self.marks(trace, protocol, procs, total=total, ask=asked)
         quick = mark != kernel.UNMARKED
@@ -196,7 +201,8 @@ class PQStar:
         total: float | None = None,
         ask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each job's mark (0 none, 1 near, 2-4 mid, 5 far), point, and number of jobs in its near history."""
+        """Return each job's mark by history (0 none, 1 near, 2-4 mid, 5 far), predicted wait, and number of jobs in its
+        near history."""
         requests, codes = requests_of(trace, procs)
         classes, klass = np.unique(requests["procs"], return_inverse=True)
         cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)

@@ -31,7 +31,8 @@ UNMARKED, NEAR, MID_SIZE, MID_LIMIT, MID_FREE, FAR = range(6)
 def mid_boundary(s: Record, near: int, oldest: float) -> int:
     """Return the last job before `near` at whose submission none of the jobs that run now was running (-1: none).
 
-    This is so exactly if every job that runs now started after that submission, so one bisection finds the job.
+    No job that runs now was running then exactly if every job that runs now started after the submission, so one
+    bisection finds the job.
     """
     jobs = jobs_of(s)
     low, high = 0, near
@@ -100,7 +101,7 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
 
 @inner
 def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
-    """Return whether similar jobs up to job `last` have started and all of these started quickly."""
+    """Return whether similar jobs up to job `last` have started and all of them started within the threshold."""
     cells = cells_of(m)
     agrees = False
     c = first_cell
@@ -143,7 +144,7 @@ def judge(
     """Decide whether a job that is submitted now is a quick starter.
 
     Returns the mark (which history and criterion decided), the predicted wait in seconds, and the number of jobs in
-    the near history. `klass` is -1 for an unknown size.
+    the near history. `klass` (the job's size class) is -1 for an unknown size.
     """
     s, m = state[0], memory[0]
     classes, n = classes_of(m), m.noted
@@ -204,7 +205,8 @@ def replay_log(
     point: np.ndarray,
     near: np.ndarray,
 ) -> None:
-    """Replay a whole log into an empty state; write mark, point and near jobs of every job in the mask `ask`."""
+    """Replay a whole log into an empty state; write the mark, the predicted wait and the number of near jobs for every
+    job in the mask `ask`."""
     s, m = state[0], memory[0]
     measure(s, m)
     for e in range(len(events)):

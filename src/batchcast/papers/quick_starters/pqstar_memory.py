@@ -78,7 +78,7 @@ class Histories:
         self._point()
 
     def make_room(self, jobs: int, cells: int, classes: int) -> None:
-        """Enlarge the arrays to at least these numbers of jobs, shapes and sizes; amortised O(1)."""
+        """Enlarge the arrays to at least the given numbers of jobs, shapes and sizes, in amortised O(1) time."""
         if jobs > len(self.seen) or cells > len(self.cells) or classes > len(self.classes):
             self.seen = enlarged(self.seen, max(2 * jobs, len(self.seen)))
             self.cells = enlarged(self.cells, max(2 * cells, len(self.cells)))
@@ -98,7 +98,8 @@ class Histories:
 
 @kernel
 def large_from(size: float, strict: bool) -> float:
-    """Return the smallest power of two not below (strict: above) the square root of the machine's processors."""
+    """Return the smallest power of two that is at least (with `strict`: above) the square root of the machine's
+    processors."""
     power = 1.0
     while power * power < size or (strict and power * power == size):
         power *= 2.0
@@ -151,10 +152,11 @@ def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, li
 def look_at_queue(
     s: Record, end: int, now: float, procs: float, limit: float, threshold: float
 ) -> tuple[float, float, float, int]:
-    """Return both ranks of the job, and two more results of one pass over the queue up to entry `end`.
+    """Return the job's ranks by size and by limit in the queue, and two more results of one pass over the queue up to
+    entry `end`.
 
-    These are the processors of the jobs that may start first, and the last similar job that has waited beyond the
-    threshold (-1: none).
+    The two more results are the processors of the jobs that may start first, and the last similar job that has waited
+    beyond the threshold (-1: none).
     """
     jobs, queue = jobs_of(s), queue_of(s)
     smaller, shorter, ahead, stuck = 0, 0, 0.0, -1

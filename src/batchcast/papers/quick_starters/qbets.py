@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qbets`: bounds a quantile of the wait by an order statistic of the waits of jobs with similar shapes.
+"""`qbets`: bounds a quantile of the wait by an order statistic of the waits of jobs with similar shapes (processors and
+limit).
 
 A cluster of job shapes has its own history of waits, which is trimmed at change points.
 """
@@ -27,11 +28,12 @@ HOUR_S = 3600.0
 
 @kernel
 def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
-    """Write the smallest k with P(Bin(n, q) < k) >= c into rank[n], for all n; n + 1 if there is none.
+    """Write into rank[n], for all n, the smallest k with P(Bin(n, q) < k) >= c; n + 1 if no such k exists.
 
     The k-th smallest of n waits is then an upper bound of the q-quantile with confidence c (Brevik, Nurmi & Wolski,
     PPoPP 2006, section 3). The number of waits above the quantile is Bin(n, 1 - q); `below` is the probability of at
-    most `most` such waits, `exactly` the probability of exactly `most`. Both are updated from n to n + 1.
+    most `most` such waits, `exactly` the probability of exactly `most`. The two probabilities are updated from n to n +
+    1.
     """
     most, below, exactly = 0, 1.0, 1.0
     limit = (1.0 - c) * (1.0 + 1e-12)
@@ -49,8 +51,8 @@ def binomial_ranks(q: float, c: float, rank: np.ndarray) -> None:
 def binomial_rank(n: int, q: float, c: float) -> int:
     """Return the smallest k such that the k-th smallest of n values bounds the q-quantile with confidence c.
 
-    This is the smallest k with P(Bin(n, q) < k) >= c, or n + 1 if no order statistic is a bound. Source: Brevik, Nurmi
-    & Wolski, "Predicting bounds on queuing delay", PPoPP 2006, section 3.
+    The result is the smallest k with P(Bin(n, q) < k) >= c, or n + 1 if no order statistic is a bound. Source: Brevik,
+    Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP 2006, section 3.
 
     >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)
     (59, 59, 962)
@@ -68,7 +70,7 @@ def ranks(q: float, c: float, bits: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def shortest_history(q: float, c: float) -> int:
-    """Return the least number of waits of which an order statistic bounds the q-quantile with confidence c.
+    """Return the smallest number of waits for which an order statistic bounds the q-quantile with confidence c.
 
     >>> shortest_history(0.95, 0.95)
     59
@@ -86,8 +88,8 @@ def shape(job: JobRequest) -> tuple[float, float]:
 
 
 def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
-    """Return centers (k, d) of at most `most` clusters of (n, d) shapes: k-means, k by BIC (Pelleg & Moore 2000,
-    section 3).
+    """Return the centers (k, d) of at most `most` clusters of (n, d) shapes, by k-means with k chosen by BIC (Pelleg &
+    Moore 2000, section 3).
 
     The result is deterministic: the first center is the mean, and each further center starts at the shape that is
     farthest from all centers before it.
@@ -139,13 +141,15 @@ def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
 
 
 # Number of consecutive misses that signals a change point, by lag-1 autocorrelation of log waits in steps of 0.1 from
-# 0. It is the smallest r with P(run >= r | miss) <= 0.05^2 (3 at autocorrelation 0, where both are equal) in a
+# 0. The number is the smallest r with P(run >= r | miss) <= 0.05^2 (3 at autocorrelation 0, where the two are equal) in
+#   a
 # simulated Gaussian AR(1) series of 2 million steps (seed 1), at level 0.95.
 RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
 
 
 class Learned:
-    """A known wait with its job's shape number; `kept` turns false when its cluster's history drops the wait."""
+    """A known wait and the number of its job's shape; `kept` turns false when the history of its cluster drops the
+    wait."""
 
     __slots__ = ("kept", "shape", "wait", "x")
 
@@ -167,7 +171,8 @@ class Group:
 
     @classmethod
     def of(cls, entries: Sequence[Learned]) -> Group:
-        """Create a group with these waits at once; the result is the same as after `learn` for each wait in order."""
+        """Create a group of waits with the given waits at once; the result is the same as after `learn` for each wait
+        in order."""
         group = cls()
         group.recent.extend(entries)
         group.ordered = np.sort(np.array([entry.wait for entry in entries])).tolist()
@@ -199,7 +204,8 @@ class Group:
             self.products -= old.x * self.recent[0].x
 
     def trim(self, length: int, *, marks: bool = False) -> None:
-        """Drop all but the latest `length` waits; with `marks` a new clustering does not restore the dropped waits."""
+        """Drop all but the latest `length` waits; with `marks`, a later clustering does not restore the dropped
+        waits."""
         while len(self.recent) > length:
             self._drop_oldest(marks)
         self.misses = 0
@@ -228,35 +234,36 @@ class Qbets:
     q, c
         Quantile and confidence, in (0, 1).
     reading
-        `text`: by=product, clusters=9 (mclust's default), keep=0, so only change points cut a history. `tables`:
-        by=shape, clusters=6, keep=2000. Of a few choices, `tables` was the closest to the printed table of Kumar and
-        Vadhiyar 2012 on the jobs of that table, so our tables mark results with it. The parameters below can also be
-        set separately.
+        How the papers are interpreted. `text` means by=product, clusters=9 (mclust's default) and keep=0, so that only
+        change points cut a history. `tables` means by=shape, clusters=6 and keep=2000. Of a few choices, `tables` gave
+        the results closest to the printed table of Kumar and Vadhiyar 2012 on the jobs of this table, so our tables
+        mark results with `tables`. The parameters that a reading sets can also be set separately.
     by
         How jobs are clustered: by the `product` of processors and limit, or by both numbers, their `shape`. The
         authors' companion paper, "Using model-based clustering to improve predictions for queueing delay on parallel
-        machines", names the product, and each number alone.
+        machines", names the product, and also each of the two numbers alone.
     clusters
-        Maximum number of clusters; the Bayesian information criterion chooses.
+        Maximum number of clusters; the Bayesian information criterion chooses the number.
     recluster
         Number of submissions between two clusterings.
     keep
         Number of last waits in a cluster's history; 0 keeps all waits.
     cancelled
-        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: it is ignored.
+        `count`: the time in the queue of a cancelled job counts as its wait; `skip`: this time is ignored.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The bound is the order statistic of `binomial_rank`. A run of consecutive misses that is too long to be chance,
-    given the history's autocorrelation, is a change point: the history is cut to the shortest length that supports a
-    bound. Queued jobs that have already waited longer than the bound count as longer waits. If the history of a cluster
-    is too short, the bound is computed from all jobs. Departures: clusters come from k-means on log scales in place of
-    a mixture model; the point prediction is the history's median. Times are in seconds. The cost is O(log n) per job.
+    The bound is the order statistic of the waits whose rank `binomial_rank` gives. A run of consecutive misses (waits
+    above their bound) that is too long to be chance, given the history's autocorrelation, is a change point: the
+    history is cut to the shortest length that supports a bound. Queued jobs that have already waited longer than the
+    bound count as longer waits. If the history of a cluster is too short, the bound is computed from all jobs.
+    Departures: clusters come from k-means on log scales in place of a mixture model; the point prediction is the
+    history's median. Times are in seconds. The cost is O(log n) per job.
 
     References
     ----------
@@ -318,7 +325,8 @@ class Qbets:
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """At a submission, store the predicted bound; when the wait is known, add it and compare it with the bound."""
+        """At a submission, store the predicted bound; when the wait is known, add it to the history and compare it with
+        the bound."""
         if isinstance(event, (Submit, Requeue)):
             job, shape = event.job, self._shape(event.job)
             self.queued.follow(event, self.cluster_of[shape])
@@ -327,7 +335,7 @@ class Qbets:
                 return
             self.places.append(self.place_of[shape])
             group, members = self._history(shape)
-            if group.ordered:  # if the job was just predicted, use the predicted bound
+            if group.ordered:  # if the job's wait was just predicted, use the predicted bound
                 is_latest = self.latest[:2] == (job.row, event.time) and job.submit_time == event.time
                 self.issued[job.row] = self.latest[2] if is_latest else self._bound(group, members, event.time)
         elif not isinstance(event, Capacity):
@@ -341,7 +349,8 @@ class Qbets:
                 self._learn(self.everyone, entry, issued)
 
     def refit(self, now: float) -> None:
-        """Cluster the latest shapes again; fill each cluster's history with its waits since the last change point."""
+        """Cluster the latest shapes again; fill each cluster's history with the cluster's waits since the last change
+        point."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.cluster_of = _squared(np.array(self.place_of), np.array(self.centers)).argmin(axis=1).tolist()
         self.queued.regroup(lambda job: self.cluster_of[self._shape(job)])

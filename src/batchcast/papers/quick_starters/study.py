@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes Tables 1 to 8 of Kumar & Vadhiyar 2012 on the available logs, each value beside the printed value."""
+"""Computes Tables 1 to 8 of Kumar & Vadhiyar 2012 on the available logs, each value beside the value that the paper
+prints."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ PRINTED: Mapping[str, Mapping[str, Any]] = {
 UNPRINTED: Mapping[str, Sequence[float]] = dict.fromkeys(PRINTED["CTC"], (NAN,) * 4)
 """The printed values of a log that the paper does not have."""
 OWN_NAMES = {"LANL": "lanl", "ANL": "anl", "Paragon": "par", "DAS2-fs0": "das2-fs0"}
-# our values in docs/papers/quick-starters.md, for both readings: identified, misguided, near (%)
+# our values in docs/papers/quick-starters.md for the two readings: identified, misguided, near (%)
 MEASURED: Mapping[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "CTC": ((81.7, 9.9, 55.5), (81.9, 9.4, 54.7)),
     "HPC2N": ((87.3, 13.7, 63.3), (86.8, 12.1, 63.1)),
@@ -89,7 +90,8 @@ PRINTED_THRESHOLDS = (84.2, 84.0, 83.7, 83.7, 83.6, 84.3)
 
 @dataclass(frozen=True, slots=True)
 class LogStudy:
-    """Results of all methods on one log's scored jobs, the share of quick starters, and their share of long runs."""
+    """The results of all methods on one log's scored jobs, the share of quick starters, and the share of quick starters
+    that run long."""
 
     name: str
     trace: Trace
@@ -104,7 +106,8 @@ class LogStudy:
         return np.asarray(recorded_wait(self.trace)[self.rows])
 
     def value(self, method: str) -> np.ndarray:
-        """Return the predicted waits of Tables 5 and 7: the bounds of bound methods, the points of other methods."""
+        """Return the predicted waits of Tables 5 and 7: the upper bounds of bound methods, the point predictions of
+        other methods."""
         run = self.runs[method]
         given = run.answer if method.split()[0] in BOUNDS else run.forecasts.points
         return np.asarray(given[self.rows])
@@ -138,7 +141,8 @@ def long_share(wait: np.ndarray, run: np.ndarray) -> float:
 
 
 def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and last predicted job of the user's log: as in the paper, or a short log's last three quarters.
+    """Return the first and last predicted job of the user's log: the paper's range or, for a short log, its last three
+    quarters.
 
     >>> own_jobs(60_000, (10_001, 50_000)), own_jobs(2_000, (10_001, 50_000))
     ((10001, 50000), (501, 2000))
@@ -242,7 +246,8 @@ def _pqstar_row(
 
 
 def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Return PQStar's gains of Tables 3, 5 and 7, each with its interval on this log and the printed gain."""
+    """Return PQStar's gains of Tables 3, 5 and 7, each with its confidence interval on this log and the gain that the
+    paper prints."""
     printed, wait, rows = PRINTED.get(study.name, UNPRINTED), study.wait, study.rows
     quick, nothing = wait <= THRESHOLD_S, np.full(len(wait), np.nan)
     marked = {m: np.where(quick, run.marked[rows].astype(float), nothing) for m, run in study.runs.items()}
@@ -283,7 +288,8 @@ def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
 
 
 def predicted_ranges(study: LogStudy, method: str) -> np.ndarray:
-    """Return (7, 7) shares: for each range of actual waits (row), the share of its jobs predicted in each range."""
+    """Return (7, 7) shares: for each range of actual waits (row), the share of the range's jobs whose predicted wait is
+    in each range."""
     counts = ranges_matrix(study.wait, np.maximum(study.value(method), 1.0)).astype(float)
     totals = counts.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(counts, totals, out=np.full_like(counts, np.nan), where=totals > 0))

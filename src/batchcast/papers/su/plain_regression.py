@@ -25,12 +25,12 @@ class PlainRegression:
     Parameters
     ----------
     model
-        Kind of regression: `linear`, `forest` or `svr`.
+        The kind of regression: `linear`, `forest` or `svr`.
     every
-        Number of submissions between two fits, at least 1; the first fits follow after fewer submissions, see
+        Number of submissions between two fits, at least 1; the first fits follow after fewer submissions, as in
         `Warming`.
     window
-        Number of last finished jobs that are used, at least 1.
+        Number of last finished jobs on which the regression is fitted, at least 1.
     utc_offset
         Seconds that are added to the log's clock to get local time.
     seed
@@ -39,14 +39,15 @@ class PlainRegression:
     Raises
     ------
     ValueError
-        For another model or a number below 1.
+        For an unknown model, or if a parameter is below 1.
 
     Notes
     -----
-    This is the baseline of `su` in section "Experimental results" of the source: the same regressions without clusters
-    and neighbours, fitted to standardised features and run times. Unknown processors count as the mean. Before the
-    first fit, the prediction is the mean run time of finished jobs, else the limit. Predictions are between one second
-    and the limit. A prediction costs one evaluation of the regression; `trained` lists the refits.
+    This method is the baseline of `su` in section "Experimental results" of Wang et al. 2021: the same regressions but
+    without clusters and neighbours, fitted to standardised features and run times. Unknown processors count as the
+    mean. Before the first fit, the prediction is the mean run time of finished jobs or, if there are none, the time
+    limit. Predicted run times are between one second and the time limit. A prediction costs one evaluation of the
+    regression; the attribute `trained` lists the refits.
 
     References
     ----------
@@ -84,7 +85,7 @@ class PlainRegression:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the value of the regression; before the first fit the mean run time, or the limit."""
+        """Predict the value of the regression; before the first fit, predict the mean run time or the time limit."""
         if self.fit is not None:
             row = self._standard(np.array([size_and_hour(job, self.utc_offset)]))
             value = float(self.fit(row)[0])
@@ -100,7 +101,7 @@ class PlainRegression:
         return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store the run times of jobs that end, and count submissions."""
+        """Store the run time of each job that ends, and count submissions."""
         if isinstance(event, End):
             run: float = event.run_time
             self.finished.append((*size_and_hour(event.job, self.utc_offset), run))

@@ -53,7 +53,8 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a sentence about a simple method with a smaller mean error than SU, and whether that is noise."""
+    """Return a sentence about a simple method with a smaller mean error than SU, and about whether the difference could
+    be chance."""
     words = {
         "inside": "this log does not show which of the two is better",
         "too few groups": "too few groups for an interval",
@@ -70,7 +71,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def table_5(rows: Rows, every: int) -> Table:
-    """Return the table of prediction errors, ours beside the printed errors."""
+    """Return the table of prediction errors, our errors beside the errors that the paper prints."""
     columns = columns_of(
         "log", "jobs_of|which jobs", "predictor", "jobs|jobs|count", "mae_s|MAE, s|number",
         "printed_mae_s|printed|number", "apa|APA|ratio", "printed_apa|printed|ratio", "underestimate_rate|UR|ratio",
@@ -82,7 +83,7 @@ def table_5(rows: Rows, every: int) -> Table:
 
 
 def table_6(rows: Rows) -> Table:
-    """Return the table of mean waits, ours beside the printed waits."""
+    """Return the table of mean waits, our waits beside the waits that the paper prints."""
     columns = columns_of(
         "log", "scheduler", "predictor|planned with", "jobs|jobs|count", "mean_wait_s|mean wait, s|number",
         "printed_mean_wait|printed|number", "mean_bounded_slowdown|bsld|number", "corrections|corrections|count",
@@ -117,7 +118,8 @@ def class_table(rows: Rows) -> Table:
 
 
 def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | Any, score: Any, k: int) -> list[Figure]:
-    """Draw Figures 4 and 5: SSE and Calinski-Harabasz score against k for one user's names."""
+    """Draw Figures 4 and 5: SSE and Calinski-Harabasz score against the number k of clusters, for one user's job
+    names."""
     caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
     return [
         lines(f"Figure 4, {log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
@@ -153,7 +155,7 @@ def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
 
 
 def class_pictures(log: str, rows: Rows) -> list[Figure]:
-    """Draw Figure 10: APA, UR and MAE by class."""
+    """Draw Figure 10: APA, UR and MAE by class of jobs."""
     classes = list(dict.fromkeys(row["class"] for row in rows))
     methods = list(dict.fromkeys(row["predictor"] for row in rows))
     drawn = []
@@ -201,7 +203,7 @@ def local_offset(trace: Trace, timezone: str) -> float:
 
 
 def settings_of(offset: float, also: Sequence[str]) -> str:
-    """Return the settings of `su` for the user's own log, as the end of a spec; empty for the paper's logs.
+    """Return the settings of `su` for the user's own log, as the end of a predictor's spec; empty for the paper's logs.
 
     >>> settings_of(3600.0, ["mesh"]), settings_of(0.0, [])
     (',utc_offset=3600,also=mesh', '')
@@ -213,9 +215,9 @@ def settings_of(offset: float, also: Sequence[str]) -> str:
 def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str = "") -> dict[str, Any]:
     """Replay one log with every method (honest protocol); return accuracy over all jobs and by size, and predictions.
 
-    Every `every`-th job is scored, the same jobs for all methods; the methods learn from all jobs. In the result,
-    `rows` are the rows of the scored jobs, and `points` are their predictions by each method of the paper. `more` are
-    further settings of `su`.
+    Every `every`-th job is scored, which gives the same jobs for all methods; the methods learn from all jobs. In the
+    result, `rows` are the rows of the scored jobs, and `points` are their predictions by each method of the paper.
+    `more` are further settings of `su`.
     """
     mask, names = np.arange(len(trace)) % every == 0, _with(more, (*PAPER, *BESIDE))
     with bar(label, len(trace)) as tick:
@@ -234,12 +236,14 @@ def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str =
 
 
 def _with(more: str, specs: Sequence[str]) -> dict[str, str]:
-    """Return a mapping from each method's spec with the further settings of `su` to its spec without them."""
+    """Return a mapping from each method's spec including the further settings of `su`, to its spec without these
+    settings."""
     return {spec + more if spec.startswith("su:") else spec: spec for spec in specs}
 
 
 def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
-    """Return Table 5's gains of SU over the same regression without clusters, and over means of past run times."""
+    """Return Table 5's gains of SU over the same regression without clusters, and over methods that predict means of
+    past run times."""
     error = {spec: np.abs(said - actual) for spec, said in points.items()}
     near = {spec: relative_accuracy(said, actual) for spec, said in points.items()}
     late = {spec: (said < actual).astype(float) for spec, said in points.items()}
@@ -256,7 +260,8 @@ def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
 
 
 def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
-    """Return mean waits under EASY and Slurm's loops, planned with each method's predictions (honest, open loop)."""
+    """Return mean waits under EASY and Slurm's loops, planned with each method's predictions (honest protocol, open
+    loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
         names = _with(more, list(PAPER))
@@ -284,7 +289,8 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: s
 
 
 def _wait_gains(part: Trace, schedules: Mapping[str, Schedule], measure: str) -> list[dict[str, Any]]:
-    """Return Table 6's gains of SU over the plain regressions, and the gain of `SU svr` over requested times."""
+    """Return Table 6's gains of SU over the plain regressions, and the gain of `SU svr` over planning with requested
+    times."""
     gains = []
     for model in MODELS:
         su, plain = f"SU {model}", f"plain {model}"
@@ -296,10 +302,10 @@ def _wait_gains(part: Trace, schedules: Mapping[str, Schedule], measure: str) ->
 
 
 def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
-    """Cluster every user's job names; return an example user, each job's class (n,), and the example's clusters.
+    """Cluster the job names of every user; return an example user, each job's class (n,), and the example's clusters.
 
-    Classes are numbered over all users. The example is the user with most jobs among users with at least 16 names, or
-    else among all users.
+    Class numbers are unique over all users. The example user has the most jobs among users with at least 16 names or,
+    if there are none, among all users.
     """
     pairs = [user_and_text(job) for job in trace.requests()]
     names: dict[str, Counter[str]] = {}
@@ -318,7 +324,7 @@ def by_class(
 ) -> list[dict[str, Any]]:
     """Return MAE, APA and UR of methods over the 15 classes with most jobs, named A, B, ...
 
-    `actual`, `labels` and each of `points` are (n,) over the scored jobs.
+    `actual`, `labels` and each array in `points` have the shape (n,) over the scored jobs.
     """
     counts = Counter(labels[labels >= 0].tolist())
     rows = []
@@ -332,7 +338,7 @@ def by_class(
 
 @dataclass(eq=False)
 class Gathered(Gathering):
-    """The rows of each table, the figures and the logs' hashes; every part is stored when it is finished."""
+    """The rows of each table, the figures and the logs' checksums; every part is stored when it is finished."""
 
     every: int
     schedule_first: int
@@ -340,13 +346,15 @@ class Gathered(Gathering):
     made = ("5", "6", "class", "noise")
 
     def add(self, name: str, whole: Trace, more: str = "") -> None:
-        """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more`: settings of `su`.
+        """Add one log's results, with all jobs and (as in the paper) with completed jobs; `more` has further settings
+        of `su`.
 
-        If a log has no completed jobs, for example because it has no status, there are only results with all jobs.
+        If a log has no completed jobs, for example because it has no status, the tables have only results with all
+        jobs.
         """
         self.hashes[name] = whole.info.sha256
         completed: Trace | None = None
-        with suppress(NoAnswer, UsageError):  # raised if no job is selected
+        with suppress(NoAnswer, UsageError):  # this error is raised if no job is selected
             completed = select(whole, Selection(status=("completed",)))
         for failed in (True, False) if completed is not None else (True,):
             trace = whole if failed or completed is None else completed
@@ -368,7 +376,7 @@ class Gathered(Gathering):
                     self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
 
     def tables(self) -> list[Any]:
-        """Return the tables of the results that were added."""
+        """Return the tables with the results that were added so far."""
         waits = [table_6(self.rows["6"])] if self.rows["6"] else []
         tables = [table_5(self.rows["5"], self.every), *waits]
         return [*tables, noise_table(self.rows["noise"]), class_table(self.rows["class"])]

@@ -27,7 +27,8 @@ STARTS = 50
 
 
 class TextClusters(NamedTuple):
-    """The cluster of each text, the chosen number k of clusters, SSE and Calinski-Harabasz score of each tried k."""
+    """The cluster of each text, the chosen number k of clusters, and the SSE and Calinski-Harabasz score of each tried
+    k."""
 
     labels: dict[str, int]
     k: int
@@ -40,23 +41,24 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0, sta
     """Cluster texts that occurred `counts` times each by Levenshtein distance (rapidfuzz) and k-means++ (scikit-learn).
 
     The method follows Wang et al. 2021, eqs. 1 to 3. In the paper a sample is a row of the distance matrix LD over all
-    jobs. Here the distinct texts s are clustered with weight n_s, and column s is scaled by sqrt(n_s), which gives
-    equal sums of squares at bounded cost. k is the tried value (2, 3, ... 15, below the number of texts) with the
-    largest Calinski-Harabasz score up to the elbow of SSE; ties go to the smaller k. Without the elbow, the score keeps
-    rising, because names that differ only in a number are separated. One or two texts are one cluster each. Only the
-    `most` most frequent texts are clustered (ties: the first in `counts`); each other text joins the cluster of its
-    nearest text. O(most^2) distances and memory.
+    jobs. This implementation clusters the distinct texts s with weight n_s, and column s is scaled by sqrt(n_s), which
+    gives equal sums of squares at bounded cost. k is the tried value (2, 3, ... 15, below the number of texts) with the
+    largest Calinski-Harabasz score up to the elbow of SSE; ties go to the smaller k. If the elbow did not limit k, the
+    score would keep rising, because names that differ only in a number are separated. If there are only one or two
+    texts, each text is a cluster. Only the `most` most frequent texts are clustered (ties: the first in `counts`); each
+    other text joins the cluster of its nearest text. The call needs O(most^2) distances and memory.
 
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
     {'ada_wing': 0, 'ada_mesh': 1}
     """
     found = _clustered(tuple(counts.items()), most, seed, starts)
-    return found._replace(labels=dict(found.labels))  # a copy, because the caller adds names to it
+    return found._replace(labels=dict(found.labels))  # return a copy, because the caller adds names to the dictionary
 
 
 @lru_cache(maxsize=2048)
 def _clustered(counts: tuple[tuple[str, int], ...], most: int, seed: int, starts: int) -> TextClusters:
-    """Return the result of `cluster_texts`; cached, because several `su` in one replay cluster the same names."""
+    """Return the result of `cluster_texts`; cached, because several `su` predictors in one replay cluster the same
+    names."""
     texts = [text for text, _ in sorted(counts, key=lambda one: -one[1])[:most]]
     if len(texts) < 3:
         return TextClusters({text: label for label, text in enumerate(texts)}, len(texts), (), (), ())
@@ -105,7 +107,8 @@ def _best_of(
 
 
 def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
-    """Return the k after the first whose SSE is farthest below the line from first to last point; ties: the first.
+    """Return the elbow: the k after the first whose SSE is farthest below the line from the first to the last point;
+    the first k wins a tie.
 
     >>> elbow((1, 2, 3, 4), (100.0, 12.0, 10.0, 8.0))
     2
@@ -116,7 +119,8 @@ def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
 
 
 def calinski_harabasz(total: float, within: float, n: float, k: int) -> float:
-    """Return tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, from sums of squares; infinite if the sum within clusters is 0.
+    """Return tr(B)/tr(W) * (n - k)/(k - 1), eq. 3, computed from sums of squares; infinite if the sum of squares within
+    clusters is 0.
 
     >>> calinski_harabasz(total=100.0, within=20.0, n=12.0, k=2)
     40.0
@@ -153,22 +157,22 @@ class Su:
     Parameters
     ----------
     model
-        Kind of regression, fitted to the k neighbours: `linear`, `forest` or `svr`. Results are clipped to the
-        neighbours' range.
+        The kind of regression that is fitted to the k neighbours: `linear`, `forest` or `svr`. Predictions are clipped
+        to the range of the neighbours' run times.
     every
         Number of submissions between two searches of k and alpha, at least 1; the first searches follow after fewer
         submissions, see `Warming`.
     search
         Number of last finished jobs on which k and alpha are searched, at least 1.
     objective
-        `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), as in Xu et al. 2018; `mae`: only the first factor.
+        `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), as in Xu et al. 2018; `mae` uses only the first factor.
     clusters
-        Whether names are clustered.
+        Whether job names are clustered.
     utc_offset
         Seconds that are added to the log's clock to get local time.
     also
         Further numeric columns for the distance between jobs, for example the size of a mesh; they must be known at
-        submission. The distance to a value that is unknown or not a number is 1 standard deviation.
+        submission. If a value is unknown or not a number, the distance to it is 1 standard deviation.
     seed
         Random seed of k-means and of the models.
     starts
@@ -177,19 +181,20 @@ class Su:
     Raises
     ------
     ValueError
-        For another model or a number below 1.
+        For an unknown model, or if a parameter is below 1.
 
     Notes
     -----
-    Equations 1 to 5 of the source. Clusters: k-means clusters each user's texts user_jobname by edit distance, see
-    `cluster_texts`; if the log has no names, the number of the executable replaces the name. A user's names are
-    clustered again when their number has grown by half; until then a new name joins the cluster of the nearest name.
-    Neighbours are the nearest of the cluster's last 2000 finished jobs, by standardised processors and sin and cos of
-    the hour of submission; the distance to an unknown value is 1; ties go to the more recent job. If the user's cluster
-    has no finished jobs, the last 2000 jobs of all users are used. The paper does not print k and alpha: a search finds
-    them, and predicts each of its jobs from the jobs that had finished before that job's submission. Departures:
-    predictions are capped by the limit if it is known. Quantiles are order statistics of the neighbours. A prediction
-    costs O(2000) and one small fit; `trained` lists each refit with its result and number of fits.
+    Equations 1 to 5 of Wang et al. 2021. Clusters: k-means clusters each user's texts user_jobname by edit distance,
+    see `cluster_texts`; if the log has no names, the number of the executable replaces the name. A user's names are
+    clustered again when the number of the names has grown by half; until then a new name joins the cluster of the
+    nearest name. Neighbours are the nearest of the cluster's last 2000 finished jobs, by standardised processors and
+    sin and cos of the hour of submission; the distance to an unknown value is 1; ties go to the more recent job. If the
+    user's cluster has no finished jobs, the last 2000 jobs of all users are used. The paper does not print k and alpha:
+    a search finds k and alpha, and predicts each job in the search from jobs that had finished before the job's
+    submission. Departures: predictions are capped by the limit if it is known. Quantiles are order statistics of the
+    neighbours' run times. A prediction costs O(2000) and one small fit; `trained` lists each refit with its result and
+    its number of fitted regressions.
 
     References
     ----------
@@ -248,7 +253,7 @@ class Su:
         self.trained: list[dict[str, Any]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict alpha times the regression over the nearest jobs, at most the limit."""
+        """Predict alpha times the regression over the nearest jobs, at most the time limit."""
         query = self._standard(np.array(self._values(job)))
         near = self._near(self._cluster(*user_and_text(job)), query, self.k, self.finished.length)
         basis = "of the cluster of its name"
@@ -277,7 +282,8 @@ class Su:
             self.open.pop(event.job.row, None)
 
     def refit(self, now: float) -> None:
-        """If due, cluster the names of users with new names, standardise again, and search k and alpha on past jobs."""
+        """If a refit is due, cluster the names of users with new names, standardise again, and search k and alpha on
+        past jobs."""
         if not self.pace.due(self.submitted):
             return
         grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
@@ -344,7 +350,8 @@ class Su:
         return (*size_and_hour(job, self.utc_offset), *map(finite_number, further))
 
     def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> np.ndarray:
-        """Return the k nearest members among the first `done` finished jobs, nearest first, then newest first."""
+        """Return the k nearest members of a cluster among the first `done` finished jobs, nearest first and, at equal
+        distance, newest first."""
         if cluster == NOBODY:
             places = np.arange(max(done - MEMORY, 0), done)
         else:

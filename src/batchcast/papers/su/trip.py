@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trip`: predicts the time limit if it was accurate or history is short, else by Tobit regression (Fan 2017)."""
+"""`trip`: predicts the time limit if the user's limits were accurate or the history is short, else by Tobit regression
+(Fan 2017)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SMALLEST = 1e-3
 
 
 class Tobit(NamedTuple):
-    """A linear model y = weights . (1, x) + sigma e with standard normal e."""
+    """A linear model of the form y = weights . (1, x) + sigma e with standard normal e."""
 
     weights: np.ndarray
     sigma: float
@@ -37,8 +38,8 @@ def fit_tobit(table: np.ndarray, y: np.ndarray, censored: np.ndarray) -> Tobit:
     """Fit y (n,) on `table` (n, m) by maximum likelihood; where `censored` (n,) is true, the real value is above y.
 
     The model of Tobin 1958 is fitted by expectation-maximisation, in at most 30 rounds: each round replaces a censored
-    y by its expectation under the present fit, given that it is above y, and then fits by least squares (of smallest
-    norm if columns are dependent). O(rounds n m^2).
+    y by its expectation under the present fit, given that the real value is above y, and then fits by least squares (of
+    smallest norm if columns are dependent). O(rounds n m^2).
 
     >>> x = np.arange(20.0)[:, None]
     >>> cut = np.minimum(2.0 * x[:, 0] + 1.0, 21.0)
@@ -78,7 +79,7 @@ class Trip:
     count
         Minimum number of finished jobs of a kind (same user, project and name) for the regression, at least 1.
     trust
-        Mean accuracy of the time limits above which the limit is the prediction, in [0, 1].
+        Mean accuracy of the time limits above which the time limit is the prediction, in [0, 1].
     window
         Number of last jobs of a kind that are used, at least `count`.
     every
@@ -87,17 +88,18 @@ class Trip:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
     The method follows the description by Wang et al. 2021. A job's project is its account, else its group; its name is
     the job name, else the executable. The accuracy of a time limit is run time divided by limit, at most 1. The
     regression is of log run time on log processors and log limit; the run time of a job that reached its limit is
-    censored. The point is the median, capped by the limit. The thresholds and features are ours, because the
-    description gives none. Kinds with new jobs are fitted again on their last `window` jobs; before the first fit of a
-    kind, the limit is the prediction. A job without a limit gets the largest limit so far, without censoring. Quantiles
-    are those of the fitted log-normal distribution. A prediction costs O(1); `trained` counts the fits of each refit.
+    censored. The point prediction is the median, capped by the time limit. The thresholds and features are our choice,
+    because the description by Wang et al. does not give them. Kinds with new jobs are fitted again on their last
+    `window` jobs; before the first fit of a kind, the limit is the prediction. A job without a limit gets the largest
+    limit so far, without censoring. The predicted quantiles are quantiles of the fitted log-normal distribution. A
+    prediction costs O(1); `trained` counts the fits of each refit.
 
     References
     ----------
@@ -149,7 +151,7 @@ class Trip:
         )
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store the last jobs of each kind."""
+        """Store the last finished jobs of each kind."""
         if isinstance(event, End):
             job: JobRequest = event.job
             run: float = event.run_time
@@ -161,7 +163,7 @@ class Trip:
             self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
-        """Fit the kinds that have new jobs and enough history."""
+        """Fit the regression of each kind of jobs with new jobs and enough history."""
         due = [key for key in self.news if len(self.past[key]) >= self.count]
         for key in due:
             past = np.array(self.past[key])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`brbf`: one network for each frequent kind of job, and a general network after naive Bayes (Wu et al. 2019)."""
+"""`brbf`: predicts run times with one neural network for each frequent kind of job, and a general network on the output
+of naive Bayes (Wu et al. 2019)."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ FIRST = 0.6
 
 
 class BrbfModel(EncodedModel):
-    """A network for every key with many jobs, and a general network on a Bayes classifier's probabilities.
+    """One network for every key with many jobs, and a general network that reads a Bayes classifier's probabilities.
 
-    Section 3.2 of the source: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has its
-    own network on the continuous features. The general model predicts all other jobs. It divides run times into
-    `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains a network from the class
-    probabilities to log10 run time on the last 40 %. The classes have equal numbers of rows (the paper says only that
-    they follow the distribution of run times).
+    Section 3.2 of Wu et al. 2019: key = (ISPIN, ISYM, LREAL, PREC); a key with more than `key_min` training rows has
+    its own network on the continuous features. The general model predicts jobs without a network of their key. The
+    general model divides run times into `ranges` classes, trains naive Bayes on the first 60 % of the rows, and trains
+    a network from the class probabilities to log10 run time on the last 40 %. The run-time classes have equal numbers
+    of rows (the paper says only that they follow the distribution of run times).
     """
 
     name = "brbf"
@@ -34,7 +35,7 @@ class BrbfModel(EncodedModel):
         self.general: RbfNetwork | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Fit the networks of large keys and the general model, from rows in order of submission."""
+        """Fit the networks of frequent keys and the general model, from rows in order of submission."""
         if not self.encode(rows):
             self.networks, self.general = {}, None
         values, codes = self.encoder.scaled(rows), self.encoder.codes(rows)
@@ -85,20 +86,21 @@ class Brbf(FeatureMethod):
     key_min
         Number of training rows above which a key has its own network.
     ranges
-        Number of run-time classes of the general model.
+        Number of run-time classes in the general model.
     centres
-        Maximum number of centres of a network.
+        Maximum number of centres of a radial basis network.
     ridge, floor
-        Settings of the networks, see `RbfNetwork`; by default they are chosen from the training rows at every fit.
+        Ridge penalty and minimum spread of the networks (see `RbfNetwork`); by default they are chosen from the
+        training rows at every fit.
     encut
-        Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
+        Transformation of the plane-wave cutoff ENCUT: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also
-        Columns known at submission; `also` are added to `features`.
+        Columns that are known at submission; columns in `also` are added to `features`.
     refit_every_jobs
-        Number of ended jobs between two fits, at least 1; the first fits follow after fewer jobs.
+        Number of ended jobs between two fits, at least 1; at the beginning, fits follow after fewer jobs.
     window
-        Number of last ended jobs that are used, at least 1. The default is above the size of the paper's training set
-        (80 % of 16,700 jobs), so that frequent keys reach `key_min`.
+        Number of last ended jobs on which the model is trained, at least 1. The default window is larger than of the
+        paper's training set (80 % of 16,700 jobs), so that frequent keys reach `key_min`.
     min_jobs
         Number of ended jobs before the first fit, at least 1.
     warm_start
@@ -111,7 +113,7 @@ class Brbf(FeatureMethod):
     Raises
     ------
     ValueError
-        For a number below 1 or no feature.
+        If a parameter is below 1, or there is no feature.
 
     References
     ----------

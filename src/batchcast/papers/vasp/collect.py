@@ -34,7 +34,7 @@ from .poscar import parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 ACCEPTED = "INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)"
-POTENTIALS_MET: dict[bytes, int] = {}  # lengths of potentials read so far, so that the next POTCAR can skip them
+POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that later scans can skip them
 LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
 """The INCAR tags that become columns of a live job: they have a default, so that every job has a value."""
 
@@ -70,11 +70,11 @@ class VaspInputs:
 def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags: Sequence[str] | None = ()) -> Features:
     """Return the features of a working directory's INCAR, POSCAR, POTCAR and (if present) KPOINTS.
 
-    With `look_for_wavecar` an existing, non-empty WAVECAR counts as a continuation (ISTART=1). That is right before a
-    run. After a run the directory contains the run's own WAVECAR, so `collect` does not look for it. `tags` are further
-    INCAR tags that become columns `incar_...`; None means all tags. InputError names file, line and tag. Reading takes
-    about a millisecond for 1,000 ions and 40 potentials. A potential that this process has not read before is scanned
-    first (see `scan_potcar`).
+    With `look_for_wavecar` an existing, non-empty WAVECAR counts as a continuation (ISTART=1). Use `look_for_wavecar`
+    only before a run. After a run the directory contains the run's own WAVECAR, so `collect` does not look for it.
+    `tags` are further INCAR tags that become columns `incar_...`; None means all tags. InputError names file, line and
+    tag. Reading takes about a millisecond for 1,000 ions and 40 potentials. A potential that this process has not read
+    before is first scanned by `scan_potcar`, which takes longer.
     """
     here = os.fspath(directory)
     if not os.path.isdir(here):
@@ -116,7 +116,8 @@ TEXT_FEATURES = ("prec", "lreal")
 
 
 class Visit(NamedTuple):
-    """The result of reading a directory: status, features or the reason why not, time of the last change (epoch s)."""
+    """The result of reading a directory: status, features or the reason why there are none, time of the last change
+    (epoch s)."""
 
     status: str
     values: Mapping[str, float | str] | None
@@ -126,7 +127,8 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The log with features; the numbers of jobs and directories by status; error messages and remarks."""
+    """The result of `collect`: the log with features; the numbers of jobs and directories by status; error messages and
+    remarks."""
 
     trace: Trace
     jobs: Mapping[str, int]
@@ -150,13 +152,14 @@ def collect(
 
     Each INCAR tag in `tags` becomes a column too (`incar_nsw`); None means every tag that an INCAR has. If an INCAR
     does not have the tag, the column has VASP's default (`tag_default`). Every distinct `work_dir` is read once, below
-    the folder `root`, after the prefix `strip` was removed. Nothing but the features is stored. Jobs of missing or
-    unreadable directories have no features. If inputs were written after a job's submission, they may not be the inputs
-    of its run: `changed` decides whether their features are dropped or kept. `auto` drops them, unless every directory
-    is newer than the end of the whole log, which happens only in a copy. A WAVECAR is ignored (see `read_features`).
+    the folder `root`, after the prefix `strip` was removed. Only the features are stored, not the content of files.
+    Jobs of missing or unreadable directories have no features. If input files were written after a job's submission,
+    they may not be the inputs of its run: `changed` decides whether the features of changed input files are dropped or
+    kept. `auto` drops these features, unless every directory is newer than the end of the whole log, which happens only
+    if the directories were copied. A WAVECAR is ignored, because it may come from the run itself (see `read_features`).
     `previous` is an earlier result, which gives the features of jobs whose directories no longer exist. `journal` is a
-    file that records every directory, so that an interrupted run can continue. The cost per directory is that of
-    `read_features`.
+    file that records the result of every directory, so that an interrupted run can continue. The cost per directory is
+    the cost of `read_features`.
     """
     where = trace.nominal("work_dir")
     if not where.is_known().any():
@@ -242,7 +245,8 @@ def _joined(
 
 
 def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Values:
-    """Return a feature or tag of every job: unknown if its inputs were not read, the default if the tag is absent."""
+    """Return a feature or tag of every job: unknown if the job's input files were not read, the default if the tag is
+    absent."""
     default = tag_default(name) if name.startswith(TAG_PREFIX) else None
     cells = [None if one is None else one.get(name, default) for one in values]
     if name in TEXT_FEATURES or isinstance(default, str) or any(isinstance(cell, str) for cell in cells):
@@ -251,14 +255,14 @@ def _column(name: str, values: Sequence[Mapping[str, float | str] | None]) -> Va
 
 
 def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
-    """Return whether all inputs were changed after the end of the log's last job."""
+    """Return whether the input files of all jobs were changed after the end of the log's last job."""
     ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
     times = [one.changed_at for one in visits.values() if one.status == READ]
     return bool(times) and min(times) > float(ends.max())
 
 
 def _recover(trace: Trace, previous: Trace | None, status: list[str], values: list[Any], wanted: set[str]) -> int:
-    """Add features that an earlier collect read for the same job (id and submission)."""
+    """Add features that an earlier run of `collect` read for the same job (id and submission)."""
     if previous is None or STATUS not in previous.names:
         return 0
     former = previous.nominal(STATUS).decode()
@@ -311,7 +315,7 @@ def _journal(
 
 
 def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
-    """Return the results that an earlier run recorded; empty if that run had other arguments."""
+    """Return the results that an earlier run recorded; empty if the earlier run had other arguments."""
     known: dict[str, Visit] = {}
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     if lines[:1] != [json.dumps(places)]:
@@ -320,6 +324,6 @@ def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
         try:
             work_dir, status, values, reason, changed = json.loads(line)
         except ValueError:
-            continue  # the line at which the earlier run was interrupted
+            continue  # an incomplete line, at which the earlier run was interrupted
         known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
     return known

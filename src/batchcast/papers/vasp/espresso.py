@@ -44,7 +44,7 @@ class PwInputs:
     References
     ----------
     P. Giannozzi et al., "QUANTUM ESPRESSO: a modular and open-source software project for quantum simulations of
-    materials", J. Phys. Condens. Matter 21, 395502, 2009. The names and defaults of variables are those of the
+    materials", J. Phys. Condens. Matter 21, 395502, 2009. The names and defaults of variables follow the
     documentation's page INPUT_PW.
 
     Examples
@@ -64,7 +64,8 @@ class PwInputs:
         return bool(_inputs(folder))
 
     def read(self, folder: Folder, before: float = math.inf) -> Mapping[str, float | str]:
-        """Return the features; InputError if there are several inputs of pw.x, because one job runs one of them."""
+        """Return the features; InputError if there are several inputs of pw.x, because one job runs only one of these
+        inputs."""
         names = _inputs(folder)
         if len(names) != 1:
             raise input_error(folder.path, f"has {len(names)} inputs of pw.x", value=", ".join(names[:5]),
@@ -90,7 +91,8 @@ def parse_pw(text: str, path: str = "pw.in") -> dict[str, float | str]:
     """Return the features of an input of pw.x.
 
     Source: Quantum ESPRESSO, INPUT_PW: `ecutrho` is 4 `ecutwfc` if absent, `nstep` is 1 for a calculation without
-    ionic steps and else 50. InputError names a variable that is needed or that is not a number.
+    ionic steps and else 50. An InputError names a required variable that is missing, or a variable that is not a
+    number.
 
     >>> found = parse_pw('''
     ... &CONTROL
@@ -132,7 +134,7 @@ def _uncommented(line: str) -> str:
 
 
 def _number(given: Mapping[str, Any], name: str, path: str) -> float:
-    """Return the value of a number in Fortran notation."""
+    """Return the value of a text in Fortran's notation of numbers."""
     try:
         value = float(given[name].lower().replace("d", "e"))
     except ValueError:

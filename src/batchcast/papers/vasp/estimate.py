@@ -33,7 +33,7 @@ COLLECT = "batchcast vasp collect --log sacct.txt --root / -o jobs.parquet, then
 
 @dataclass(frozen=True, slots=True)
 class NearRun:
-    """A finished job with similar inputs.
+    """A finished job whose input files are similar to the new job's.
 
     The fields are the job's id, run time in seconds, processors, working directory (None: unknown or hidden), and the
     features in which it differs from the new job, each as (past value, new value).
@@ -94,7 +94,8 @@ def estimate(
     Returns
     -------
     list of Estimate
-        One for each directory, in order. A directory that cannot be read has a `problem` and no run time.
+        One estimate for each directory, in the order of `directories`. The estimate for a directory that cannot be read
+        has a `problem` and no run time.
 
     Raises
     ------
@@ -103,9 +104,9 @@ def estimate(
 
     Notes
     -----
-    The predictor replays the history, so its bound comes from its errors on jobs that it had not been trained on. A
-    predictor on features is trained again on all finished jobs before the prediction. The cost depends on the
-    predictor: seconds for 10,000 jobs with `boosted`.
+    The predictor replays the history, so its bound comes from its errors on jobs on which it had not been trained. A
+    predictor that uses features is trained again on all finished jobs before the prediction. The computing time depends
+    on the predictor; `boosted` takes seconds for 10,000 jobs.
     """
     estimates: dict[str, Estimate] = {}
     jobs: dict[str, dict[str, dict[str, Any]]] = {}
@@ -145,7 +146,7 @@ VASP = "vasp"
 def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], Sequence[str]]:
     """Return the reader's name, the features and the remarks of a directory; the default reader is VASP's.
 
-    INCAR tags that are columns of the history are read too.
+    INCAR tags that are columns of the history are also read.
     """
     folder = Folder(directory)
     found = readers()
@@ -164,7 +165,8 @@ def features_read_by(code: str) -> tuple[str, ...]:
 
 
 def _with_setting(predictor: str, setting: str, value: str) -> str:
-    """Return the predictor's spec with a further setting, if the method has this setting and the spec does not."""
+    """Return the predictor's spec with a further setting, if the method has this setting and the spec does not set
+    it."""
     from ...predict.registry import parse_spec, takes
 
     name, given = parse_spec(predictor)
@@ -174,7 +176,7 @@ def _with_setting(predictor: str, setting: str, value: str) -> str:
 
 
 def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.ndarray:
-    """Return the rows of finished jobs that have all these features; NoAnswer if there are none."""
+    """Return the rows of finished jobs that have all given features; NoAnswer if there are none."""
     source = history.info.source
     if not len(history):
         raise NoAnswer(f"{source} has no job", hint=COLLECT)
@@ -196,7 +198,7 @@ def nearest_runs(
     """Return the finished jobs whose processors and features are nearest to those of a new job, nearest first.
 
     The distance is Euclidean, over continuous features scaled to [0, 1] and discrete features one-hot, in the encoding
-    of `irpa`. Of runs with equal distance the latest come first.
+    of `irpa`. At equal distance, later runs come first.
     """
     past = _table(history, rows, features)
     new = (float(job["req_procs"]), *(job[name] for name in features))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the paper's features from the four input files, with VASP's defaults; also draws synthetic jobs.
+"""Computes the paper's features from the four input files, with VASP's defaults; the module also draws synthetic jobs.
 
 The synthetic logs have the size of the logs of Wu et al. 2019, which are private.
 """
@@ -45,7 +45,8 @@ DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features by name (prec and lreal are text, all others numbers), the names that have defaults, and remarks."""
+    """Features by name (prec and lreal are text, all others numbers), the names of features that have VASP's defaults,
+    and remarks."""
 
     values: Mapping[str, float | str]
     defaulted: tuple[str, ...]
@@ -63,13 +64,13 @@ def features(
 ) -> Features:
     """Return the features of a run from its parsed inputs.
 
-    The features are those of Wu et al. 2019, table 1, without processors, which come from the job log. Absent tags get
-    VASP's default (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART is 0, else 0;
-    ISYM 1 with ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2; EDIFF 1E-4;
-    EDIFFG 10 EDIFF; ENCUT the largest ENMAX (1.3 times this with PREC=High; with PREC=Low VASP uses ENMIN, which is not
-    read, so ENMAX replaces it); NBANDS see `default_nbands`. Without `kpoints` the grid comes from KSPACING. `nions`
-    and `nelect` are not in the paper. Energies in eV, volume in cubic angstrom. InputError if the files contradict each
-    other. O(species).
+    The features come from Wu et al. 2019, table 1; the processors are missing, because they come from the job log. An
+    absent tag gets VASP's default (`DEFAULTS_FROM`): PREC Normal; ISTART 1 with a WAVECAR, else 0; ICHARG 2 if ISTART
+    is 0, else 0; ISYM 1 with ultrasoft potentials, 3 with LHFCALC, else 2; LREAL .FALSE.; ISPIN 1; NELM 60; NELMIN 2;
+    EDIFF 1E-4; EDIFFG 10 EDIFF; ENCUT the largest ENMAX (1.3 times this with PREC=High; with PREC=Low VASP uses ENMIN,
+    which is not read, so ENMAX replaces it); NBANDS see `default_nbands`. If `kpoints` is None, the grid of k-points
+    comes from KSPACING. `nions` and `nelect` are not in the paper. Energies are in eV, the volume is in cubic angstrom.
+    Raises InputError if the input files contradict each other. O(species).
     """
     given = incar.values
     _check_species(poscar, potentials, path)
@@ -102,14 +103,16 @@ def features(
 
 
 def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
-    """Return ISYM without a tag: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP manual, page ISYM)."""
+    """Return VASP's default of ISYM if the tag is absent: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP
+    manual, page ISYM)."""
     return 1 if any(p.is_ultrasoft for p in potentials) else 3 if has_hybrid else 2
 
 
 def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
-    """Return NBANDS without a tag: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)), in whole numbers.
+    """Return VASP's default of NBANDS if the tag is absent: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)),
+    in whole numbers.
 
-    The formula is from the VASP manual, page NBANDS, revision of 3 September 2025 (halves are cut off). For
+    The formula is from the VASP manual, page NBANDS, revision of 3 September 2025 (with fractions cut off). For
     spin-polarised runs, half the magnetic moment is added: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), with MAGMOM 1 per
     ion if absent (the page's 2019 revision has a term NMAG, the present revision does not). A noncollinear run has
     twice this number of bands, with the largest Cartesian sum as moment. VASP then rounds up to a multiple that fills
@@ -152,7 +155,8 @@ def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -
 
 
 def _element(titel: str) -> str:
-    """Return the element in a potential's title, `Fe` in `PAW_PBE Fe_pv 06Sep2000`; empty for other forms."""
+    """Return the element in a potential's title, `Fe` in `PAW_PBE Fe_pv 06Sep2000`; empty if the title has another
+    form."""
     words = titel.split()
     name = words[1] if len(words) > 1 else ""
     return name.split("_")[0].split(".")[0] if name[:1].isalpha() else ""
@@ -161,8 +165,8 @@ def _element(titel: str) -> str:
 JOBS = 16_700
 TEXT = ("prec", "lreal")
 KEYS = (
-    # ISPIN, ISYM, LREAL, PREC and their share of the jobs: three keys have more than the 3,000 of 13,360 rows that BRBF
-    # needs
+    # ISPIN, ISYM, LREAL, PREC and the share of jobs with this key: three keys have more than the 3,000 of 13,360 rows
+    # that BRBF needs
     ((1, 2, "auto", "normal"), 0.31),
     ((2, 0, "auto", "accurate"), 0.28),
     ((1, 0, "false", "accurate"), 0.27),
@@ -173,8 +177,8 @@ KEYS = (
     ((2, 3, "true", "low"), 0.01),
 )
 SHARES: Mapping[str, tuple[tuple[float, float], ...]] = {
-    # minutes, and the share of jobs that run at most this long, from the paper's table 2 and its text about the second
-    # set
+    # limits in minutes, and the fraction of jobs that run at most this long, from the paper's table 2 and its text
+    # about the second set
     "first": ((1, 0.0), (5, 0.2), (30, 0.557), (60, 0.653), (90, 0.702), (120, 0.735), (150, 0.76), (180, 0.785),
               (720, 0.93), (4320, 1.0)),
     "second": ((1, 0.0), (5, 0.22), (30, 0.60), (60, 0.68), (90, 0.72), (120, 0.75), (150, 0.775), (180, 0.80),
@@ -194,8 +198,8 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     users : int
         Maximum number of users, at least 1; a few submit most jobs.
     shares : {"first", "second"}
-        Distribution of run times: that of the paper's table 2, or of the paper's second set of 5,600 jobs (68 % within
-        an hour, 75 % within two hours).
+        Distribution of run times: the distribution in the paper's table 2, or the distribution of the paper's second
+        set of 5,600 jobs (68 % within an hour, 75 % within two hours).
 
     Returns
     -------
@@ -210,11 +214,11 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
 
     Notes
     -----
-    This is not a model of a real cluster. The log exercises every branch of the methods (a network for each of three
-    keys, users to cluster, every bin of Tables 3 and 4), and cannot confirm the paper's figures. A user has a few
-    systems and repeats them in sessions. The work of a job grows with bands, ions, k-points and cutoff as in plane-wave
-    codes, times a factor of its key and log-normal noise. The jobs are then ranked by work, and the run times of
-    `shares` are assigned by rank.
+    The synthetic log is not a model of a real cluster. The synthetic log exercises every branch of the methods (a
+    network for each of three keys, users to cluster, every bin of Tables 3 and 4), and cannot confirm the paper's
+    figures. A user has a few chemical systems and repeats runs of these systems in sessions. The work of a job grows
+    with bands, ions, k-points and cutoff as in plane-wave codes, times a factor of its key and log-normal noise. The
+    jobs are then ranked by work, and run times that are distributed as `shares` says are assigned by rank.
 
     References
     ----------
@@ -253,7 +257,8 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
 
 
 def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Draw the features of systems with their users' settings, and `cost`, the factor of the key on the work."""
+    """Draw the features of systems with their users' settings, and `cost`, the factor by which the key multiplies the
+    work."""
     ions = np.ceil(np.exp(rng.normal(3.4, 0.9, count)))
     electrons = np.ceil(ions * rng.uniform(3.0, 9.0, count))
     key = rng.choice(len(KEYS), count, p=[share for _, share in KEYS])
@@ -283,7 +288,8 @@ def _systems(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
 
 
 def _sessions(rng: np.random.Generator, jobs: int, owner: np.ndarray) -> np.ndarray:
-    """Return the system of each job: jobs come in sessions with one system, and keys keep their shares of the jobs."""
+    """Return the chemical system of each job: jobs come in sessions with one system, and keys keep their shares of the
+    jobs."""
     length = rng.geometric(0.2, jobs)
     system = rng.integers(0, len(owner), jobs)
     return np.repeat(system, length)[:jobs]

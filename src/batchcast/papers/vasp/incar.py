@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the settings of a run: INCAR with every syntax of the VASP manual, and KPOINTS or KSPACING."""
+"""Parses the settings of a VASP run: INCAR with every syntax of the VASP manual, and KPOINTS or KSPACING."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .poscar import floats_at, ints_at, line_at
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
-_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # at separators outside quotes
+_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # split at separators outside quotes
 _STATEMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_/]*)\s*=\s*(.*?)\s*", re.DOTALL)
 _PRECISIONS = {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"}
 _PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
@@ -22,7 +22,8 @@ _PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """How a tag is read: `integer`, `real`, `logical`, `reals`, `prec` or `lreal`, with smallest and largest value."""
+    """How the value of an INCAR tag is read: `integer`, `real`, `logical`, `reals`, `prec` or `lreal`, with the
+    smallest and the largest accepted value."""
 
     kind: str
     low: float = float("-inf")
@@ -63,9 +64,9 @@ _ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class Incar:
-    """The tags in `TAGS` of an INCAR with values and line numbers, and remarks on odd but legal input.
+    """The tags of an INCAR that are in `TAGS`, with values and line numbers, and remarks on odd but legal input.
 
-    `texts` has every tag as written, including unknown ones.
+    `texts` has the text of every tag, including tags that are not in `TAGS`.
     """
 
     values: Mapping[str, Any]
@@ -81,7 +82,7 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
     of a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
     Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value are
     ignored (`ENCUT = 300 eV`). If a tag is repeated, the first value counts, as in VASP's reader (the manual does not
-    state this), and there is a remark. InputError names file, line, tag and accepted forms. O(length).
+    state this), and there is a remark. An InputError names the file, line, tag and accepted forms. O(length).
 
     >>> parse_incar("encut = 400 eV ; ispin=2  # spin\\nMAGMOM = 2*1.5 \\\\\\n -1\\nLREAL = A").values
     {'ENCUT': 400.0, 'ISPIN': 2, 'MAGMOM': (1.5, 1.5, -1.0), 'LREAL': 'auto'}
@@ -128,9 +129,10 @@ NO_COLUMNS = frozenset({"SYSTEM", "MAGMOM"})
 
 
 def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str = "INCAR") -> dict[str, float | str]:
-    """Return the columns of the tags that an INCAR has, each a number or a word; `tags` None means all its tags.
+    """Return the columns of the tags that an INCAR has, each a number or a word; if `tags` is None, all tags of the
+    INCAR.
 
-    InputError for a number tag without a number.
+    Raises InputError if the value of a numeric tag is not a number.
 
     >>> tag_values({"NSW": "40", "IBRION": "2 ! CG", "ALGO": "Fast", "LWAVE": ".FALSE."}, None)
     {'incar_nsw': 40.0, 'incar_ibrion': '2', 'incar_algo': 'fast', 'incar_lwave': 'false'}
@@ -209,7 +211,7 @@ def _value(tag: str, text: str, path: str, line: int) -> Any:
 
 
 def _read(kind: str, text: str) -> Any:
-    """Return a value of a kind from text; None if the text is of another kind."""
+    """Return the value of a text as the given kind (such as `integer`); None if the text is not of this kind."""
     letters = text.lstrip(".").lower()
     if kind == "logical":
         return {"t": True, "f": False}.get(letters[:1])
@@ -226,7 +228,8 @@ def _read(kind: str, text: str) -> Any:
 
 
 def _numbers(text: str) -> list[float]:
-    """Return the numbers at the beginning of a value, with repeat counts expanded; the rest is a remark."""
+    """Return the numbers at the beginning of a value, with repeat counts expanded; text after the numbers leads to a
+    remark."""
     numbers: list[float] = []
     for word in text.replace(",", " ").split():
         count, star, last = word.rpartition("*")
@@ -258,10 +261,10 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
 
     Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully automatic:
     line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi); any other letter means a generating
-    lattice, reciprocal or Cartesian. Otherwise line 2 is the number of points of the list, or of each segment if line 3
-    begins with L. The result is the number before symmetry, as in the paper: the product of the subdivisions, or points
-    times segments. `lattice` is in angstrom; `scale` is POSCAR's scale factor, the unit of Cartesian vectors.
-    InputError names file and line. O(lines).
+    lattice, reciprocal or Cartesian. If line 2 is not 0, it is the number of points of the list, or of each segment if
+    line 3 begins with L. The result is the number of k-points before symmetry, as in the paper: the product of the
+    subdivisions, or points times segments. `lattice` is in angstrom; `scale` is POSCAR's scale factor, the unit of
+    Cartesian vectors. An InputError names the file and line. O(lines).
 
     >>> cubic = ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
     >>> parse_kpoints("mesh\\n0\\nMonkhorst-Pack\\n4 4 2\\n0 0 0\\n", cubic).number
@@ -294,7 +297,8 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
 def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
     """Return VASP's grid without a KPOINTS file: N_i = max(1, ceiling(|b_i| 2 pi / KSPACING)).
 
-    VASP manual, page KSPACING (2025); default spacing 0.5 per angstrom. KGAMMA only shifts the grid.
+    VASP manual, page KSPACING (2025); default spacing 0.5 per angstrom. The tag KGAMMA is not read, because it only
+    shifts the grid.
 
     >>> from_spacing(((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 12.0))).grid
     (4, 4, 2)
@@ -339,7 +343,8 @@ def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
 
 
 def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> Kpoints:
-    """Read a generating lattice; the number of points is the reciprocal cell's volume divided by the lattice's."""
+    """Read a generating lattice; the number of points is the reciprocal cell's volume divided by the volume of the
+    generating lattice's cell."""
     cell = _volume(tuple(tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5)))
     if cell == 0:
         raise input_error(path, "the generating vectors lie in one plane", line=4)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a predictor of a model on feature columns: refits it as jobs end, and predicts other jobs from past run times.
+"""Turns a model on feature columns into a predictor, which refits the model as jobs end and predicts jobs without
+features from past run times.
 
-An `Encoder` converts the columns to numbers; it is fitted to training rows only.
+An `Encoder` converts the columns to numbers; the encoder is fitted to training rows only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
 
 
 def columns_of(features: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields of a request for feature names; the paper's `core_num` is our `procs`.
+    """Return the fields of a request for feature names; the paper's `core_num` is called `procs` in batchcast.
 
     >>> columns_of(("core_num", "encut"))
     ('procs', 'encut')
@@ -47,9 +48,9 @@ class Encoder:
 
     Wu et al. 2019, section 2.1: ENCUT is cubed (`physics`: raised to the power 1.5, in proportion to the number of
     plane waves). Continuous features are scaled to [0, 1] by the extremes of the training rows; constant features
-    become 0, and later values may lie outside. Discrete features are one-hot (IRPA; a new category is all zeros) or
-    numbered (BRBF; a new category has the number after the last). A column is discrete if it is one of the paper's
-    discrete features or has text.
+    become 0, and values of later rows may lie outside [0, 1]. Discrete features are one-hot (IRPA; a new category is
+    all zeros) or numbered (BRBF; a new category has the number after the last). A column is discrete if it is one of
+    the paper's discrete features or has text.
     """
 
     names: tuple[str, ...]
@@ -61,7 +62,7 @@ class Encoder:
 
     @classmethod
     def fit(cls, names: Sequence[str], rows: Sequence[Row], encut: Encut = "paper") -> Encoder:
-        """Fit to training rows without unknown values. O(rows)."""
+        """Fit the encoder to training rows without unknown values. O(rows)."""
         columns = list(zip(*rows))
         is_discrete = [n in DISCRETE or any(isinstance(v, str) for v in c) for n, c in zip(names, columns)]
         continuous = tuple(k for k, discrete in enumerate(is_discrete) if not discrete)
@@ -72,7 +73,8 @@ class Encoder:
         return cls(tuple(names), powers, continuous, low, np.where(high > low, high - low, np.inf), categories)
 
     def covers(self, rows: Sequence[Row]) -> bool:
-        """Return whether other rows are in the fitted ranges, so that a model may continue with this encoder."""
+        """Return whether the values of other rows are in the fitted ranges, so that a warm start may use this
+        encoder."""
         values = _numbers(rows, self.continuous) ** self.powers
         high = self.low + np.where(np.isinf(self.span), 0.0, self.span)
         return bool(((values >= self.low) & (values <= high)).all()) and all(
@@ -96,7 +98,7 @@ class Encoder:
 
 
 def _numbers(rows: Sequence[Row], columns: Sequence[int]) -> np.ndarray:
-    """Return the columns of rows that have numbers, (rows, columns), float64."""
+    """Return the numeric columns of the rows, (rows, columns), float64."""
     return np.array([[row[k] for k in columns] for row in rows], dtype=float)
 
 
@@ -105,12 +107,13 @@ ERRORS_NEEDED = 20
 
 
 class Model(Protocol):
-    """The protocol of a model: fits rows to log10 run times, and predicts the log10 run time of a row."""
+    """The protocol of a model: it is fitted to rows with log10 run times, and predicts the log10 run time of a row."""
 
     name: str
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Fit to rows in order of submission; a second call starts again, or continues if the model can."""
+        """Fit to rows in order of submission; a second call starts a new fit, or continues the last fit if the model
+        can."""
 
     def predict_row(self, row: Row) -> float:
         """Return log10 of the run time in seconds."""
@@ -122,17 +125,17 @@ class FeatureMethod:
 
     The model is refitted after every `refit_every_jobs` ended jobs. At the beginning the model is refitted whenever its
     training jobs have doubled since `min_jobs`: at 50, 100, 200, 400, then every 500 jobs. The model learns only from
-    End events, so from jobs that finished before the refit. Training rows are the last `window` jobs in order of
+    End events, that is, from jobs that finished before the refit. Training rows are the last `window` jobs in order of
     submission (the paper's order by job id). A job falls back to the history predictor (`recent_mean`), with the reason
     as basis, if a feature is unknown (inputs missing or unreadable), if the job continues an earlier run (`istart`
     above 0: the paper omits these jobs, because inputs do not show how much work is left), or before the first fit.
     Predictions are clipped to the range of the training jobs' run times and to the limit. Quantiles are the point times
-    the ratios of actual to predicted run time of the last 300 jobs that ended after a training; there are quantiles
-    from 20 such jobs on. A prediction costs the model's prediction; memory is one row per job; `trained` lists the
-    refits. With `train_when_asked` the model is also trained on all finished jobs before a prediction, which is useful
-    for a single prediction after a whole log.
+    the ratios of actual to predicted run time of the last 300 jobs that ended after a training; quantiles exist as soon
+    as 20 jobs have ended after a training. A prediction costs one prediction of the model; memory is one row per job;
+    `trained` lists the refits. With `train_when_asked` the model is also trained on all finished jobs before a
+    prediction, which is useful for a single prediction after a whole log.
 
-    A subclass sets `makes`, which creates the model of some columns, before its first fit, from the method's settings.
+    A subclass sets `makes`, which creates an unfitted model for the given columns from the method's settings.
     """
 
     levels = LEVELS
@@ -159,7 +162,7 @@ class FeatureMethod:
         self.uses = columns_of(features)
         self.min_jobs = max(self.min_jobs, 5)
         self.most_new = self.refit_every_jobs
-        self.refit_every_jobs = min(self.most_new, self.min_jobs)  # submissions between two calls of `refit`
+        self.refit_every_jobs = min(self.most_new, self.min_jobs)  # number of submissions between two calls of `refit`
         self.new = 0
         self.istart = features.index("istart") if "istart" in features else -1
         self.history = RecentMean()
@@ -169,7 +172,7 @@ class FeatureMethod:
         self.low = self.high = 0.0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict by the model, or by the history predictor with the reason as basis."""
+        """Predict by the model or, with the reason as `basis`, by the history predictor (`recent_mean`)."""
         row = class_key(job, self.uses)
         if self.train_when_asked and self.new and len(self.learnt) >= self.min_jobs:
             self._train(at.now)
@@ -201,7 +204,7 @@ class FeatureMethod:
                 self.new += 1
 
     def refit(self, now: float) -> None:
-        """Train on the last `window` ended jobs if there are enough new ones."""
+        """Train on the last `window` ended jobs if enough jobs have ended since the last training."""
         taught = self.trained[-1]["training_jobs"] if self.trained else self.min_jobs
         if len(self.learnt) >= self.min_jobs and self.new >= min(self.most_new, taught):
             self._train(now)
@@ -220,7 +223,8 @@ class FeatureMethod:
         return min(max(self.model.predict_row(row), self.low), self.high)
 
     def _unusable(self, row: Row, inputs: Any = None) -> str:
-        """Return why the model cannot predict a row; empty if it can. `inputs` is the status of the input files."""
+        """Return the reason why the model cannot predict a row; empty if the model can. `inputs` is the status of the
+        input files."""
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
@@ -239,7 +243,7 @@ class EncodedModel:
         self.features, self.settings = features, settings
 
     def encode(self, rows: list[Row]) -> bool:
-        """Create an encoder for these rows if needed; return whether the last fit's encoder is used again."""
+        """Create an encoder for the given rows if needed; return whether the last fit's encoder is used again."""
         goes_on = self.settings.warm_start and hasattr(self, "encoder") and self.encoder.covers(rows)
         if not goes_on:
             self.encoder = Encoder.fit(self.features, rows, self.settings.encut)

@@ -33,7 +33,7 @@ SPLIT_WORDS = {
 
 
 def cannot(facts: Mapping[str, Any]) -> str:
-    """Describe what the available runs cannot show, from `papers.vasp.study.facts`."""
+    """Describe which claims the available runs cannot support, from `papers.vasp.study.facts`."""
     constant = ", ".join(facts["constant_features"]) or "none"
     return (
         "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
@@ -47,7 +47,7 @@ def cannot(facts: Mapping[str, Any]) -> str:
 
 
 def can(facts: Mapping[str, Any]) -> str:
-    """Describe what the available runs can show, from `papers.vasp.study.facts`."""
+    """Describe which results the available runs show, from `papers.vasp.study.facts`."""
     return (
         "These runs can show that the methods work from end to end on real run times, how the methods rank on new "
         "systems, and how much worse they are when settings change over time: in the split in time, "
@@ -85,7 +85,8 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
 
 
 def differences_tables(rows: Rows, words: str) -> list[Table]:
-    """Compare each method with the paper's random forest, with 90 % intervals; empty if the forest was not run."""
+    """Compare each method with the paper's random forest, with 90 % intervals; empty if there are no results of the
+    forest."""
     first = next((row for row in rows if "against" in row), None)
     if first is None:
         return []
@@ -170,7 +171,8 @@ def _split_section(split: str, results: Rows, resamples: int) -> Section:
 
 
 def _split_blocks(split: str, results: Rows, resamples: int, amid: Sequence[Block]) -> list[Block]:
-    """Return the tables of one split: the overview and the differences, the blocks `amid`, and tables 3 to 5."""
+    """Return the tables of one split of the runs: the overview and the differences, then the blocks `amid`, then tables
+    3 to 5."""
     rows = [row for row in results if row["split"] == split]
     scored, words = _named(row for row in rows if "apa" in row), SPLIT_WORDS[split]
     differences = differences_tables(scored, words)
@@ -198,7 +200,8 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
 
 
 def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
-    """Draw ACC and REC of the jobs predicted to run shorter than `cut` minutes."""
+    """Draw the accuracy ACC and recall REC of each method for jobs that are predicted to run shorter than `cut`
+    minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     return bars(
         f"Recognition of runs under {cut // 60} h ({what})",
@@ -222,7 +225,7 @@ def _mre(scored: Rows, split: str) -> Table:
 
 
 def _named(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return copies of the rows with the shown name of each row's method."""
+    """Return copies of the rows with each method's name as the page shows it."""
     return [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows]
 
 
@@ -278,7 +281,7 @@ def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
 
 
 def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str) -> list[Table]:
-    """Return the accuracy of one set of jobs split in time, and the differences between methods."""
+    """Return the accuracy of all methods on one set of jobs, split in time, and the differences between methods."""
     columns = columns_of(
         "name|predictor", "apa|apa|ratio", "acc_under_60_min|ACC 1 h|ratio", "rec_under_60_min|REC 1 h|ratio",
         "acc_under_120_min|ACC 2 h|ratio", "rec_under_120_min|REC 2 h|ratio", "best_90_mre|MRE|ratio",
@@ -294,7 +297,8 @@ def _set_tables(rows: list[dict[str, Any]], figures: str, named: str, note: str)
 
 
 def synthetic_figures(results: Rows) -> list[Block]:
-    """Draw figures 6 and 7 of the first set, 8 and 9 of the second: the cuts at one and two hours."""
+    """Draw figures 6 and 7 from the first synthetic set, 8 and 9 from the second: results for cuts at one and two
+    hours."""
     figures: list[Block] = []
     for data, numbers in NUMBERS.items():
         rows = [row for row in results if row["data"] == data]

@@ -28,9 +28,9 @@ class Parzen:
     ----------
     keys
         Columns known at submission; jobs with equal values in these columns form a class. An unknown value counts as a
-        value.
+        value of its own.
     window
-        Number of last finished jobs of a class that are used, at least 1; `none` uses all.
+        Number of last finished jobs of a class from which the density is computed, at least 1; `none` uses all jobs.
     statistic
         `mode` predicts the density's highest point; `mean` predicts 10^(mean of the logs).
 
@@ -41,11 +41,11 @@ class Parzen:
 
     Notes
     -----
-    The baseline "PDR" of the source, whose details are not public: this is a similar baseline, not a reproduction.
-    Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades. If the class has no finished
-    jobs, the user's last `window` jobs are used, then those of all users, then the limit. Quantiles are order
-    statistics of these jobs; the point is between one second and the limit. O(window^2) per prediction for the mode,
-    O(window) for the mean.
+    The baseline "PDR" of Wu et al. 2019, whose details are not public: this method is a similar baseline, not a
+    reproduction. Bandwidth: The bandwidth follows Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02
+    decades. If the class has no finished jobs, the user's last `window` jobs are used, then the last jobs of all users,
+    then the time limit. Quantiles are order statistics of the run times; the point prediction is between one second and
+    the time limit. A prediction takes O(window^2) time for the mode and O(window) for the mean.
 
     References
     ----------
@@ -79,7 +79,8 @@ class Parzen:
         self.everybody: deque[float] = deque(maxlen=self.window)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Predict the mode or mean of the class, else of the user, else of all users."""
+        """Predict the mode or mean of the run times in the job's class, else of the user's jobs, else of all users'
+        jobs."""
         sources = (
             (self.same.get(class_key(job, self.keys)), "same " + ", ".join(self.keys), Grounds.CLASS),
             (self.users.get(job.user_id) if job.user_id is not None else None, "same user", Grounds.OWN_HISTORY),
@@ -108,16 +109,17 @@ class Parzen:
 
 
 def bandwidth(values: np.ndarray) -> float:
-    """Return Silverman's bandwidth, 0.9 min(std, IQR/1.34) n^(-1/5), with a minimum for equal values."""
+    """Return Silverman's bandwidth, 0.9 min(std, IQR/1.34) n^(-1/5), with a minimum in case all values are equal."""
     low, high = np.percentile(values, (25, 75))
     spreads = [s for s in (float(values.std()), float(high - low) / 1.34) if s > 0]
     return max(0.9 * min(spreads, default=0.0) * float(len(values) ** -0.2), NARROWEST)
 
 
 def density_mode(values: np.ndarray) -> float:
-    """Return the highest point of the Gaussian kernel density of `values` (n,), n >= 1.
+    """Return the position of the maximum of the Gaussian kernel density of `values` (n,), n >= 1.
 
-    Mean shift climbs from the densest sample (ties: the first); the density rises at every step. O(n^2).
+    The mean-shift algorithm climbs from the densest sample (the first sample wins a tie); the density rises at every
+    step. O(n^2).
 
     >>> round(density_mode(np.array([1.0, 1.0, 1.1, 5.0])), 1)
     1.0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the atoms of a run: POSCAR, the cell and its contents; and POTCAR, the potentials.
+"""Parses the input files about the atoms of a VASP run: POSCAR (the cell and its contents) and POTCAR (the potentials).
 
-Errors name file, line and value. Of POTCAR, only TITEL, ZVAL, ENMAX and LULTRA of each potential are read, without
-loading the file: a POTCAR is licensed text of tens of megabytes, mostly numbers between the headers. The scan looks for
-the letter Z (of ZVAL), which numbers do not contain: memchr does that at the speed of memory.
+Error messages name the file, line and value. From a POTCAR, only TITEL, ZVAL, ENMAX and LULTRA of each potential are
+read, without loading the file: a POTCAR is licensed text of tens of megabytes, mostly numbers between the headers. The
+scan looks for the letter Z (of ZVAL), which numbers do not contain: memchr makes this search at the speed of memory.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
 
 
 def floats_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[float]:
-    """Return the numbers at the beginning of line `at`, at least `at_least` of them; Fortran's 1.0D0 is accepted."""
+    """Return the numbers at the beginning of line `at`, at least `at_least` numbers; Fortran's 1.0D0 is accepted."""
     return _numbers(lines, at, path, what, at_least, _fortran)
 
 
 def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) -> list[int]:
-    """Return the whole numbers at the beginning of line `at`, at least `at_least` of them."""
+    """Return the whole numbers at the beginning of line `at`, at least `at_least` numbers."""
     return _numbers(lines, at, path, what, at_least, int)
 
 
 def truncated(path: str, line: int, where: str) -> InputError:
-    """Return the error of a file that ends too early."""
+    """Return the error for a file that ends too early."""
     return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
 
 
@@ -92,9 +92,9 @@ def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
     Format (VASP manual, page POSCAR, 2025): comment; one scale factor, or a negative number that is the volume, or
     three positive factors of the Cartesian components; three lattice vectors; species names (VASP 5; a potential's
     suffix `_pv` or hash `/1a2b` is cut off); ions per species; optional `Selective dynamics`; the coordinate mode; one
-    line per ion. The rest (velocities) is not read. InputError names file and line if the file is empty, truncated or
-    contradicts itself. The cost is O(ions), a fraction of a microsecond each: positions are not features, so only about
-    a hundred positions of a large cell are checked.
+    line per ion. Lines after the ions (velocities) are not read. An InputError names the file and line if the file is
+    empty, truncated or contradicts itself. The cost is O(ions), a fraction of a microsecond per ion; positions are not
+    features, so only about a hundred positions of a large cell are checked.
 
     >>> cell = parse_poscar("NaCl\\n2.0\\n1 0 0\\n0 1 0\\n0 0 2\\nNa Cl\\n1 1\\nDirect\\n0 0 0\\n.5 .5 .5\\n")
     >>> cell.volume, cell.species, cell.counts
@@ -155,7 +155,8 @@ def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
 
 
 def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:
-    """Check that every ion has a line, and that about a hundred of the lines (always the last) have three numbers."""
+    """Check that every ion has a line, and that about a hundred of these lines (including the last line) have three
+    numbers."""
     block = lines[first : first + ions]
     if len(block) < ions or not all(map(str.strip, block)):
         there = next((k for k, line in enumerate(block) if not line.strip()), len(block))
@@ -176,7 +177,8 @@ _END = b"End of Dataset"
 
 @dataclass(frozen=True, slots=True)
 class Potential:
-    """The header of one potential: name, valence electrons, recommended cutoff in eV, and whether it is ultrasoft."""
+    """The header of one potential in a POTCAR: name, valence electrons, recommended cutoff in eV, and whether it is
+    ultrasoft."""
 
     titel: str
     zval: float
@@ -187,13 +189,13 @@ class Potential:
 def scan_potcar(
     descriptor: int, path: str = "POTCAR", lengths: dict[bytes, int] | None = None
 ) -> tuple[Potential, ...]:
-    """Return the headers of an open POTCAR, in order; memory is one block for any size of file.
+    """Return the headers of all potentials in an open POTCAR, in order; the memory is one block for any size of file.
 
     By the VASP manual, page POTCAR (2025), TITEL and LULTRA come before ZVAL, and ENMAX comes after it. `lengths`
-    stores the length of each potential that was read before, so that later files can skip it by reading a few
-    kilobytes; if the length is wrong, the potential is scanned. InputError for an empty or truncated file or a header
-    without TITEL, ZVAL and ENMAX (no LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials)
-    afterwards.
+    stores the length of each potential that was read before, so that a scan of later files can skip this potential by
+    reading a few kilobytes; if the stored length is wrong, the potential is scanned. Raises InputError for an empty or
+    truncated file, or a header without TITEL, ZVAL and ENMAX (no LULTRA: not ultrasoft). The first scan takes O(bytes)
+    time at the speed of memchr, later scans O(potentials).
     """
     known = {} if lengths is None else lengths
     potentials: list[Potential] = []
@@ -230,7 +232,7 @@ def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
 
 
 class _Window:
-    """A moving block of the file: every byte is read at most once, and skipped parts are not read."""
+    """A moving block of a POTCAR file: every byte is read at most once, and skipped parts are not read."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
@@ -239,7 +241,7 @@ class _Window:
         self.next_read = NEAR
 
     def jump(self, position: int) -> None:
-        """Continue at `position`, near a header: in the present block, or in a new small block."""
+        """Continue the scan at `position`, near a header: in the present block of the file, or in a new small block."""
         self.at = position - self.start
         if self.at >= self.length:
             self.start, self.length, self.at, self.next_read = position, 0, 0, NEAR
@@ -270,7 +272,8 @@ class _Window:
 
 
 def _potential(header: bytes, titel: int, at: int, position: int, descriptor: int, path: str) -> Potential:
-    """Return the potential at position `at` of a ZVAL, with the last TITEL and LULTRA before it and the next ENMAX."""
+    """Return the potential whose ZVAL is at position `at`, with the last TITEL and LULTRA before it and the next
+    ENMAX."""
     if titel < 0 or header.find(_END, titel, at) >= 0:
         raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
     ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))
@@ -301,7 +304,7 @@ def _text(header: bytes, at: int) -> str:
 
 
 def _line_of(descriptor: int, at: int) -> int:
-    """Return the line number of a byte; used only for errors."""
+    """Return the line number of a byte; used only for error messages."""
     lines, start = 1, 0
     while start < at:
         block = os.pread(descriptor, min(BLOCK, at - start), start)

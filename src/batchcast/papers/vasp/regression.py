@@ -15,7 +15,7 @@ WARM: tuple[Kind, ...] = ("forest", "boosted")
 
 
 class SingleModel(EncodedModel):
-    """A regressor on one-hot encoded features with log10 run time as target; see `fit_regressor` for settings."""
+    """A regressor on one-hot encoded features with log10 run time as target; `fit_regressor` has the settings."""
 
     settings: Regression
 
@@ -27,7 +27,7 @@ class SingleModel(EncodedModel):
         self.regressor: Regressor | None = None
 
     def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Fit to all rows; continue by a warm start only if the last encoder covers the rows."""
+        """Fit to all rows; continue the last fit (warm start) only if the last encoder covers the rows."""
         before = self.regressor if self.encode(rows) else None
         own = self.settings
         self.regressor = fit_regressor(own.kind, self.encoder.one_hot(rows), log_run, own.seed, before)
@@ -40,7 +40,7 @@ class SingleModel(EncodedModel):
 
 @dataclass(eq=False, repr=False)
 class Regression(FeatureMethod):
-    """Predicts run times by a regression from feature columns to log10 run time, which is refitted as jobs finish.
+    """Predicts run times by a regression of log10 run time on feature columns, which is refitted as jobs finish.
 
     Parameters
     ----------
@@ -48,17 +48,17 @@ class Regression(FeatureMethod):
         `forest`: random forest regression; `svr`: support vector regression; `bayesian_ridge`: Bayesian ridge
         regression; `boosted`: gradient-boosted trees.
     encut
-        Transformation of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
+        Transformation of the plane-wave cutoff ENCUT: `paper` cubes it, `physics` takes the power 1.5, `plain` none.
     features, also
-        Columns known at submission; `also` are added to `features`.
+        Columns that are known at submission; columns in `also` are added to `features`.
     refit_every_jobs
-        Number of ended jobs between two fits, at least 1; fewer at the beginning.
+        Number of ended jobs between two fits, at least 1; at the beginning, fits follow after fewer jobs.
     window
-        Number of last ended jobs that are used, at least 1.
+        Number of last ended jobs on which the model is trained, at least 1.
     min_jobs
         Number of ended jobs before the first fit, at least 1.
     warm_start
-        Whether a fit continues from the last fit; `forest` and `boosted` can.
+        Whether a fit continues from the last fit; only `forest` and `boosted` can continue.
     seed
         Random seed of the models.
     train_when_asked
@@ -67,12 +67,13 @@ class Regression(FeatureMethod):
     Raises
     ------
     ValueError
-        For a number below 1, no feature, or a warm start of a model that has none.
+        If a parameter is below 1, if there is no feature, or for a warm start of a model that cannot continue.
 
     Notes
     -----
-    The first three are the baselines RFR, SVR and BRR of Wu et al. 2019 by scikit-learn. The fourth is LightGBM, a
-    modern baseline that is not in the paper. Settings are the libraries' defaults, see `fit_regressor`.
+    The kinds `forest`, `svr` and `bayesian_ridge` are the baselines RFR, SVR and BRR of Wu et al. 2019, computed by
+    scikit-learn. The kind `boosted` is LightGBM, a modern baseline that is not in the paper. The settings of the models
+    are the libraries' defaults, with one exception in `fit_regressor`.
 
     References
     ----------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models on encoded features: regressions of scikit-learn and LightGBM, a radial basis network, and naive Bayes.
 
-Each model has a fast method for a single row. The network has k-means centres, a Gaussian basis and weights by
-regularised least squares; the naive Bayes accepts discrete and continuous features together.
+Each model has a fast method for predicting a single row. The network has k-means centres, a Gaussian basis and weights
+by regularised least squares; the naive Bayes accepts discrete and continuous features together.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FEWEST = 20
 class RbfNetwork:
     """A radial basis network f(x) = b + sum_p w_p exp(-||x - mu_p||^2 / (2 delta_p^2)); Wu et al. 2019, eqs. 11-15.
 
-    Departures from the paper: a bias b, a minimum of each spread, and least squares with a ridge instead of the
-    pseudo-inverse, because the paper's normal matrix is nearly singular if Gaussians overlap. Ridge and minimum are
-    chosen from the rows, see `settled`.
+    Departures from the paper: a bias b, a minimum for each spread, and least squares with a ridge instead of the
+    pseudo-inverse, because the paper's normal matrix is nearly singular if Gaussians overlap. By default, the ridge and
+    the minimum spread are chosen from the training rows (see `settled`).
     """
 
     centres: np.ndarray
@@ -47,8 +47,9 @@ class RbfNetwork:
         """Fit to rows (rows, features) in time order and targets (rows,); m centres, or fewer with fewer rows.
 
         The spread of a centre is the root mean square distance of its rows, but at least `floor` times the distance to
-        the nearest other centre. `before` gives the first centres of the clustering. O(rows m) per round of k-means,
-        O(rows m^2) for the weights; 2 and 16 times that if `settled` chooses `ridge` or `floor`.
+        the nearest other centre. `before` gives the initial centres of the clustering. A round of k-means takes O(rows
+        m) time, the weights O(rows m^2); these costs are 2 and 16 times as high if `settled` chooses `ridge` or
+        `floor`.
         """
         if ridge is None or floor is None:
             ridges, floors = RIDGES if ridge is None else (ridge,), FLOORS if floor is None else (floor,)
@@ -59,7 +60,7 @@ class RbfNetwork:
         return cls(centres, spreads, weights, bias)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return f at rows (rows, features) -> (rows,)."""
+        """Return the network's values (rows,) at rows of features (rows, features)."""
         return np.asarray(basis(x, self.centres, self.spreads) @ self.weights + self.bias)
 
 
@@ -72,11 +73,11 @@ def settled(
     seed: int,
     before: RbfNetwork | None,
 ) -> tuple[float, float]:
-    """Return the (ridge, floor) with the least error on the last quarter of the rows, after a fit to the others.
+    """Return the (ridge, floor) with the least error on the last quarter of the rows, after a fit to the other rows.
 
     Rows are in time order, so the choice predicts later training rows from earlier training rows. The error is the mean
-    absolute error in log10; ties go to the smoother network, which is tried first. With fewer than 20 rows the result
-    is ridge 0.1 and floor 1.
+    absolute error in log10; ties go to the smoother network, which is the network that is tried first. If there are
+    fewer than 20 rows, the result is ridge 0.1 and floor 1.
 
     >>> x = np.arange(40.0)[:, None]
     >>> settled(x, np.zeros(40), 4, RIDGES, FLOORS, 0, None)
@@ -99,7 +100,8 @@ def settled(
 
 
 def _spreads(x: np.ndarray, centres: np.ndarray, label: np.ndarray, floor: float) -> np.ndarray:
-    """Return the root mean square distance of each centre's rows, at least `floor` times that to the nearest centre."""
+    """Return each centre's spread: the root mean square distance of its rows, but at least `floor` times the distance
+    to the nearest centre."""
     squares = ((x - centres[label]) ** 2).sum(axis=1)
     counts = np.maximum(np.bincount(label, minlength=len(centres)), 1)
     spreads = np.sqrt(np.bincount(label, squares, minlength=len(centres)) / counts)
@@ -122,7 +124,7 @@ def basis(x: np.ndarray, centres: np.ndarray, spreads: np.ndarray) -> np.ndarray
     >>> basis(np.array([[0.0], [1.0]]), np.array([[0.0]]), np.array([1.0])).round(3).tolist()
     [[1.0], [0.607]]
     """
-    # the squares are expanded to avoid an array (rows, m, features)
+    # the squared differences are expanded to avoid an array (rows, m, features)
     squares = (x**2).sum(axis=1)[:, None] - 2.0 * x @ centres.T + (centres**2).sum(axis=1)
     return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2.0 * spreads**2)))
 
@@ -139,7 +141,7 @@ def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tup
 
 
 def _to_nearest(centres: np.ndarray) -> np.ndarray:
-    """Return the distance of each centre to its nearest other centre; 1 for a single centre."""
+    """Return the distance of each centre to the nearest other centre; 1 if there is only one centre."""
     if len(centres) < 2:
         return np.ones(len(centres))
     squares = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
@@ -151,8 +153,8 @@ def _to_nearest(centres: np.ndarray) -> np.ndarray:
 class MixedBayes:
     """Naive Bayes P(class | codes, values) with Laplace-smoothed frequencies and Gaussians; Wu et al. 2019, eqs. 6-9.
 
-    scikit-learn's CategoricalNB and GaussianNB fit it. The evaluation is one vectorised step here, because
-    scikit-learn's evaluation needs a Python loop over classes for each job.
+    scikit-learn's CategoricalNB and GaussianNB fit the model. This class evaluates the model in one vectorised step,
+    because scikit-learn's evaluation needs a Python loop over classes for each job.
     """
 
     log_prior: np.ndarray
@@ -166,8 +168,9 @@ class MixedBayes:
     ) -> MixedBayes:
         """Fit to codes (rows, discrete), values (rows, continuous) in [0, 1], labels (rows,) in 0..classes-1.
 
-        `sizes` are the numbers of categories; an unseen category has the code after the last and the frequency that
-        Laplace smoothing gives to a count of 0. `smoothing` times the largest variance is added to every variance.
+        `sizes` are the numbers of categories; a category that did not occur in training has the code after the last and
+        the frequency that Laplace smoothing gives to a count of 0. `smoothing` times the largest variance is added to
+        every variance.
         """
         from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
@@ -179,7 +182,7 @@ class MixedBayes:
         mean, variance = np.zeros((len(classes), 0)), np.ones((len(classes), 0))
         if values.shape[1]:
             bells = GaussianNB(var_smoothing=smoothing).fit(values, label)
-            # the minimum matters if all features are constant, so that every variance is 0
+            # the minimum of the variances matters if all features are constant, so that every variance is 0
             mean, variance = bells.theta_, np.maximum(bells.var_, 1e-9)
         return cls(np.log(counts / counts.sum()), frequency, mean, variance)
 
@@ -234,7 +237,7 @@ class PackedForest:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return the mean of the trees for one row (features,): (1,) for a regressor, (classes,) for a classifier."""
-        row = x.astype(np.float32)  # scikit-learn also compares in float32
+        row = x.astype(np.float32)  # scikit-learn also compares features and thresholds in float32
         node = self.roots
         for _ in range(self.depth):
             goes_left = row[self.feature[node]] <= self.threshold[node]
@@ -255,11 +258,11 @@ class Regressor(NamedTuple):
     packed: PackedForest | None = None
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Predict many rows at once, (rows,)."""
+        """Predict many rows at once; the result is (rows,)."""
         return np.asarray(self.model.predict(x), dtype=float)
 
     def predict_row(self, x: np.ndarray) -> float:
-        """Predict one row with the same result as `predict`, but without its checks per call."""
+        """Predict one row with the same result as `predict`, but without scikit-learn's checks in each call."""
         if self.packed is not None:
             return float(self.packed.predict(x)[0])
         if self.kind == "svr":
@@ -272,13 +275,14 @@ class Regressor(NamedTuple):
 
 
 def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None = None) -> Regressor:
-    """Fit a regressor to rows (rows, features) with log10 run times (rows,); `before` gives a warm start.
+    """Fit a regressor to rows (rows, features) with log10 run times (rows,); `before` is a fitted regressor for a warm
+    start.
 
-    `before` must have the same encoding. With a warm start, a forest keeps the younger half of its trees and grows the
-    other half on the present rows. Boosting continues with half the usual number of new trees, and starts again if it
-    has more than twice the usual number. Other models ignore the warm start. Settings are the libraries' defaults,
-    except for the support vector machine's epsilon: on a log10 scale, the default of 0.1 is a quarter of the run time,
-    and 0.01 is 2 %.
+    The regressor `before` must have been fitted with the same encoding. With a warm start, a forest keeps the younger
+    half of its trees and grows the other half on the present rows. Boosting continues with half the usual number of new
+    trees, and starts again if the model has more than twice the usual number. Other models ignore the warm start.
+    Settings are the libraries' defaults, except for the support vector machine's epsilon: on a log10 scale, the default
+    of 0.1 is a quarter of the run time, while the value in use, 0.01, is 2 %.
     """
     if kind == "forest":
         forest = _forest(x, y, seed, before)
@@ -286,7 +290,8 @@ def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: R
     if kind == "svr":
         from sklearn.svm import SVR
 
-        # gamma is sklearn's "scale", computed here because the fast method for one row needs the number
+        # gamma is scikit-learn's setting "scale", computed in this function because the fast method for one row needs
+        # the number
         gamma = 1.0 / (x.shape[1] * x.var()) if x.var() > 0 else 1.0
         return Regressor(kind, SVR(C=1.0, gamma=gamma, epsilon=0.01).fit(x, y))
     if kind == "bayesian_ridge":

@@ -101,7 +101,7 @@ def command(
 
 
 def _is_parquet(path: Path) -> bool:
-    """Return whether a file is Parquet, as written by `vasp collect`; False if it cannot be read."""
+    """Return whether a file is Parquet, as written by `vasp collect`; False if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
@@ -154,7 +154,8 @@ LEAST_OWN = 50
 
 
 def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the scores of all methods on both synthetic sets (split in time), and the sets' run-time distributions."""
+    """Return the scores of all methods on the two synthetic sets of jobs (split in time), and the run-time
+    distributions of the sets."""
     import numpy as np
 
     from .features import draw_vasp_log

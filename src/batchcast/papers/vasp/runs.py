@@ -27,7 +27,8 @@ TEXT = ("prec", "lreal")
 
 
 class Runs(NamedTuple):
-    """Distinct runs in time order: the trace, and for each job its system (chemical formula) and its kind."""
+    """Distinct runs in time order: the trace, and for each job its system (chemical formula) and its kind of
+    calculation."""
 
     trace: Trace
     system: np.ndarray
@@ -37,10 +38,11 @@ class Runs(NamedTuple):
 def read_runs(path: str | Path) -> Runs:
     """Read the runs that have an elapsed time; rows with equal date, elapsed time, CPU time and memory are one run.
 
-    The CSV has one row per OUTCAR with the columns `NEEDED`. Features follow `vasp.features` as far as the table
-    allows: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults. The submission is the time at which VASP began;
-    the wait is 0. A *system* is a chemical formula with any geometry and potentials, because features do not
-    distinguish geometries. Dropped rows are counted in `info.dropped`. InputError names file and line.
+    The CSV has one row per OUTCAR with the columns `NEEDED`. Features follow `vasp.features` as far as the table of
+    runs has the data: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults. The submission is the time at which
+    VASP began; the wait is 0. A *system* is a chemical formula with any geometry and potentials, because features do
+    not distinguish geometries. Rows that were dropped are counted in `info.dropped`. An InputError names the file and
+    line.
     """
     name, unfinished, copies = str(path), 0, 0
     runs: dict[tuple[str, ...], dict[str, str]] = {}

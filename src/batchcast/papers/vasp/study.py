@@ -47,14 +47,15 @@ NOT_INSTALLED = "not installed yet"
 
 
 class Split(NamedTuple):
-    """The rows of a trace for training and the rows for testing, ascending."""
+    """One split of a trace: the rows for training and the rows for testing, ascending."""
 
     train: np.ndarray
     test: np.ndarray
 
 
 def time_split(runs: Runs) -> Split:
-    """Split in time: the first 80 % are for training, the rest for testing; runs that overlap the test are not used."""
+    """Split in time: the first 80 % are for training, the last 20 % for testing; training runs that overlap the test
+    period are not used."""
     trace = runs.trace
     cut = int(TRAIN * len(trace))
     first = trace.submit_time[cut]
@@ -63,7 +64,8 @@ def time_split(runs: Runs) -> Split:
 
 
 def system_split(runs: Runs, rng: np.random.Generator) -> Split:
-    """Split by system: random whole systems with about a fifth of the runs are for testing, the others for training."""
+    """Split by system: random whole systems with about a fifth of the runs are for testing, the other runs are for
+    training."""
     names = np.unique(runs.system)
     rng.shuffle(names)
     counts = np.array([int((runs.system == name).sum()) for name in names])
@@ -73,7 +75,7 @@ def system_split(runs: Runs, rng: np.random.Generator) -> Split:
 
 
 def resampled(split: Split, rng: np.random.Generator) -> Split:
-    """Draw a bootstrap resample: each side of the split with replacement, sorted."""
+    """Draw a bootstrap resample: the training rows and the test rows, each with replacement, sorted."""
     return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
 
 
@@ -81,9 +83,9 @@ def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple
     """Predict the test rows by a method; return the predictions (n,), the cost, and figures about BRBF's networks.
 
     The method observes every event of the training rows, is refitted once, and then predicts each test row without
-    learning: the paper's static protocol. The cost is the seconds of training and the milliseconds of one prediction.
-    `key_networks` is the number of keys with their own network, `by_key_network` the share of test rows they predict
-    (NaN for methods without such networks).
+    learning: the paper's static protocol. The cost is the time of training in seconds and the time of one prediction in
+    milliseconds. `key_networks` is the number of keys with their own network, `by_key_network` the share of test rows
+    that these networks predict (NaN for methods without such networks).
     """
     parameters = {"seed": seed, "rng": np.random.default_rng(seed)}
     unset = {name: value for name, value in parameters.items() if name not in parse_spec(spec)[1]}
@@ -117,12 +119,13 @@ def study(
     seed: int = 0,
     tick: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one flat object per split and method: means over the resamples; `..._sd` are standard deviations.
+    """Return one flat dictionary per split and method: means over the resamples; `..._sd` are standard deviations.
 
     Every resample draws training and test rows with replacement; a split by system also draws new systems. If
-    `resamples` is 1, the split itself is used. Differences to `forest` (apa, MAE), with 90 % intervals, are computed on
-    the split itself, paired over groups: the runs of one system, or if there is only one system, one user's submissions
-    of one week. A method that is not registered gets an object with a `note`. The results are deterministic for a seed.
+    `resamples` is 1, the split itself is used without resampling. Differences to `forest` (apa, MAE), with 90 %
+    intervals, are computed on the split itself, paired over groups: the runs of one system, or if there is only one
+    system, one user's submissions of one week. A method that is not registered gets a dictionary with a `note`. Equal
+    seeds give equal results.
     """
     if resamples < 1:
         raise UsageError("--resamples: at least 1")
@@ -159,7 +162,8 @@ def _split(runs: Runs, split: str, rng: np.random.Generator) -> Split:
 
 
 def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray], seed: int) -> Keys:
-    """Return the keys to add to each method's row: its differences to `AGAINST` over the test rows."""
+    """Return the entries to add to each method's row: the method's differences to the method `AGAINST` over the test
+    rows."""
     if AGAINST not in points or len(points) < 2:
         return {}
     systems = np.unique(runs.system[test], return_inverse=True)[1]
@@ -179,7 +183,8 @@ def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray],
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
-    """Return accuracy measures: ACC and REC per range and cut, MRE, MAE, APA, and the share of underestimates."""
+    """Return accuracy measures: Return a method's scores: ACC and REC per range and cut, MRE, MAE, APA, and the share
+    of underestimates."""
     house = accuracy(predicted, actual)
     figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
     figures["best_90_mre"] = best_relative_error(predicted, actual)
@@ -191,7 +196,8 @@ def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
 
 
 def distribution(runs: Runs) -> list[dict[str, Any]]:
-    """Return table 2: the share of runs in each range, of all runs and of both sides of the split in time."""
+    """Return table 2: the share of runs in each range, of all runs, and of the training and the test runs of the split
+    in time."""
     split = time_split(runs)
     parts = {"all": np.arange(len(runs.trace)), "train": split.train, "test": split.test}
     rows = []
@@ -213,7 +219,8 @@ def core_time(runs: Runs) -> dict[str, float]:
 def facts(runs: Runs) -> dict[str, Any]:
     """Return facts that limit the conclusions: constant features, number of BRBF's keys, shortest run, drift in time.
 
-    `kinds_train_only` is, in the split in time, the share of training runs of a kind that does not occur in the test.
+    `kinds_train_only` is, in the split in time, the share of training runs of kinds that do not occur among the test
+    runs.
     """
     trace = runs.trace
     columns = {name: trace.nominal(name).codes if name in TEXT else trace.number(name) for name in FEATURES}
@@ -234,7 +241,7 @@ def range_name(low: int, high: int) -> str:
 
 
 def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return mean and standard deviation of each figure, over the resamples in which it is defined."""
+    """Return the mean and standard deviation of each score, over the resamples in which the score is defined."""
     summary: dict[str, float] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy warns if all values are undefined; the result is NaN
@@ -255,8 +262,8 @@ PRINTED = {
     "parzen": ((0.817, 0.093, 0.0, 0.006, 0.032, 0.0), (0.477, 0.264, 0.0, 0.063, 0.064, 0.0)),
 }
 PRINTED_SHARES = {"0-30": 0.557, "30-60": 0.096, "60-90": 0.049, "90-120": 0.033, ">120": 0.265}
-PRINTED_SECOND = {"0-60": 0.68, "0-120": 0.75}  # the paper's text, "about", for the test jobs of the second set
-FIRST_TESTED = 0.9  # the paper's text: more than this share of the first set's test jobs
+PRINTED_SECOND = {"0-60": 0.68, "0-120": 0.75}  # from the paper's text ("about"), for the test jobs of the second set
+FIRST_TESTED = 0.9  # from the paper's text: more than this share of the first set's test jobs
 TITLES = ("Table 3: ACC (precision) per range of run time", "Table 4: REC (recall) per range of run time")
 NOTE = (
     "A dash: no job was predicted in the range (ACC), no job ran for a time in the range (REC), or the paper prints no "
@@ -283,7 +290,7 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
 
 
 def shares_table(shares: Rows) -> Table:
-    """Return Table 2 of the synthetic sets; for the second set the paper prints only two sums."""
+    """Return Table 2 of the synthetic sets of jobs; for the second set the paper prints only two sums."""
     rows = []
     for data in ("first", "second"):
         ours = {str(row["range_min"]): float(row["share_all"]) for row in shares if row["data"] == data}

@@ -22,7 +22,7 @@ KEPT = 50
 
 @dataclass(slots=True)
 class Behaviour:
-    """The submissions of one user (or key): running sums of inter-arrival times, sizes and repetitions."""
+    """The submissions of one user (or key): running sums of inter-arrival times, job sizes and repeated requests."""
 
     jobs: int = 0
     last: float = math.nan
@@ -62,25 +62,26 @@ class UserClusters:
     every
         Number of submissions between two clusterings, at least 1.
     memory
-        Number of finished jobs from which smoothed values are rebuilt, at least 1.
+        Number of finished jobs from which smoothed run times are computed again, at least 1.
     seed
         Random seed of k-means.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    The baseline "UBCETE" of the source, whose details are not public: this is a similar baseline, not a reproduction.
-    All users so far are clustered by k-means (scikit-learn) on standardised features: mean log inter-arrival time, mean
-    log2 processors, and share of repeated requests. k is `clusters`, or the number of distinct users if that is
-    smaller. The smoothed value of a cluster, s = smoothing * R + (1 - smoothing) * s, is computed again from the last
-    `memory` finished jobs at each clustering, and then updated at each End. For a user without a cluster, the user's
-    own smoothed value is predicted, else that of all users, else the limit. Quantiles are those of the cluster's last
-    50 run times. The point is between one second and the limit. A prediction costs O(1); a refit costs O(users *
-    clusters + memory), and `trained` lists the refits.
+    The baseline "UBCETE" of Wu et al. 2019, whose details are not public: this method is a similar baseline, not a
+    reproduction. All users so far are clustered by k-means (scikit-learn) on standardised features: mean log
+    inter-arrival time, mean log2 processors, and share of repeated requests. The number of clusters k is `clusters`, or
+    the number of distinct users if that is smaller. The smoothed value of a cluster, s = smoothing * R + (1 -
+    smoothing) * s, is computed again from the last `memory` finished jobs at each clustering, and then updated at each
+    End. For a user without a cluster, the user's own smoothed value is predicted, else the smoothed value of all users,
+    else the time limit. Predicted quantiles are quantiles of the cluster's last 50 run times. The point prediction is
+    between one second and the time limit. A prediction costs O(1); a refit costs O(users * clusters + memory), and
+    `trained` lists the refits.
 
     References
     ----------
@@ -134,7 +135,8 @@ class UserClusters:
         return Prediction(point, LEVELS, quantiles, "smoothed: " + basis, grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Add a submission to its user's sums, and an ended job to the smoothed values of cluster and of all users."""
+        """Add a submission to its user's sums, and an ended job to the smoothed values of its cluster and of all
+        users."""
         if isinstance(event, End):
             key, run = class_key(event.job, self.keys), event.run_time
             self.finished.append((key, run))
@@ -145,7 +147,7 @@ class UserClusters:
             self.behaviours.setdefault(class_key(job, self.keys), Behaviour()).submitted(job)
 
     def refit(self, now: float) -> None:
-        """Cluster the users again, and rebuild the smoothed values."""
+        """Cluster the users again, and compute the smoothed values of the clusters again."""
         from sklearn.cluster import KMeans
 
         if not self.behaviours:

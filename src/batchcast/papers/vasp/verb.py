@@ -138,7 +138,7 @@ def _history(name: str | None) -> Trace:
 
 
 def _as_row(one: Estimate) -> dict[str, Any]:
-    """Return an estimate as a flat object with a list of the nearest runs."""
+    """Return an estimate as a flat dictionary with a list of the nearest runs."""
     row = {"directory": one.directory, "run_s": one.run_s, "bound_s": one.bound_s, "limit_s": one.limit_s}
     row |= {"limit": _limit(one), "basis": one.basis, "fallback": one.is_fallback, "problem": one.problem}
     near = [
@@ -150,7 +150,7 @@ def _as_row(one: Estimate) -> dict[str, Any]:
 
 
 def _limit(one: Estimate) -> str:
-    """Return the suggested time limit in the form of sbatch; empty if there is none."""
+    """Return the suggested time limit in the form of sbatch; empty if there is no suggested limit."""
     return "" if math.isnan(one.limit_s) else format_duration(one.limit_s)
 
 
@@ -183,7 +183,7 @@ def _show(title: str, columns: Sequence[str], rows: list[dict[str, Any]]) -> Non
 
 
 def _differences(differs: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return the features that differ in words: `encut 400, 520`.
+    """Return a text with the features that differ: `encut 400, 520`.
 
     >>> _differences({"encut": (400.0, 520.0), "prec": ("normal", "low")}), _differences({})
     ('encut 400, 520; prec normal, low', 'nothing')
@@ -272,7 +272,7 @@ def collect(
         raise UsageError(f"--root {root}: is not a directory (accepted: a directory on this host)")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
-    arrow()  # report this error before the directories are read
+    arrow()  # check for pyarrow now, to report the error before the directories are read
     trace = read_trace(jobs, format=format, timezone=timezone, map=map)
     previous = read_trace(output, format="parquet") if output.exists() else None
     words = [word.strip().upper() for word in tags.split(",") if word.strip()]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrays of Slurm's kernels: a machine (site), its jobs, and the state between two instants.
 
-Each kind of thing has one record array, because every array argument costs compile time and call time.
+Each kind of object (nodes, jobs, ...) has one record array, because every array argument costs compile time and call
+time.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Site(NamedTuple):
     Sets of nodes are bits of W int64 words: `inside` (P, W), `reserved` (V, W); `features` are bits too. TRES are
     processors, nodes, memory in MiB and the G GRES; FAR means no limit. `billing` (P, TRES) has the weights of TRES in
     usage; `tres_weight` has the priority weights of a job's share of `part_tres` (P, TRES). The `parent` of an
-    association is the next association towards the root; `share` is relative to siblings. `part` has one more record,
-    which marks the end of the last partition's nodes in `members`.
+    association is the next association towards the root; `share` is relative to siblings. The table `part` of
+    partitions has one more record, which marks the end of the last partition's nodes in `members`.
     """
 
     node: Any
@@ -97,12 +98,13 @@ class Site(NamedTuple):
 
 @by_address
 class Jobs(NamedTuple):
-    """Requests in order of submission, see `machines.request`; -1 means not requested. The last record has the ends.
+    """Requests in order of submission, as in `machines.request`; -1 means that a resource is not requested. One extra
+    record at the end stores where the last request's entries end.
 
-    `plan` is the planned run time of a waiting job: the time limit, or a shorter prediction; `held` is that of a
-    running job. The dependencies of a job begin at `needs[needs_from]` and end where the next record's dependencies
-    begin. A job with `fixed` below FAR starts at `fixed` on the nodes from `fixed_node[fixed_from]` on, whatever the
-    scheduler decides.
+    `plan` is the planned run time of a waiting job: the time limit, or a shorter prediction; `held` is the planned run
+    time of a running job. The dependencies of a job begin at `needs[needs_from]` and end where the next record's
+    dependencies begin. A job with `fixed` below FAR starts at `fixed` on the nodes from `fixed_node[fixed_from]` on,
+    whatever the scheduler decides.
     """
 
     row: Any
@@ -161,7 +163,7 @@ class State(NamedTuple):
     `active` has the running jobs by planned end; `bits` (sets, W) has sets of nodes. `slot` is backfill's table of free
     nodes over time: `slot_free` (slots, W) has the nodes without a booking in a slot, `slot_ready` the nodes that have
     free processors by the slot's end. `array_planned` (arrays, P) counts the bookings of a job array in a pass, or
-    marks the array as refused.
+    marks that the pass has refused the array.
     """
 
     reg: Any

@@ -36,7 +36,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         elif kind == END:
             s.job[item].ending = 0
         else:
-            if kind == BEGIN and rules.lazy and rules.fifo:  # without backfill cycles, only a pass finds the job
+            if kind == BEGIN and rules.lazy and rules.fifo:  # without backfill cycles, only the main loop finds the job
                 s.reg[0].asked = 1
             s.list[due].due = kind * len(jobs.row) + item
             due += 1
@@ -142,7 +142,7 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
 
 @inner
 def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
-    """Return the next poll, backfill cycle or priority update; with `lazy`, skip instants without a possible change."""
+    """Return the next poll, backfill cycle or priority update; with `lazy`, skip instants that cannot change a job."""
     poll = s.reg[0].first_poll + s.reg[0].polls * rules.poll
     if rules.lazy:
         event = FAR

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes when a job could start if running jobs end as planned, and what is then free on a node.
 
-This is Slurm's will-run test, which removes running jobs in groups by their planned end.
+The module implements Slurm's will-run test, which removes running jobs in groups by their planned end.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def may_start(
 ) -> bool:
     """Return whether the job may start by `later` on MASK nodes without bookings in the records from `row` to `end`.
 
-    `rise` is the record that contains `later`. The function does not check memory and sharing; `will_run` does. It
-    never rejects a job that can start, because `total`, the number of processors free by `later`, is never too small.
+    `rise` is the index of the backfill table's record that contains the time `later`. The function does not check
+    memory and sharing; `will_run` does. The function never rejects a job that can start, because `total`, the number of
+    processors free by `later`, is never too small.
     """
     cpus, least = jobs.row[j].cpus, jobs.row[j].min_nodes
     each, features = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task, jobs.row[j].features
@@ -92,11 +93,12 @@ MANY = 96  # nodes; above this number, marking the jobs on the nodes costs more 
 
 @inner
 def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float) -> float:
-    """Return when the job starts on SEEN if running jobs end as planned; `t` is now, -1 never or after `latest`.
+    """Return when the job starts on the nodes SEEN if running jobs end as planned: `t` means now, -1 never or after
+    `latest`.
 
     Slurm removes ending jobs in groups, whose time windows double in length, and tries to place the job after each
-    group. Here only the nodes of removed jobs are examined again, and a placement is tried only if the total number of
-    processors is sufficient.
+    group. This function examines only the nodes of removed jobs again, and a placement is tried only if the total
+    number of processors is sufficient.
     """
     survey(site, jobs, s, j, part, SEEN, 0)
     if pick(site, jobs, s, j, part):
@@ -137,9 +139,9 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
 
 @inner
 def mark_touching(s: State, t: float, latest: float, running: int) -> None:
-    """Mark the running jobs that end by `latest` and have a node of SEEN.
+    """Mark the running jobs that end by `latest` and use a node of the set SEEN.
 
-    If SEEN is large, all running jobs are marked, because a loop over the jobs is then less work.
+    If the node set SEEN is large, all running jobs are marked, because a loop over the jobs is then less work.
     """
     seen = 0
     for w in range(s.bits.shape[1]):
@@ -162,7 +164,7 @@ def mark_touching(s: State, t: float, latest: float, running: int) -> None:
 
 @inner
 def touches(s: State, o: int) -> bool:
-    """Return whether running job o has a node of SEEN."""
+    """Return whether running job o uses a node of the set SEEN."""
     entry = s.job[o].head
     while entry != NONE:
         i = s.pool[entry].node
@@ -174,7 +176,7 @@ def touches(s: State, o: int) -> bool:
 
 @inlined
 def next_marked(s: State, k: int, running: int) -> int:
-    """Return the first marked position from k on, or NONE."""
+    """Return the first marked running job from position k on, or NONE."""
     if k >= running:
         return NONE
     w, word = k >> 6, s.marks[k >> 6] & (-1 << (k & 63))
@@ -189,7 +191,8 @@ def next_marked(s: State, k: int, running: int) -> int:
 
 @inner
 def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
-    """Remove running job o from its SEEN nodes in the will-run test of j, and update sums; return if it had any."""
+    """Remove running job o from its nodes in SEEN in the will-run test of job j, and update sums; return whether it had
+    such nodes."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     stamp, had = int(s.reg[0].stamp), False
     entry = s.job[o].head

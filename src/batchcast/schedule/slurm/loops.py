@@ -21,7 +21,7 @@ from .table import kept_from, open_table
 
 @inner
 def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Return whether the job fits on the MASK nodes if they are empty; the result for a whole partition is stored."""
+    """Return whether the job fits on the nodes MASK if they are empty; the result for a whole partition is cached."""
     whole = True
     for w in range(s.bits.shape[1]):
         whole = whole and s.bits[MASK, w] == site.inside[part, w]
@@ -35,7 +35,8 @@ def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Return whether a MASK node is in exclusive use, or in use and the job is exclusive (nodes with its features)."""
+    """Return whether, among the MASK nodes with the job's features, one is in exclusive use, or in use while the job is
+    exclusive."""
     for k in range(site.part[part].first, site.part[part + 1].first):
         i = site.members[k]
         held = s.node[i].node_jobs if jobs.row[j].exclusive else s.node[i].exclusive_jobs
@@ -84,7 +85,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
                     set_planned(s, a, part, 0)
             continue
         if too_much(site, jobs, rules, s, j, part, s.job[j].sized, float(jobs.row[j].min_nodes)):
-            continue  # the reason is a limit, which does not block other jobs
+            continue  # the job is refused because of a limit, which does not block other jobs
         for w in range(words):
             s.bits[SEEN, w] = s.bits[MASK, w]
         if preempt(site, jobs, rules, s, j, part, now) == LIMITED:
@@ -137,14 +138,14 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
 
 @inner
 def reserves(rules: Rules, s: State, k: int, now: float) -> bool:
-    """Return whether the job at position k may reserve nodes: its priority and its wait are high enough."""
+    """Return whether the priority and the wait of the job at position k are high enough to reserve nodes."""
     waited = now - s.job[s.queue[k].job].eligible
     return bool(-s.queue[k].order >= rules.bf_min_prio_reserve and waited >= rules.bf_min_age_reserve)
 
 
 @inner
 def begin_cycle(site: Site, rules: Rules, s: State, t: float) -> None:
-    """Open the table, and reset the counts of tested jobs."""
+    """Reset the backfill table, and reset the counts of tested jobs."""
     open_table(site, rules, s, t)
     for p in range(len(site.part) - 1):
         s.part[p].part_tests = 0

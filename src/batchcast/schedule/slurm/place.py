@@ -76,7 +76,7 @@ def available_beside(
 
 @inlined
 def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tuple[float, float]) -> int:
-    """Return the number of processors that the job could use on node i if the node were empty."""
+    """Return the number of processors that the job could use on node i if that node were empty."""
     if jobs.row[j].features & ~site.node[i].features:
         return 0
     for g in range(site.gres.shape[1]):
@@ -87,7 +87,8 @@ def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tupl
 
 @inner
 def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
-    """Compute the processors that the job could use on the nodes of set `words`, now or if the nodes were `empty`."""
+    """Compute the processors that the job could use on each node of the set `words`: now, or if the nodes were empty
+    (`empty`)."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for w in range(s.bits.shape[1]):
@@ -113,7 +114,7 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
 
 @inner
 def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Return whether the SEEN nodes would suffice for the job if they were empty; equal nodes are examined once."""
+    """Return whether the nodes SEEN would suffice for the job if they were empty; equal nodes are examined once."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for c in range(len(site.sample)):
@@ -130,16 +131,18 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
-    """Choose nodes of the set `words` for the job (`taken`, `asks`), beside running jobs or on `empty` nodes."""
+    """Choose nodes of the set `words` for the job, beside running jobs or as if all nodes were empty; sets `taken` and
+    `asks`."""
     survey(site, jobs, s, j, part, words, empty)
     return pick(site, jobs, s, j, part)
 
 
 @inner
 def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Choose among the surveyed nodes.
+    """Choose among the nodes whose usable processors were computed.
 
-    The best set of neighbours is tried first. If it fails, the nodes with the fewest processors are left out.
+    The best set of neighbouring nodes is tried first. If that set is not sufficient, the nodes with the fewest
+    processors are left out.
     """
     if s.reg[0].total < jobs.row[j].cpus or s.reg[0].count < jobs.row[j].min_nodes:
         return False
@@ -179,7 +182,8 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 
 @inner
 def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """Choose sets of neighbours of equal weight: the smallest sufficient set, else the largest sets until enough."""
+    """Choose sets of neighbours of equal weight: the smallest sufficient set, else the largest sets until their
+    processors suffice."""
     sets, last = 0, -2
     for k in range(listed):
         i = s.node[k].listed
@@ -233,7 +237,8 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
 
 @inner
 def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
-    """Choose nodes one by one as with CR_LLN: of the lowest weight, the node with the most free processors."""
+    """Choose nodes one by one as with Slurm's CR_LLN: among nodes of the lowest weight, take the one with the most free
+    processors."""
     cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
     while most > 0 and (nodes > 0 or cpus > 0):
         best = NONE

@@ -18,7 +18,8 @@ from .table import book, booked_by_others, free_until, hold_back, kept_from, las
 def next_candidate(
     site: Site, jobs: Jobs, rules: Rules, s: State, k: int, tests_before: int, now: float, t: float
 ) -> tuple[int, int]:
-    """Return the first position from k on whose job could start now (-1: none), and the number of tests before."""
+    """Return the first queue position from k on whose job could start now (-1: none), and the number of jobs tested
+    before."""
     limited = rules.bf_max_job_user > 0 or rules.bf_max_job_part > 0
     while k < s.reg[0].queue and s.reg[0].tests + tests_before < rules.bf_max_job_test:
         j, part = s.queue[k].job, s.queue[k].part
@@ -33,7 +34,7 @@ def next_candidate(
 
 @inlined
 def apart(s: State) -> bool:
-    """Return whether the latest booking has no node in common with the candidate's nodes (WITNESS)."""
+    """Return whether the latest booking has no node in common with the candidate's nodes (the set WITNESS)."""
     for w in range(s.bits.shape[1]):
         if s.bits[MINE, w] & s.bits[WITNESS, w]:
             return False
@@ -57,7 +58,8 @@ def idle_cpus(site: Site, s: State, part: int) -> int:
 
 @inner
 def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, t: float) -> bool:
-    """Return whether the job could start now: enough nodes without an early booking are free, or its size is unknown.
+    """Return whether the job could start now: enough nodes without an early booking are free, or the job's number of
+    nodes is unknown.
 
     Sets WITNESS to a sufficient set of nodes.
     """
@@ -114,10 +116,11 @@ LATE = 1e300
 def plan_job(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float, reserves: bool
 ) -> int:
-    """Try to start or book a job now and after each booking in its way; return 1 if started, 2 if booked, else 0."""
+    """Try to start or book a job now and after each booking that prevents an earlier start; return 1 if started, 2 if
+    booked, else 0."""
     length, later, row, scan, short = plan_of(site, jobs, j, part), t, 0, 0, NONE
     kept, last = len(site.reservation) > 0, table_end(rules, t)
-    # a start after `later` is not used, but Slurm stores the job size that the test computes
+    # the caller does not use a start after `later`, but Slurm stores the job size that the will-run test computes
     victims = list_victims(site, jobs, rules, s, j, part, t)
     cuts = victims == 0 and (not rules.sizes_matter or s.job[j].sized == jobs.row[j].then)
     ends = next_mask(site, jobs, s, j, part, t, t + length)
@@ -130,7 +133,7 @@ def plan_job(
         later = s.slot[rise].end if rise != NONE else -1.0
         if ends >= 0 and ends + 1 < last and (later < 0 or ends + 1 < later):
             later, rise = ends + 1, record_after(s, row, ends + 1)
-        if cuts and reserves and later >= 0:  # a start after `later` is not used
+        if cuts and reserves and later >= 0:  # the caller does not use a start after `later`
             scan, short = short_until(s, scan, short, jobs.row[j].cpus, end)
             if short != NONE and s.slot[short].begin >= s.slot[rise].begin:
                 if not kept:  # this record has too few processors, so all starts before its end fail
@@ -171,13 +174,14 @@ def plan_job(
 
 @inlined
 def table_end(rules: Rules, t: float) -> float:
-    """Return the end of the table's window."""
+    """Return the end of the time window that the backfill table covers."""
     return float((int(t) + rules.bf_window) // rules.bf_resolution * rules.bf_resolution)
 
 
 @inlined
 def short_until(s: State, row: int, short: int, cpus: int, end: float) -> tuple[int, int]:
-    """Advance from `row` past records that begin by `end`; return the next record, and the last with little room."""
+    """Advance in the backfill table from `row` past records that begin by `end`; return the next record, and the last
+    one with too few processors."""
     while row != NONE and s.slot[row].begin <= end:
         if s.slot[row].room < cpus:
             short = row
@@ -219,7 +223,8 @@ def make_room(
 def reserve(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, t: float, start: float, until: float
 ) -> int:
-    """Book the chosen nodes from `start` to `until`: return 2, or 0 if a limit forbids it, or -1 if one is booked."""
+    """Book the chosen nodes from `start` to `until`: return 2, or 0 if a limit forbids it, or -1 if one of the nodes is
+    already booked."""
     step = rules.bf_resolution
     begin = int(start) // step * step
     end = max(int(until) // step * step, begin + step)

@@ -19,7 +19,8 @@ def _within(site: Site, asked: float, part: int) -> float:
 
 @inlined
 def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Return the job's planned run time in this partition: limit, prediction or default, at most MaxTime."""
+    """Return the job's planned run time in this partition: its time limit, a prediction or the default limit, at most
+    MaxTime."""
     return _within(site, jobs.row[j].plan, part)
 
 
@@ -127,7 +128,7 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, 
 
 @inner
 def taken_cpus(s: State) -> float:
-    """Return the number of processors that `place` took."""
+    """Return the number of processors that the function `place` allocated."""
     total = 0.0
     for k in range(int(s.reg[0].taken)):
         total += s.node[k].asks
@@ -162,7 +163,7 @@ def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, node
 
 @inlined
 def planned_of(s: State, a: int, part: int) -> int:
-    """Return the number of bookings of a job array in this pass, or -1 if the pass has refused the array."""
+    """Return the number of bookings of a job array in this pass, or -1 if the pass skips the array."""
     return int(s.array_planned[a, part]) if s.array_pass[a, part] == s.reg[0].passes else 0
 
 

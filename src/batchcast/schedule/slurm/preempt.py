@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption: chooses the running jobs that give way to a waiting job, and removes them.
+"""Preemption: chooses the running jobs that are preempted for a waiting job, and removes them.
 
-These are the rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A preempted job is
-notified, runs on for its grace time, and is then removed. The waiting job starts in a later pass, on nodes that are
-free by then.
+The module follows the rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A preempted
+job is notified, runs on for its grace time, and is then removed. The waiting job starts in a later pass, on nodes that
+are free by then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ CHECK_PERIOD = 30.0  # seconds
 
 @inner
 def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
-    """List the running jobs that j may preempt in this partition, by rank and then size; return their number."""
+    """List the running jobs that j may preempt in this partition, by preemption rank and then size; return their
+    number."""
     count = 0
     if not site.part[part].preempts and not jobs.row[j].preempts:
         return count
@@ -50,7 +51,8 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
 
 @inner
 def put(s: State, count: int, o: int, by_place: bool) -> None:
-    """Insert a job into the `count` listed jobs by rank; equal ranks are in log order, or in order of insertion."""
+    """Insert a job into the `count` listed jobs by rank; jobs of equal rank are in log order, or in order of
+    insertion."""
     k = count
     while k > 0:
         other = s.list[k - 1].victim
@@ -63,7 +65,8 @@ def put(s: State, count: int, o: int, by_place: bool) -> None:
 
 @inner
 def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
-    """Preempt as many listed jobs as j needs on SEEN, after choosing again with the last chosen job first.
+    """Preempt as many listed jobs as job j needs on the nodes SEEN, after choosing again with the last chosen job
+    first.
 
     Within KillWait + MessageTimeout of its last preemption, j does not preempt further jobs.
     """
@@ -96,7 +99,8 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
 
 @inner
 def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) -> int:
-    """Remove listed jobs from SEEN one by one until j fits; return the position of the last removed job, or -1."""
+    """Remove listed jobs from the nodes SEEN one by one until job j fits; return the position of the last removed job,
+    or -1."""
     survey(site, jobs, s, j, part, SEEN, 0)
     s.reg[0].stamp += 1
     for k in range(count):
@@ -107,7 +111,8 @@ def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) 
 
 @inner
 def last_first(s: State, last: int, count: int) -> None:
-    """Put the job that made j fit first in the list, then the jobs before it by their number of chosen nodes."""
+    """Put the job whose removal made job j fit first in the list, then the jobs before it by their number of chosen
+    nodes."""
     mark_taken(s)
     for k in range(count):
         o = s.list[k].victim
@@ -118,7 +123,7 @@ def last_first(s: State, last: int, count: int) -> None:
 
 @inner
 def mark_taken(s: State) -> None:
-    """Mark the nodes that `pick` chose."""
+    """Mark the nodes that the function `pick` chose."""
     s.reg[0].stamp += 1
     for k in range(int(s.reg[0].taken)):
         s.node[s.node[k].taken].stamp = int(s.reg[0].stamp)
@@ -126,7 +131,7 @@ def mark_taken(s: State) -> None:
 
 @inner
 def nodes_taken(s: State, o: int) -> int:
-    """Return how many nodes of job o are marked."""
+    """Return how many nodes of job o the function `pick` chose."""
     count, entry = 0, s.job[o].head
     while entry != NONE:
         count += s.node[s.pool[entry].node].stamp == s.reg[0].stamp
@@ -136,10 +141,10 @@ def nodes_taken(s: State, o: int) -> int:
 
 @inner
 def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, count: int) -> float:
-    """Return when j starts on SEEN if the `count` listed jobs give way.
+    """Return when job j starts on the nodes SEEN if the `count` listed jobs are preempted.
 
-    The result is `t` if j starts without preemption, `t - 1` if it is sufficient that the listed jobs give way, else
-    the planned end of the further running jobs that must end before (in groups), and -1 if j never starts.
+    The result is `t` if job j starts without preemption, `t - 1` if preempting the listed jobs is sufficient, -1 if j
+    never starts, and else the planned end of the other running jobs (removed in groups) that must end first.
     """
     survey(site, jobs, s, j, part, SEEN, 0)
     if pick(site, jobs, s, j, part):

@@ -38,7 +38,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
 
 @inner
 def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now: float) -> None:
-    """Decay the usage of associations by the half-life, and add the processor-seconds since `last`."""
+    """Decay the usage of associations by the half-life, and add the processor-seconds since the time `last`."""
     keep = 1 - 0.693 / rules.half_life
     for a in range(len(site.assoc)):
         s.assoc[a].usage = s.assoc[a].usage * keep ** (now - last) + s.assoc[a].recent
@@ -52,7 +52,7 @@ def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now
 
 @inner
 def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, until: float) -> None:
-    """Add what a job used since `last` to its association's recent usage, which the next update includes."""
+    """Add what a job used since the time `last` to its association's recent usage, which the next update includes."""
     span = until - max(s.job[j].began, last)
     if span <= 0 or jobs.row[j].assoc == NONE:
         return
@@ -138,7 +138,8 @@ def put_children(site: Site, s: State, parent: int, begin: int, top: int) -> int
 def comes_before(
     jobs: Jobs, s: State, tier: int, order: float, job: int, other_tier: int, other_order: float, other: int
 ) -> bool:
-    """Return whether a pair (job, partition) comes first: by QOS preemption, tier, priority, submission, task."""
+    """Return whether a pair (job, partition) comes before another pair: by QOS preemption, tier, priority, submission,
+    task."""
     if jobs.row[job].preempts >> jobs.row[other].qos & 1:
         return True
     if jobs.row[other].preempts >> jobs.row[job].qos & 1:
@@ -196,7 +197,8 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
 
 @inner
 def compact(s: State, without: int) -> None:
-    """Remove the pairs of jobs that do not wait and of the job `without`; the queue then begins at index 0."""
+    """Remove the pairs of jobs that do not wait and the pairs of the job `without`; the queue then begins at index
+    0."""
     kept = 0
     for k in range(int(s.reg[0].first), int(s.reg[0].queue)):
         j = s.queue[k].job

@@ -90,7 +90,8 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
 
 
 def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeRequest]]:
-    """Return for each request a class (n,) of requests that differ only in times, and one request of each class."""
+    """Return a class (n,) for each request, and one request of each class; requests of one class differ only in
+    times."""
     known: dict[Hashable, int] = {}
     kinds: list[NodeRequest] = []
     kind = np.empty(len(requests), np.int64)
@@ -108,7 +109,8 @@ def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeReques
 
 
 def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> None:
-    """Set the values that differ within a class: times, nice, job array and task. `wall` (n,) is MaxWall."""
+    """Set the values that differ between the requests of a class: times, nice, job array and task. `wall` (n,) is
+    MaxWall."""
     limit = np.array([r.limit for r in requests], np.float64)
     plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
     row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
@@ -125,7 +127,7 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
 
 
 def _row(r: NodeRequest, index: Index) -> dict[str, float]:
-    """Return the values that are equal for all requests of this class."""
+    """Return the values that are equal for all requests of one class."""
     wanted = [index["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
         raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
@@ -164,7 +166,7 @@ def _wall(index: Index, qos: int, assoc: int) -> float:
 
 
 def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
-    """Return the number of processors that the job gets, or -1 if it depends on the nodes."""
+    """Return the number of processors that the job gets, or -1 if the number depends on the chosen nodes."""
     exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
     if r.exclusive:
         sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))
@@ -175,7 +177,8 @@ def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
 
 
 def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the positions of all dependencies in one array, their kinds, and where each job's dependencies begin."""
+    """Return the positions of all dependencies in one array, their kinds, and the index at which each job's
+    dependencies begin."""
     wanted = {key for r in requests for _, key in r.depends}
     by_key: dict[str, list[int]] = {}
     for k, r in enumerate(requests) if wanted else ():
@@ -214,7 +217,7 @@ MOST_SLOTS = 2048
 
 
 def make_rules(machine: Machine, **given: float) -> Rules:
-    """Convert slurm.conf's settings, in seconds; `given` overrides them."""
+    """Convert slurm.conf's settings, in seconds; values in `given` override those settings."""
     s = machine.settings
 
     def number(key: str, default: float) -> float:
@@ -320,7 +323,8 @@ def make_state(
 
 
 def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.ndarray:
-    """Return the initial registers; the first submission is at `first`, and events of unknown phase begin then."""
+    """Return the initial registers; the first submission is at `first`, and periodic events of unknown phase begin at
+    that time."""
     cycle, decay, second = phases.cycle, phases.decay, phases.second
     reg = np.zeros(1, REGISTERS)
     reg["freed"], reg["last"], reg["full"], reg["now"], reg["prio_now"] = NONE, -FAR, first, first - 1, first
@@ -358,7 +362,7 @@ def _empty_nodes(nodes: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: float) -> list[tuple[float, int, int]]:
-    """Return cancellations, releases, begin times, recorded starts and node changes, sorted by time."""
+    """Return cancellations, releases, begin times, recorded starts and node changes, as events sorted by time."""
     events = []
     for name, kind in (("cancel", CANCEL), ("release", RELEASE), ("begin", BEGIN), ("fixed", FIXED)):
         places = np.flatnonzero((row[name] >= first) & (row[name] < FAR))

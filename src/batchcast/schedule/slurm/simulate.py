@@ -30,9 +30,9 @@ class Seen(NamedTuple):
     """The waiting jobs that an external planner sees at one instant, as arrays (k,).
 
     `places` are positions among the requests. `arrival` is when the job became eligible (s; NaN: a begin time, hold,
-    dependency or array throttle delays it). `priority` is the job's priority, and `factor` the planner's part of it.
-    `array` (-1: none), `account` and `user` are numbers. `start` has the start of every request (n,), s; NaN: not
-    started.
+    dependency or array throttle delays it). `priority` is the job's priority, and `factor` the summand of it that the
+    planner sets. `array` (-1: no job array), `account` and `user` are numeric identifiers. `start` has the start of
+    every request (n,), s; NaN: not started.
     """
 
     now: float
@@ -122,7 +122,8 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
 
 
 def _wake(rules: Rules, s: State, at: float) -> None:
-    """Make Slurm schedule after an update, and restore instants that were skipped because nothing had changed."""
+    """Schedule a pass of the simulated Slurm after an update, and restore instants that were skipped because nothing
+    had changed."""
     s.reg["asked"][0] = s.reg["dirty"][0] = 1
     s.reg["polls"][0] = min(s.reg["polls"][0], max(math.ceil((at - s.reg["first_poll"][0]) / rules.poll), 0))
     s.reg["cycle"][0] -= max(math.floor((s.reg["cycle"][0] - at) / rules.bf_interval), 0) * rules.bf_interval
@@ -183,7 +184,8 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Facts recorded from a real controller: nodes that were down (node, from, to), starts, phases, usage.
+    """Records of a real controller: times when nodes were down (node, from, to), job starts, phases of periodic events,
+    usage.
 
     Jobs in `fixed` start as recorded, whatever the scheduler decides, on any nodes if their nodes are not recorded.
     `usage` has the processor-seconds that (account, user) used before the simulation.
@@ -207,13 +209,13 @@ def simulate_slurm(
     tick: Callable[[int], None] | None = None,
     **rules: float,
 ) -> SlurmSchedule:
-    """Simulate Slurm's two loops for these requests on this machine.
+    """Simulate Slurm's main loop and backfill loop for the given requests and machine.
 
-    `lengths` replace time limits in plans. `recorded` are facts that the simulation takes from a real controller.
-    `placements` is the capacity for rows of allocated nodes. With `watched` (key and task), the simulation ends soon
-    after that job's start. `reorder` is called every 30 s and returns new priority factors of the waiting jobs. `rules`
-    override settings (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles without a change). Raises
-    UsageError for a request that this machine cannot satisfy.
+    The planned run times `lengths` replace time limits when the simulated Slurm plans. `recorded` has records of a real
+    controller that the simulation reproduces. `placements` is the capacity for rows of allocated nodes. If `watched`
+    names a job (key and task), the simulation ends soon after that job's start. `reorder` is called every 30 s and
+    returns new priority factors of the waiting jobs. `rules` override settings (`since`, `until`, `bf_interval`, ... in
+    seconds; `lazy=1` skips cycles without a change). Raises UsageError for a request that this machine cannot satisfy.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> jobs = [NodeRequest("a", 0, 100, 120, tasks=16), NodeRequest("b", 1, 50, 60, tasks=8)]

@@ -29,8 +29,9 @@ from .arrays import (
 class _Places:
     """Positions of nodes, features, GRES and associations in the arrays.
 
-    `groups` (n,) has the node group of each node, `kinds` the kinds of GRES, `bits` the bit of each feature and GRES,
-    `members` the nodes of each partition, `tres` the names of TRES, and `parent` the parent of each association.
+    `groups` (n,) has the node group of each node, `kinds` the kinds of GRES, `bits` the bit position of each feature
+    and GRES, `members` the nodes of each partition, `tres` the names of TRES, and `parent` the parent of each
+    association.
     """
 
     node: Mapping[str, int]
@@ -137,8 +138,8 @@ def holds_memory(machine: Machine) -> bool:
     """Return whether a job reserves its memory, so that no other job can have it.
 
     Slurm allocates memory only if SelectTypeParameters names it, for example CR_Core_Memory. With CR_Core every job
-    shows the whole memory of a node as requested, yet two jobs can share the node. Without this setting, or if limits,
-    priorities or billing count memory, the machine is assumed to allocate memory.
+    shows the whole memory of a node as requested, yet two jobs can share the node. Without SelectTypeParameters, or if
+    limits, priorities or billing count memory, the machine is assumed to allocate memory.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> [holds_memory(homogeneous(1, 4, SelectTypeParameters=word)) for word in ("CR_CORE", "CR_CORE_MEMORY")]
@@ -226,7 +227,7 @@ def _preempts_by(machine: Machine, kind: str) -> bool:
 
 
 def _mode(machine: Machine, own: str) -> str:
-    """Return OFF, REQUEUE or CANCEL, from the mode `own` or else the cluster's mode.
+    """Return OFF, REQUEUE or CANCEL, from the preemption mode `own` or, if it is not set, from the cluster's mode.
 
     With JobRequeue=0, REQUEUE means CANCEL.
     """
@@ -255,7 +256,7 @@ def _may(machine: Machine, qos: Qos, other: Qos) -> bool:
 
 
 def _exempt(machine: Machine) -> float:
-    """Return PreemptExemptTime in seconds; 0 if it is -1 or infinite."""
+    """Return PreemptExemptTime in seconds; 0 if the setting is -1 or infinite."""
     value = parse_duration(machine.settings.get("PreemptExemptTime", "00:00:00"))
     return value if 0 <= value < math.inf else 0.0
 
@@ -291,7 +292,7 @@ def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray
 
 
 def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
-    """Return the amount of each TRES on a partition's nodes; 0 if there is none or if it is infinite."""
+    """Return the amount of each TRES on a partition's nodes; 0 if the nodes have none or an infinite amount."""
     inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
     for group in machine.nodes:
         nodes = sum(name in inside for name in group.names)
@@ -309,7 +310,7 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
-    """Return the limits of each table by TRES; if there are no tables, one row without limits."""
+    """Return the limits in each table of limits, by TRES; if there are no tables, one row without limits."""
     return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
 
 
@@ -327,7 +328,7 @@ def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float
 
 
 def records(kind: Any, **columns: Any) -> np.ndarray:
-    """Return a record array with these columns."""
+    """Return a record array with the given columns."""
     table = np.zeros(len(next(iter(columns.values()))), kind)
     for name, values in columns.items():
         table[name] = values
@@ -349,7 +350,7 @@ def amount(gres: Mapping[str, int], kind: str) -> int:
 
 
 def or_none(value: float) -> float:
-    """Return -1 for NaN."""
+    """Return the value, with -1 in place of NaN."""
     return -1.0 if math.isnan(value) else value
 
 

@@ -74,7 +74,7 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int, end: float) ->
 
 @inner
 def give_back(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """Release a job's allocation."""
+    """Release the nodes that are allocated to a job."""
     entry = s.job[j].head
     while entry != NONE:
         i, following = s.pool[entry].node, s.pool[entry].next
@@ -127,7 +127,7 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
     run_order(s, j, end)
     s.job[j].ended, s.job[j].due, s.job[j].first_out = 0.0, now + jobs.row[j].run, int(s.reg[0].out)
-    if not s.job[j].ending:  # else the heap has the end of a preempted run, an earlier event that pushes this end
+    if not s.job[j].ending:  # else the heap still has the end of a preempted run, whose event pushes this end
         s.job[j].ending = 1
         push(s, s.job[j].due, END, j)
     s.reg[0].dirty = 1

@@ -64,7 +64,8 @@ def record_after(s: State, row: int, at: float) -> int:
 
 @inner
 def rise_after(s: State, row: int, end: float) -> int:
-    """Return the first record from `row` on whose successor has an additional MASK node, or NONE if none by `end`."""
+    """Return the first record from `row` on whose successor has a further free node of MASK, or NONE if none by
+    `end`."""
     while row != NONE:
         if rises_after(s, row):
             return row
@@ -87,7 +88,7 @@ def rises_after(s: State, row: int) -> bool:
 
 @inner
 def last_rise(s: State, row: int, until: int) -> int:
-    """Return the last record from `row` to `until` whose successor has an additional MASK node, or `row`."""
+    """Return the last record from `row` to `until` whose successor has a further free node of MASK, or `row`."""
     last = row
     while row != until:
         row = s.slot[row].next
@@ -98,7 +99,8 @@ def last_rise(s: State, row: int, until: int) -> int:
 
 @inner
 def free_until(s: State, row: int, end: float) -> int:
-    """Set SEEN to the MASK nodes that are free in all records from `row` that begin by `end`; return their number."""
+    """Set SEEN to the nodes of MASK that are free in all records from `row` that begin by `end`; return their
+    number."""
     words, count = s.bits.shape[1], 0
     for w in range(words):
         s.bits[SEEN, w] = s.bits[MASK, w]
@@ -156,7 +158,8 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
 
 @inlined
 def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
-    """Reduce the room of the records from `first` to `end` by the processors that are free on the chosen nodes."""
+    """Reduce the number of available processors (`room`) of the table's records from `first` to `end` by the processors
+    that are free on the chosen nodes."""
     for k in range(int(s.reg[0].taken)):
         i, row = s.node[k].taken, first
         free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
@@ -223,10 +226,11 @@ def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
 
 @inner
 def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) -> None:
-    """Reduce the room of a record, whose end moved from `end` to `at`, by the processors released in between.
+    """Reduce the number of available processors (`room`) of a table record, whose end moved from `end` to `at`, by the
+    processors released in between.
 
-    If this is too much work, the room is not reduced; a room that is too large is safe, because it only avoids fewer
-    tests.
+    If the update is too much work, `room` is not reduced. A `room` that is too large is safe, because it only avoids
+    fewer will-run tests.
     """
     s.reg[0].stamp += 1
     stamp, k = int(s.reg[0].stamp), first_after(s, t, at)
@@ -257,7 +261,8 @@ def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) 
 
 @inner
 def hold_back(site: Site, s: State, t: float, until: float) -> None:
-    """Reduce the room of records that end before `until`, because a job started on the chosen nodes."""
+    """Reduce the number of available processors (`room`) of table records that end before `until`, because a job
+    started on the chosen nodes."""
     row = 0
     while row != NONE and s.slot[row].end < max(until, t + KILL_WAIT):
         for k in range(int(s.reg[0].taken)):

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns a machine from a log: size and nodes, caps of users, outages, and jobs held for reasons not in the log."""
+"""Learns a machine from a log: size and nodes, limits on each user's use (caps), outages, and jobs that waited for
+reasons not in the log."""

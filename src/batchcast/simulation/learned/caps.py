@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns caps from a log: users or accounts that do not exceed a use although their jobs wait and there is room.
+"""Learns caps from a log: a user or account never exceeds some use of a resource although its jobs wait and fit on the
+machine.
 
-A *refusal* is a job that waited although for ten minutes there was room for it and for all other waiting jobs; or a job
-that was overtaken: another user's later job with no smaller request started while it waited, and afterwards there was
-room for it for ten minutes. The queue order or a reservation cannot explain refusals that are repeated at one level.
-The level of a refusal is the use (processors, jobs, GPUs) that the job's user would have reached with the job. A cap is
-the largest recorded use, below the refused levels.
+A *refusal* is a job that waited although for ten minutes there was room for this job and for all other waiting jobs; or
+a job that was overtaken: another user's later job with no smaller request started while it waited, and afterwards there
+was room for the overtaken job for ten minutes. The queue order or a reservation cannot explain repeated refusals at one
+level of use. The level of a refusal is the use (processors, jobs, GPUs) that the job's user would have reached if the
+job had started. The value of a cap is the largest recorded use that is below the levels of the refusals.
 
-The module also finds jobs held for reasons that the log does not have: a dependency, a begin time, a hold, a throttle
-of an array.
+The module also finds jobs that waited for reasons that the log does not record: a dependency, a begin time, a hold, a
+throttle of an array.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ ABOVE = 0.1  # maximum share of the groups that use more than a cap for all
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap and its evidence: at most `value` of `what` (cpu, jobs, gpu) for each `of` (user, account), or for `name`.
+    """A cap and its evidence: each user or account (`of`), or only the one called `name`, uses at most `value` of the
+    resource `what` (cpu, jobs, gpu).
 
-    `jobs` of `groups` users or accounts were refused above the cap; `against` jobs were refused below the cap without
-    another reason; `above` groups used more than the cap.
+    `jobs` of `groups` users or accounts were refused above the cap; `against` jobs were refused below the cap for no
+    reason that the log shows; `above` groups used more than the cap.
     """
 
     of: str
@@ -57,10 +59,12 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The jobs of one partition that ran: instants (s), sizes, limits (NaN: none), (n,) each; and the partition's size.
+    """The jobs of one partition that ran: instants (s), sizes and time limits (NaN: no limit), shape (n,) each; and the
+    partition's size.
 
-    `gpus` and `nodes` (n,) are None if unknown; `gpus_there` and `nodes_there` are the partition's numbers. `memory` is
-    per processor. `alone` is true if the partition shares no nodes with other partitions.
+    `gpus` and `nodes` (n,) are None if unknown; `gpus_there` and `nodes_there` are the partition's numbers of GPUs and
+    nodes. `memory` is each job's request per processor. `alone` is true if the partition shares no nodes with other
+    partitions.
     """
 
     submit: np.ndarray
@@ -84,13 +88,14 @@ class Queue:
 
     @property
     def counted(self) -> dict[str, np.ndarray]:
-        """Return the resources that a cap may limit: (n,) each."""
+        """Return the resources that a cap may limit, such as processors: (n,) each."""
         found = {"cpu": self.size, "jobs": np.ones(len(self.size))}
         return found if self.gpus is None else {**found, "gpu": self.gpus}
 
 
 def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
-    """Find the caps of a partition, best supported first; each cap explains refusals that earlier caps do not explain.
+    """Find the caps of a partition, the cap with most evidence first; each cap explains refusals that earlier caps do
+    not explain.
 
     Parameters
     ----------
@@ -103,7 +108,7 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
 
     Notes
     -----
-    `tests/naive/implied.py` is a slow version. O(n log n) and some microseconds per refusal.
+    `tests/naive/implied.py` is a slow version. The search takes O(n log n) time and some microseconds per refusal.
     """
     caps: list[Cap] = []
     explained = held.copy()
@@ -143,10 +148,11 @@ def limits_of(caps: Sequence[Cap]) -> Limits:
 
 
 def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, value: float) -> str:
-    """Return the kind of group that a cap limits: `of`, or a wider kind (accounts) if single users do not reach it.
+    """Return the kind of group (user, account) that a cap limits: The result is `of`, or a wider kind (accounts) if
+    single users do not reach the cap.
 
     Under a cap on users, an account can use more than the cap; under a cap on accounts, it cannot. If the log shows
-    neither, the result is `of`.
+    evidence for neither kind, the result is `of`.
     """
     size = queue.counted[what]
     for wider, codes in groups.items():
@@ -159,7 +165,7 @@ def widest_of(queue: Queue, groups: dict[str, np.ndarray], of: str, what: str, v
 
 
 def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return the use of each job's group just after the job's start (n,)."""
+    """Return how much each job's group used just after the job's start (n,)."""
     level = np.zeros(len(codes))
     for rows in _rows_of(codes):
         level[rows] = _held_at(queue.start[rows], queue.end[rows], size[rows], queue.start[rows])
@@ -199,7 +205,7 @@ def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """The use of a resource of which `there` exist, over time, with its maxima over periods."""
+    """The use of a resource over time, with the maxima over periods; the machine has `there` units of the resource."""
 
     queue: Queue
     size: np.ndarray
@@ -213,14 +219,16 @@ class _Room:
         return cls(queue, size, there, time, range_maxima(running))
 
     def has(self, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
-        """Return whether each job had enough of the resource for ten minutes after an instant, or requests none."""
+        """Return whether each job had enough of the resource for ten minutes after an instant, or does not request the
+        resource."""
         first = np.searchsorted(self.time, instant, side="right") - 1
         last = np.searchsorted(self.time, instant + PATIENCE_S, side="right") - 1
         most, asks = most_between(self.most, np.maximum(first, 0), last), self.size[rows]
         return np.asarray((most + asks <= self.there) | (asks <= 0))
 
     def has_beside_others(self, codes: np.ndarray, rows: np.ndarray, instant: np.ndarray) -> np.ndarray:
-        """Return whether there was enough for other groups' waiting jobs and for the group's largest waiting job."""
+        """Return whether there was enough of the resource for other groups' waiting jobs and for the group's largest
+        waiting job."""
         q, found = self.queue, np.zeros(len(rows), bool)
         every = np.stack([instant, instant + PATIENCE_S])
         taken = _held_at(q.submit, q.end, self.size, every)  # use of waiting and running jobs
@@ -237,18 +245,19 @@ class _Room:
 
 
 def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
-    """Return the total use at the instants `when`, of sizes that are used from `begin` to before `end`."""
+    """Return the total use at the instants `when`, of amounts `size` that are used from `begin` to before `end`."""
     time, held = steps(begin, end, size)
     place = np.searchsorted(time, when, side="right") - 1
     return np.asarray(np.where(place >= 0, held[np.maximum(place, 0)], 0.0))
 
 
 def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
-    """Return which jobs of `others` are another user's, submitted later than job `row`, and no smaller or shorter."""
+    """Return which jobs of `others` belong to another user, were submitted later than job `row`, and are no smaller or
+    shorter than this job."""
     found = (queue.submit[others] > queue.submit[row]) & (codes[others] != codes[row])
     for asks in (queue.size, queue.limit, queue.gpus, queue.memory):
         if asks is not None:
-            found &= ~(asks[others] < asks[row])  # comparisons with unknown values are false
+            found &= ~(asks[others] < asks[row])  # comparisons with unknown values (NaN) are false
     return np.asarray(found)
 
 
@@ -269,7 +278,7 @@ def peaks_of(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
-    """Return the rows of each code, in the order of codes from 0."""
+    """Return the rows of the jobs with each code, in the order of codes from 0."""
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(int(codes.max(initial=-1)) + 2))
     return [order[begin:end] for begin, end in pairwise(bounds.tolist())]
@@ -278,7 +287,7 @@ def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
 def best_cap(
     of: str, what: str, codes: np.ndarray, levels: np.ndarray, peaks: np.ndarray, other: np.ndarray
 ) -> Cap | None:
-    """Return the best supported cap: a cap for all groups if enough groups show it, else a cap of one group.
+    """Return the cap with most evidence: a cap for all groups if enough groups show this cap, else a cap for one group.
 
     Refusals that exceed their group's largest use of another resource (`other`, a mask (n,)) do not count against a
     cap.
@@ -309,7 +318,8 @@ def best_cap(
 
 
 def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants of starts and ends in order, and the use after each; ends come before starts."""
+    """Return the instants of starts and ends in order, and the use after each instant; at equal instants, ends come
+    before starts."""
     time = np.concatenate([start, end])
     change = np.concatenate([size, -size])
     order = np.lexsort((change, time))
@@ -327,7 +337,7 @@ def range_maxima(values: np.ndarray) -> list[np.ndarray]:
 
 
 def most_between(levels: list[np.ndarray], first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Return the largest value from each `first` to its `last`, both included.
+    """Return the largest value in each range of positions from `first` to `last`, both included.
 
     >>> most_between(range_maxima(np.array([3.0, 1.0, 2.0])), np.array([0, 1]), np.array([1, 2])).tolist()
     [3.0, 2.0]
@@ -351,7 +361,8 @@ ALIKE = (
 
 
 def find_held(trace: Trace) -> np.ndarray:
-    """Return a mask (n,) of held jobs: two later jobs of the same user and request started ten minutes earlier.
+    """Return a mask (n,) of held jobs: a job counts as held if two later jobs of its user with the same request started
+    ten minutes earlier.
 
     No queue order lets a user's similar later job overtake a job, so the job was not eligible. Jobs of an unknown user
     never count as held. O(n log n).
@@ -379,7 +390,7 @@ def find_held(trace: Trace) -> np.ndarray:
     order = rows[np.lexsort((rows, submit[rows], kind[rows]))]
     starts: list[float] = []
     last = -1
-    for row in order[::-1].tolist():  # the latest submission of each kind first
+    for row in order[::-1].tolist():  # the latest submission of each kind of job first
         if kind[row] != last:
             starts, last = [], int(kind[row])
         held[row] = bisect_left(starts, start[row] - AHEAD_S) >= PASSED
@@ -388,7 +399,8 @@ def find_held(trace: Trace) -> np.ndarray:
 
 
 def with_releases(trace: Trace, held: np.ndarray) -> Trace:
-    """Return the log with held jobs eligible at their starts, because the log does not show an earlier release."""
+    """Return the log in which each held job becomes eligible at its start, because the log does not show an earlier
+    release."""
     submit, wait, _ = outcome(trace)
     known = trace.number("eligible_time")
     eligible = np.where(held & np.isnan(known), submit + wait, known)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explains differences of recorded and simulated waits: divides the time between both starts by cause."""
+"""Explains differences of recorded and simulated waits: divides the time between a job's recorded and simulated start
+by cause."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The waiting time of one cause: hours, core-hours, and both as shares of the recorded waiting time."""
+    """The waiting time of one cause: hours, core-hours, and the two amounts as shares of the recorded waiting time."""
 
     kind: str
     says: str
@@ -53,7 +54,8 @@ class Cause:
 
 
 def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndarray, procs: str = "req") -> list[Cause]:
-    """Return the recorded waiting time of the jobs in the mask `rest` (n,) by cause, and the simulation's extra time.
+    """Return the recorded waiting time of the jobs in the mask `rest` (n,) by cause, and the time by which simulated
+    waits are longer.
 
     The time before a job was eligible has the cause *hold*; `by_cause` defines the other causes. Partitions that share
     nodes are one queue; a job can overtake only jobs of its own partition.
@@ -89,7 +91,8 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
 
 
 def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """Return the waiting time (n, causes) of each job in the mask `judged` by cause, s, in the order of `KINDS`."""
+    """Return the waiting time (n, causes) of each job in the mask `judged`, in seconds per cause, in the order of
+    `KINDS`."""
     n = len(partition)
     seconds = np.zeros((n, len(KINDS)))
     begun, left = np.maximum(simulated, queue.submit), np.isnan(simulated)
@@ -119,7 +122,8 @@ def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state after each instant (m,): running processors, waiting jobs' processors, the first waiting job's size."""
+    """The state of the partition after each instant (m,): processors in use, processors that waiting jobs request, size
+    of the first waiting job."""
 
     time: np.ndarray
     running: np.ndarray
@@ -147,7 +151,7 @@ class _State:
         return np.asarray(np.interp(end, self.time, upto) - np.interp(begin, self.time, upto))
 
     def at(self, values: np.ndarray, when: np.ndarray) -> np.ndarray:
-        """Return the values of a state variable at the instants `when`."""
+        """Return the values of a variable of the partition's state at the instants `when`."""
         return np.asarray(values[np.searchsorted(self.time, when, side="right") - 1])
 
 
@@ -168,7 +172,8 @@ def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.n
 
 
 def _comparable(queue: Queue, place: np.ndarray, large: np.ndarray | int, small: np.ndarray | int) -> np.ndarray:
-    """Return whether jobs `large` are in the partition of jobs `small`, and no smaller or shorter by known limits."""
+    """Return whether jobs `large` are in the same partition as jobs `small`, and are no smaller or shorter by their
+    known limits."""
     longer = ~(queue.limit[large] < queue.limit[small])
     found: np.ndarray = (place[large] == place[small]) & (queue.size[large] >= queue.size[small]) & longer
     return found

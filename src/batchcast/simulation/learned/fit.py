@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits a learned machine to the log: usable share of nodes and scheduling interval; finds outages and closed hours."""
+"""Fits a learned machine's usable share of nodes and scheduling interval to the log; finds outages and closed hours."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ IDLE = 0.2  # maximum share of the processors in use at the end of an outage
 class Closed:
     """A period of the week in which no job with a limit above `limit` runs, in seconds of the log's first week.
 
-    `begin` may be negative. `weeks` is the number of hours in the period in which such jobs waited and none ran,
-    `against` the number of hours in which one ran.
+    `begin` may be negative. `weeks` is the number of hours in the period in which long jobs waited and no long job ran,
+    `against` the number of hours in which a long job ran.
     """
 
     limit: float
@@ -43,12 +43,12 @@ class Closed:
 
 
 def closed_hours(queue: Queue) -> list[Closed]:
-    """Return the periods of the week that are closed to long jobs, for the smallest limit that has such periods.
+    """Return the periods of the week that are closed to long jobs, for the smallest time limit that has closed periods.
 
-    An hour is closed if in nine of ten weeks in which jobs above the limit wait at that hour none of them runs, and if
-    there was room for jobs in several of these weeks. Periods of at least four closed hours count. A period begins when
-    95 % of the earlier jobs should have ended by their limits, and ends before 95 % of the later jobs start.
-    `tests/naive/implied.py` is a slow version. O(n log n) per limit.
+    An hour is closed if in nine of ten weeks in which jobs above the limit wait at this hour, no job above the limit
+    runs, and if there was room for a job in several of these weeks. Periods of at least four closed hours count. A
+    closed period begins when 95 % of the earlier jobs should have ended by their time limits, and ends before 95 % of
+    the later jobs start. `tests/naive/implied.py` is a slow version. The search takes O(n log n) time per time limit.
 
     >>> day, two = np.arange(100) * 86400.0, np.full(100, 1.0)  # by night alone: submitted at eight, begun at eighteen
     >>> night = Queue(day + 8 * 3600, day + 18 * 3600, day + 30 * 3600, two, two * 12 * 3600, 9.0)
@@ -71,7 +71,8 @@ def closed_hours(queue: Queue) -> list[Closed]:
 
 
 def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return per hour of the week: weeks in which long jobs wait, weeks in which none runs, whether it is closed."""
+    """Return per hour of the week: number of weeks in which long jobs wait, number of weeks in which no long job runs,
+    and whether the hour is closed."""
     hours, waits, runs, roomy = _weeks(queue, long)
     count, closed = np.bincount(hours, waits, 168), np.bincount(hours, waits & ~runs, 168)
     room = np.bincount(hours, waits & ~runs & roomy, 168)
@@ -79,7 +80,8 @@ def shut_hours(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
-    """Return when closed hours ended: the first of three weeks with long jobs in over half of them; inf: never."""
+    """Return when closed hours were abolished: the first of three successive weeks in which long jobs ran in over
+    half of these hours; infinity if never."""
     if not closed:
         return math.inf
     hours, waits, runs, _ = _weeks(queue, queue.limit > closed[0].limit)
@@ -96,8 +98,8 @@ def kept_until(queue: Queue, closed: Sequence[Closed]) -> float:
 
 
 def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return for the middle of each hour: hour of the week, and whether long jobs wait, long jobs run, there is
-    room.
+    """Return for the middle of each hour: the hour of the week, whether long jobs wait, whether long jobs run, and
+    whether there is room.
     """
     first = math.floor(queue.submit.min() / WEEK_S) * WEEK_S
     when = np.arange(first, queue.start.max(), HOUR_S) + HOUR_S / 2
@@ -114,10 +116,10 @@ def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
-    """Return the half-open range of hours of each period; a period across the week's end begins below 0."""
+    """Return the half-open range of hours of each period; a period across the week's end begins at a negative hour."""
     if shut.all() or not shut.any():
         return []
-    turn = int(np.flatnonzero(~shut)[-1]) + 1 - 168  # the hour after the last open hour
+    turn = int(np.flatnonzero(~shut)[-1]) + 1 - 168  # the hour that follows the last open hour
     around = shut[np.arange(turn, turn + 168) % 168]
     change = np.flatnonzero(np.diff(np.concatenate([[False], around, [False]])))
     pairs = ((turn + int(a), turn + int(b)) for a, b in change.reshape(-1, 2))
@@ -138,8 +140,8 @@ def _edges(queue: Queue, long: np.ndarray, first: int, last: int) -> tuple[float
 def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
     """Return periods of four hours or more without a start although three jobs had room: outages.
 
-    The three jobs must have started within an hour after the period, so the machine came back then. If many processors
-    are in use at the period's end, it does not count, because nodes may have been kept free for a wide job. Returns
+    The three jobs must have started within an hour after the period, so the machine was in service again. A period does
+    not count if many processors are in use at its end, because nodes may have been kept free for a wide job. Returns
     begin and end in seconds on the log's clock, and the number of waiting jobs that had room.
     """
     starts = np.unique(queue.start)
@@ -162,7 +164,7 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
 
 
 SIZES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
-"""Tried shares of the machine's nodes; the rest may be down, reserved, or too few for the waiting jobs."""
+"""Tried shares of the machine's nodes; the other nodes may be down, reserved, or too few for the waiting jobs."""
 LOOKS_S = (60, 120, 240)
 """Tried intervals (s) of a scheduler that does not run after every submission and end."""
 WORTH = 0.05
@@ -174,8 +176,8 @@ MOST_TRIED = 30_000
 def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str, str]:
     """Return the name of the machine whose simulated waits are closest to the log, and a text with all distances.
 
-    The result is the first machine unless another machine is closer by a twentieth. The latest 30,000 jobs are
-    simulated on each machine.
+    The result is the first machine unless another machine's distance is smaller by a twentieth. The latest 30,000 jobs
+    are simulated on each machine.
     """
     latest = trace.take(np.arange(max(len(trace) - MOST_TRIED, 0), len(trace)))
     apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
@@ -187,9 +189,10 @@ def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str
 
 
 def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
-    """Map the name of each possible share of the nodes to a machine with that share; the whole machine comes first.
+    """Map the name of each possible usable share of the nodes to a machine with that share of nodes; the whole machine
+    comes first.
 
-    No share is below the mean use in the busiest week.
+    No usable share is below the mean use in the busiest week.
     """
     rule = "alloc" if machine.partitions[0].exclusive else procs
     widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
@@ -252,7 +255,7 @@ def _apart(trace: Trace, schedule: Schedule) -> float:
 
 
 def size_of(machine: Machine, nodes: Sequence[str], what: str = "cpu") -> float:
-    """Return the number of processors, or of a kind of GRES, on some of a machine's nodes."""
+    """Return the number of processors, or of one kind of GRES, on the given nodes of a machine."""
     inside = set(nodes)
     each = [group.cpus if what == "cpu" else group.gres.get(what, 0) for group in machine.nodes]
     return float(sum(n * sum(name in inside for name in group.names) for n, group in zip(each, machine.nodes)))

@@ -30,14 +30,14 @@ CLASSES = ("qos", "queue_id", "partition_id")
 LEAST_WHOLE = 20  # number of jobs
 UNREAD = {"partition": "partition_id", "queue": "queue_id", "user": "user_id"}
 """Columns of a CSV from which a machine could be learned if a map declared them."""
-WHOLE_SHARE = 0.95  # minimum share of the jobs that request part of a node but get whole nodes
+WHOLE_SHARE = 0.95  # minimum share that must get whole nodes, of the jobs that request part of a node
 SHARED = 0.9
 """Partitions share nodes if their total use never reached this share of the sum of their peaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One learned fact: its table and name in the machine's file, the fact, and its evidence."""
+    """One learned fact: its table and name in the machine's TOML file, its value, and its evidence."""
 
     table: str
     name: str
@@ -79,13 +79,13 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     more without a start although several jobs waited and had room); and jobs held for reasons not in the log, which
     keep their recorded release. The result does not depend on the name of the log.
 
-    Pairs of comparable jobs support a queue order (`order`). Simulated waits then decide which share of the nodes is
-    usable on a usual day, how often the queue is scheduled (`fit`), and whether the queue order is used. The defaults
-    are the whole machine, Slurm's usual interval and arrival order; an alternative replaces a default if its simulated
-    waits are closer to the log by a twentieth.
+    Pairs of comparable jobs support a queue order (module `order`). Simulated waits then decide which share of the
+    nodes is usable on a usual day, how often the queue is scheduled (`fit`), and whether the queue order is used. The
+    defaults are the whole machine, Slurm's usual interval and arrival order; an alternative replaces a default if the
+    distance of its simulated waits from the log is smaller by a twentieth.
 
-    InputError if no job has processors or a wait. O(n log n), plus a simulation of the latest 30,000 jobs per size and
-    order.
+    Raises InputError if no job has a number of processors or a wait. Learning takes O(n log n) time, plus a simulation
+    of the latest 30,000 jobs per machine size and queue order.
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(
@@ -99,7 +99,8 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
 
 
 def implied(trace: Trace, procs: str = "req") -> Learned:
-    """Return what the log itself shows about the machine: all but the usable size, the interval and the order."""
+    """Return what the log itself shows about the machine: all but the usable size, the scheduling interval and the
+    queue order."""
     whole, held = _whole_nodes(trace), find_held(trace)
     procs = "alloc" if whole else procs
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
@@ -182,7 +183,8 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
 
 
 def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Machine, list[Line]]:
-    """Return the machine with the size, interval and order whose simulated waits are closest to the log."""
+    """Return the machine with the usable size, scheduling interval and queue order whose simulated waits are closest to
+    the log."""
     machine, lines = _tuned(machine, trace, asked)
     order, by = _order(trace, machine, procs)
     if not order.factors:
@@ -201,7 +203,8 @@ def _fitted(machine: Machine, trace: Trace, procs: str, asked: str) -> tuple[Mac
 
 
 def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Line]]:
-    """Return the machine with the size, then the interval, whose simulated waits are closest to the log."""
+    """Return the machine with the usable size, then the scheduling interval, whose simulated waits are closest to the
+    log."""
     sizes = parts_of(machine, trace, asked)
     size, by_size = nearest(sizes, trace, asked)
     machines = with_intervals(sizes[size])
@@ -213,7 +216,8 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
 
 
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
-    """Return the queue order of the partitions with the most pairs, and the column of its classes."""
+    """Return the queue order of the partitions with the most pairs of comparable jobs, and the log's column with its
+    classes."""
     names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
     codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
     place = np.array([codes[name] for name in names])
@@ -232,7 +236,7 @@ def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
 
 
 def _factor_line(factor: Factor, by: str) -> Line:
-    """Return the evidence line of a priority factor, with the numbers of pairs for and against it."""
+    """Return the evidence line of a priority factor, with the numbers of job pairs for and against the factor."""
     worth = span(factor.worth)
     support = f"{factor.pairs:,} pairs (won by {factor.users} users) support this, {factor.against:,} contradict it"
     if factor.name == SIZE:
@@ -260,9 +264,10 @@ def _people(trace: Trace) -> list[tuple[str, str]]:
 
 
 def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learned, Trace, np.ndarray]:
-    """Learn from the first `share` of the jobs; return the machine, the log with releases, and a mask of other jobs.
+    """Learn from the first `share` of the jobs; return the machine, the log with release times of held jobs, and a mask
+    of the other jobs.
 
-    The releases of held jobs come from the whole log, so the later part uses its own releases.
+    The releases of held jobs come from the whole log, so the later jobs use their recorded releases.
     """
     first = int(len(trace) * share)
     if not 0 < first < len(trace):
@@ -275,7 +280,8 @@ def split(trace: Trace, procs: str = "req", share: float = SHARE) -> tuple[Learn
 
 
 def _with_ends(learned: Learned, trace: Trace, procs: str) -> Learned:
-    """Add the week in which closed hours ended, as read from the whole log (given to the test, not learned)."""
+    """Add the week in which closed hours were abolished, read from the whole log; the test uses this week as given, not
+    as learned."""
     machine, lines = learned.machine, list(learned.lines)
     kept = [r for r in machine.reservations if r.every]
     if not kept:
@@ -311,7 +317,8 @@ def _eligible(trace: Trace, queue: Queue, rows: np.ndarray) -> Queue:
 
 
 def commented(text: str, lines: Sequence[Line | Cause]) -> str:
-    """Return the machine's file with each line's evidence above its entry, and other evidence at the top."""
+    """Return the text of the machine's file with the evidence for each entry above the entry, and other evidence at the
+    top."""
     rows, head = text.splitlines(), []
     for line in lines:
         if isinstance(line, Cause):
@@ -344,7 +351,7 @@ def _whole_nodes(trace: Trace) -> list[Line]:
 
 
 def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:
-    """Let partitions share nodes if their total use never came near the sum of their peaks."""
+    """Let partitions share nodes if their total use never came near the sum of the partitions' separate peaks."""
     if len(machine.partitions) < 2 or len({group.cpus for group in machine.nodes}) > 1:
         return machine, []
     peak, apart = peak_procs(trace, procs), float(machine.cpus)
@@ -375,7 +382,7 @@ def _queue(trace: Trace, rows: np.ndarray, procs: str, capacity: float) -> tuple
 
 
 def _unread(trace: Trace) -> list[Line]:
-    """Return lines about columns that were not read, with the field that they could be mapped to."""
+    """Return lines about the log's columns that were not read, with the field to which each could be mapped."""
     names = [name for name, ours in UNREAD.items() if name in trace.names and ours not in trace.names]
     remedy = "a map (--map FILE.toml) can declare it as"
     return [Line("", "", f"the column {name} was not learned from", f"{remedy} {UNREAD[name]}") for name in names]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns the order of waiting jobs from pairs: weights of age, size, past use and class.
+"""Learns the queue order from pairs of jobs: weights of age, size, past use and class of a job.
 
-A pair is two jobs of different users that had both waited for ten minutes when one of them (the winner) started. There
-was room for either job, and their sizes and limits differ by less than a factor of two. The method counts what winners
-had more of. Each pair of users counts once a day, so that a burst of jobs does not decide.
+A pair is two jobs of different users that had each waited for ten minutes when one of them (the winner) started. There
+was room for either job, and their sizes and limits differ by less than a factor of two. The method counts by which
+properties winners exceeded losers. Each pair of users counts once a day, so that a burst of jobs does not decide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORTH_S = tuple(days * 86400.0 for days in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 
 HALF_LIVES_S = (86400.0, 7 * 86400.0, 30 * 86400.0)
 MAX_AGE_DAYS = 128
 ROOT = "root"
-NEAR = 2.0  # maximum factor between sizes, and between limits, of a pair
+NEAR = 2.0  # maximum ratio between the sizes, and between the time limits, of a pair of jobs
 LOSERS = 20  # maximum number of pairs per start; the losers are evenly spread over the queue
 LEAST_GAIN = 0.01  # minimum share of the pairs that a factor must correct
 SURE = 4.0  # minimum gain of a factor in standard errors over pairs of users
@@ -32,10 +32,11 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor of the queue order: the waiting time (s) that its maximum is worth, and its evidence.
+    """One factor of the queue order: the waiting time (s) that has the same weight as the factor's maximum, and its
+    evidence.
 
     `name` is size, past use or a class. Of the pairs whose predicted order the factor changes, `pairs` started as
-    predicted and `against` did not; `users` is the number of users who won the former.
+    predicted and `against` did not; `users` is the number of users whose jobs won the `pairs`.
     """
 
     name: str
@@ -49,8 +50,8 @@ class Factor:
 class Order:
     """The factors of a queue order besides waiting time; without factors the order is first come, first served.
 
-    `half_life` is the half-life of past use (s). This order predicts the share `right` of the `pairs` correctly;
-    arrival order predicts the share `first_come` correctly.
+    `half_life` is the half-life of past use (s). The learned order predicts a fraction `right` of the `pairs`
+    correctly; arrival order predicts a fraction `first_come`.
     """
 
     factors: tuple[Factor, ...]
@@ -61,7 +62,7 @@ class Order:
 
 
 def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Sequence[str]) -> Order:
-    """Learn the queue order that the pairs of a log support.
+    """Learn the queue order that a log's pairs of comparable jobs support.
 
     Parameters
     ----------
@@ -76,10 +77,10 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
     -----
     The priority is the waiting time plus the sum of each factor times a worth from `WORTH_S`. The factors are the size
     as a share of the capacity, the rank by decayed past use, and each class. The method chooses the factor and worth
-    that predict most pairs correctly, then the next factor, as long as a factor corrects one per cent more of the
-    pairs, its gain exceeds `SURE` standard errors over pairs of users, and ten users support it. So a job that waited
-    for weeks for unknown reasons has one vote. The half-life is the best of three. O(n log n) and twenty pairs per
-    start.
+    that predict most pairs correctly, then the next factor, as long as a further factor corrects one per cent more of
+    the pairs, its gain exceeds `SURE` standard errors over pairs of users, and ten users support it. Because each pair
+    of users counts once a day, a job that waited for weeks for unknown reasons has little influence. The half-life of
+    past use is the best of three candidates. Learning takes O(n log n) time and examines twenty pairs per start.
     """
     winner, loser = find_pairs(queue, users)
     if len(winner) < LEAST_PAIRS:
@@ -102,7 +103,8 @@ def learn_order(queue: Queue, users: np.ndarray, classes: np.ndarray, names: Seq
 
 @dataclass(frozen=True, slots=True)
 class _Votes:
-    """The weights of the pairs (m,), so that each pair of users counts once a day; and each pair's users and winner."""
+    """The weights of the job pairs (m,), chosen so that each pair of users counts once a day; and each job pair's users
+    and winner."""
 
     weight: np.ndarray
     people: np.ndarray
@@ -140,7 +142,7 @@ class _Votes:
         return tuple(chosen), self.share(margin)
 
     def factor(self, name: str, worth: float, before: np.ndarray, after: np.ndarray) -> Factor | None:
-        """Return the factor with its evidence; None if its gain could be chance or too few users support it."""
+        """Return the factor with its evidence; None if its gain could be chance or too few users support the factor."""
         gain = _right(after) - _right(before)
         by_people = np.bincount(self.people, self.weight * gain)
         sure = by_people.sum() >= SURE * np.sqrt((by_people**2).sum())
@@ -151,7 +153,7 @@ class _Votes:
 
 
 def _right(margin: np.ndarray) -> np.ndarray:
-    """Return 1 if the predicted order puts the winner first, 0.5 if the order is a tie, else 0."""
+    """Return 1 if the predicted order puts the winner first, 0.5 if the predicted order is a tie, else 0."""
     return np.asarray(0.5 + 0.5 * np.sign(margin))
 
 
@@ -181,9 +183,10 @@ def find_pairs(queue: Queue, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def past_use(
     queue: Queue, users: np.ndarray, when: np.ndarray, one: np.ndarray, two: np.ndarray, half_life: float
 ) -> np.ndarray:
-    """Return the difference in (-1, 1) of the ranks of users `one` and `two` by decayed past use, least use first.
+    """Return the difference in (-1, 1) of the ranks of users `one` and `two`, ranked by decayed past use, least use
+    first.
 
-    A job's use counts from its end on; ranks are updated every hour.
+    A job's processor time counts as past use from the job's end on; ranks are updated every hour.
     """
     count = int(users.max(initial=0)) + 1
     hours = (when // HOUR_S).astype(np.int64)
@@ -212,8 +215,8 @@ def siblings(people: Sequence[tuple[str, str]]) -> tuple[Association, ...]:
 def with_order(machine: Machine, order: Order, by: str, people: Sequence[tuple[str, str]]) -> Machine:
     """Return the machine with the order as Slurm's multifactor priority, in which a weight of 1 is a second of waiting.
 
-    `by` is the column of the classes: `partition_id`, or a column whose names become QOS. `people` are (account, user)
-    pairs.
+    `by` is the log's column with the classes: `partition_id`, or a column whose names become QOS. `people` are
+    (account, user) pairs.
     """
     worth = {factor.name: factor.worth for factor in order.factors}
     words = {

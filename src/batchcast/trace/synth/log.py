@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A synthetic log: jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with applications.
+"""A synthetic log: jobs drawn by the model of Lublin & Feitelson (2003), time limits by the model of Tsafrir et al.
+(2005), and users with applications.
 
 Users run applications in sessions. A log that is larger than memory is made block by block.
 """
@@ -29,8 +30,8 @@ from .models import (
 )
 
 SESSION_JOBS = 8.0  # mean number of jobs in a session, before SESSION_HOURS shortens sessions of large jobs
-SESSION_HOURS = 1.0  # most work of one session, in hours of the whole machine
-APPLICATION_HOURS = 6.0  # most work of one application, in hours of the whole machine
+SESSION_HOURS = 1.0  # maximum work of one session, in hours of the whole machine
+APPLICATION_HOURS = 6.0  # maximum work of one application, in hours of the whole machine
 PAUSE_S = 600.0  # mean pause between two jobs of a session, in seconds
 LIFETIME_DAYS = 30.0  # mean time from an application's first session to its later sessions, in days
 FEWEST, TAIL = 3.0, 1.2  # Pareto distribution of the number of jobs of an application: smallest value and exponent
@@ -38,7 +39,8 @@ ACTIVITY = 0.9  # Zipf exponent of the users' activity
 
 
 class Applications(NamedTuple):
-    """Jobs ordered by application: the row numbers `order`, and the application `number` (from 0) of each row in it."""
+    """Jobs in the order of their applications: the row numbers `order`, and the application `number` (from 0) of each
+    row in it."""
 
     order: np.ndarray
     number: np.ndarray
@@ -49,10 +51,10 @@ def group_jobs(
 ) -> Applications:
     """Group jobs of one size and similar run time as the runs of one application.
 
-    Jobs are sorted by kind, by size, and by ln run time plus normal noise with the standard deviation `spread`. The
-    sorted list is cut into applications. Their numbers of jobs are Pareto-distributed, and the jobs of one application
-    use at most six hours of the whole machine. Within an application, ln run times differ by about `spread`.
-    O(n log n).
+    The function sorts jobs by kind, by size, and by the logarithm of run time plus normal noise with the standard
+    deviation `spread`. The sorted list is cut into applications. The applications' numbers of jobs are
+    Pareto-distributed, and the jobs of one application use at most six hours of the whole machine. Within an
+    application, ln run times differ by about `spread`. O(n log n).
 
     >>> sizes, kinds, runs = np.array([1, 2, 2, 1]), np.zeros(4), np.array([5.0, 9.0, 9.0, 6.0])
     >>> apps = group_jobs(np.random.default_rng(1), sizes, kinds, runs, 0.5, 4)
@@ -88,9 +90,9 @@ def draw_turns(
 ) -> np.ndarray:
     """Draw the order of submission: the rank of each job among all arrivals, a permutation (n,) in the order of `apps`.
 
-    An application begins at a random time of the span. Its later sessions follow over some weeks, and the jobs of one
-    session follow each other within minutes. A session uses at most one hour of the whole machine, because people
-    submit fewer large jobs at once. `sizes` and `runs` are in the order of `apps`. O(n log n).
+    An application begins at a random time of the span. The later sessions of an application follow over some weeks, and
+    the jobs of one session follow each other within minutes. A session uses at most one hour of the whole machine,
+    because people submit fewer large jobs at once. `sizes` and `runs` are in the order of `apps`. O(n log n).
     """
     n = len(runs)
     begins = np.flatnonzero(np.diff(apps.number, prepend=-1))
@@ -120,11 +122,12 @@ class Recipe:
     """The parameters of a synthetic log. UsageError for impossible values.
 
     `load` is sum(procs * run) / (machine * time from the first to the last submission); it is above 1 for an overloaded
-    machine. `users` defaults to twice the square root of the number of jobs. With `kinds` = `together`, all jobs are
-    drawn from the published model for jobs of unknown kind. With `apart`, interactive jobs (queue 0) and batch jobs
-    (queue 1) are drawn from separate models. `longest` is the longest time limit in seconds. `killed` is approximately
-    the share of jobs that are killed at their time limit. `spread` is the standard deviation of ln run times in one
-    application. `waits` says whether waits are simulated by EASY with the time limits; otherwise they are unknown.
+    machine. `users` defaults to twice the square root of the number of jobs. With the setting `kinds` = `together`, all
+    jobs are drawn from the published model for jobs of unknown kind. With `kinds` = `apart`, interactive jobs (queue 0)
+    and batch jobs (queue 1) are drawn from separate models. `longest` is the longest time limit in seconds. `killed` is
+    approximately the share of jobs that are killed at their time limit. `spread` is the standard deviation of ln run
+    times in one application. `waits` says whether waits are simulated by EASY with the time limits; otherwise they are
+    unknown.
     """
 
     jobs: int = 10_000
@@ -155,7 +158,7 @@ class Recipe:
 
     @property
     def people(self) -> int:
-        """Maximum number of users."""
+        """Maximum number of users in a synthetic log."""
         return self.users or max(round(2.0 * math.sqrt(self.jobs)), 1)
 
 
@@ -238,8 +241,7 @@ def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recip
 
 
 def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarray) -> np.ndarray:
-    """Return the job of each arrival: jobs of a kind are assigned to the arrivals of this kind in the order of
-    `turns`."""
+    """Return the job of each arrival: jobs of a kind are assigned to the arrivals of this kind in the order `turns`."""
     by_turn = np.empty(len(turns), np.int64)
     by_turn[turns] = np.arange(len(turns))
     rows = np.empty(len(turns), np.int64)
@@ -249,7 +251,8 @@ def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarra
 
 
 class _Drawn(NamedTuple):
-    """The drawn values of each job (n,); users and applications are numbers. `killed`: the time limit cut the job."""
+    """The drawn values of each job (n,); users and applications are numbers. `killed` says whether the time limit cut
+    the job."""
 
     sizes: np.ndarray
     runs: np.ndarray

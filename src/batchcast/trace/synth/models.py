@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published models from which synthetic jobs are drawn.
 
-Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants come from the
-authors' program (U. Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads Archive). `ALL` is the
-program's model for jobs of unknown kind; `BATCH` and `INTERACTIVE` are its models for the two kinds. Time limits follow
-Tsafrir, Etsion & Feitelson (2005). Memory requests follow no published model (`with_memory`).
+Sizes, run times and arrivals of rigid jobs follow Lublin & Feitelson, JPDC 63(11), 2003. The constants of the model
+come from the authors' program (U. Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads
+Archive). `ALL` is the program's model for jobs of unknown kind; `BATCH` and `INTERACTIVE` are its models for the two
+kinds. Time limits follow Tsafrir, Etsion & Feitelson (2005). Memory requests follow no published model (`with_memory`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MOST_LOG_GAP = 13.0  # maximum gap: e^13 s, about five days
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The model parameters of one kind of jobs, in the order of the paper; gamma distributions are given as (shape,
-    scale)."""
+    """The model parameters of one kind of jobs, in the order of Lublin & Feitelson's paper; gamma distributions are
+    given as (shape, scale)."""
 
     serial: float  # share of jobs on one processor
     power_of_two: float  # share of all jobs rounded to a power of two
@@ -56,8 +56,8 @@ def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> 
 
     log2 of a parallel job's size has a two-stage uniform distribution. For some jobs, the size is rounded to a power of
     two. The published constants are for 128 nodes. On other machines, the widest job and the end of the first stage
-    keep their distance from log2(procs), as the authors advise. Rounded sizes are limited to the machine's size.
-    O(count).
+    keep their distance from log2 of the machine's size, as the authors advise. Job sizes after rounding are limited to
+    the machine's size. O(count).
 
     >>> sizes = draw_sizes(np.random.default_rng(1), ALL, 10_000, 128)
     >>> sizes.min(), sizes.max(), 0.23 < (sizes == 1).mean() < 0.26
@@ -75,10 +75,11 @@ def draw_sizes(rng: np.random.Generator, kind: Kind, count: int, procs: int) -> 
 
 
 def draw_run_times(rng: np.random.Generator, kind: Kind, sizes: np.ndarray) -> np.ndarray:
-    """Draw run times of jobs of these sizes, whole seconds from 1 to e^12, float64 (n,).
+    """Draw run times of jobs with the given sizes, whole seconds from 1 to e^12, float64 (n,).
 
     ln run time has a mixture of two gamma distributions (hyper-gamma). The share of the distribution for short jobs is
-    smaller for larger jobs, and is limited to [0, 1]. Values above the maximum are drawn again from the mixture. O(n).
+    smaller for larger jobs, and is limited to [0, 1]. Run times above the maximum are drawn again from the mixture.
+    O(n).
 
     >>> runs = draw_run_times(np.random.default_rng(1), ALL, np.array([1, 1, 64]))
     >>> bool((runs >= 1).all()), bool((runs == np.floor(runs)).all())
@@ -124,7 +125,8 @@ def to_clock(kind: Kind, points: np.ndarray) -> np.ndarray:
 def day_weights(kind: Kind) -> np.ndarray:
     """Return the relative number of jobs in each half hour of a day from midnight on, mean 1, float64 (48,).
 
-    This is the gamma distribution's mass around each slot from `DAY_STARTS` on, in the order of the day.
+    The weight of a half hour is the gamma distribution's mass around each slot from `DAY_STARTS` on, in the order of
+    the day.
     """
     slots = np.arange(DAY_STARTS, DAY_STARTS + SLOTS)
     edges = np.array([gamma_cdf((slot - 0.5) / kind.day[1], kind.day[0]) for slot in (*slots, slots[-1] + 1)])
@@ -157,8 +159,8 @@ def popularity(rank: np.ndarray) -> np.ndarray:
     """Return the share of jobs that request the `rank`-th most popular time limit (from 1).
 
     Each of the ranks 2 to 20 has 14.0491 e^(-0.177531 rank) + 0.462513 percent of the jobs. Ranks 1 to 20
-    together have 89 %, so rank 1 has the rest. Each higher rank has 795.6 rank^-2.267 percent of the jobs; these
-    shares are not normalised.
+    together have 89 %, so rank 1 has the difference to 89 %. Each rank above 20 has 795.6 rank^-2.267 percent of the
+    jobs; these shares are not normalised.
 
     >>> [round(float(x), 3) for x in popularity(np.array([1, 2, 20, 21]))]
     [0.217, 0.103, 0.009, 0.008]
@@ -176,15 +178,15 @@ def draw_habits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the time limits that a site's users request: ascending values in seconds up to `longest`, and their shares.
 
-    `needed` and `jobs` (n,) are the run time that each application needs, in seconds, and its number of jobs. There are
-    0.653566 jobs^0.547761 distinct limits (the paper's power model), at least 20. Each limit beyond the 20 popular ones
-    is (a-1)x / (a-x) of the longest limit, where x is its relative rank and a = 1 + 12.1039 values^-0.6026. All limits
-    are whole minutes.
+    `needed` and `jobs` (n,) are the run time that each application needs, in seconds, and its number of jobs. The
+    number of distinct limits is 0.653566 jobs^0.547761 (the paper's power model), at least 20. Each limit beyond the 20
+    popular ones is (a-1)x / (a-x) of the longest limit, where x is its relative rank and a = 1 + 12.1039
+    values^-0.6026. All limits are whole minutes.
 
-    Departure from the paper: the paper takes the 20 popular limits from the modelled system. Here they are round values
-    that people use. Their order of popularity is drawn for each log. The probability of a round value is proportional
-    to the number of jobs for which it is the smallest sufficient round value. The longest limit is among the first
-    three. O(n log n).
+    Departure from the paper: the paper takes the 20 popular limits from the modelled system. The synthetic log takes
+    round values that people use. The order of popularity of the round limits is drawn for each log. The probability of
+    a round value is proportional to the number of jobs for which it is the smallest sufficient round value. The longest
+    limit is among the three most popular limits. O(n log n).
 
     >>> rng = np.random.default_rng(1)
     >>> values, shares = draw_habits(rng, rng.random(5_000) * 9999, np.full(5_000, 10), 64800.0)
@@ -235,15 +237,18 @@ def draw_requests(
     shares: np.ndarray,
     short: np.ndarray,
 ) -> np.ndarray:
-    """Draw a time limit for each application (n,): one of `values` that is at least its need, else the longest value.
+    """Draw a time limit for each application (n,): one of `values` that is at least the needed run time, else the
+    longest value.
 
-    As in the paper, applications choose in the order of falling need. Each one takes a value that is long enough, with
-    a probability proportional to the number of jobs that may still request this value. An application that is marked in
-    `short` (n, boolean) gets a value between half its need and its need, if there is such a value.
+    As in the paper, applications choose in the order of falling need. Each application takes a value that is long
+    enough, with a probability proportional to the number of jobs that may still request this value. An application that
+    is marked in `short` (n, boolean) gets a limit between half the needed run time and the needed run time, if `values`
+    has one.
 
     Departures from the paper: applications (weighted by `jobs`) choose instead of single jobs, up to 64 applications
-    with the same remaining values at once. Therefore, the shares are met only approximately. The paper has no limits
-    that are too short. O(values * n / 64 + n log n).
+    with the same remaining values at once. Because these applications choose together, the published shares of the
+    limits are met only approximately. In the paper, no limit is shorter than the needed run time. The call takes
+    O(values * n / 64 + n log n) time.
 
     >>> needed, jobs = np.array([50.0, 200.0, 3000.0]), np.array([5, 1, 1])
     >>> values, short = np.array([60.0, 300.0, 3600.0]), np.array([False, True, False])
@@ -286,11 +291,11 @@ WITHIN = 0.15  # standard deviation of ln use among jobs of one application
 def with_memory(rng: np.random.Generator, trace: Trace) -> Trace:
     """Add requested and used memory, KiB per processor, and jobs that ran out of memory.
 
-    There is no published model, so the following is assumed. The median use of an application (a user's jobs of one
-    size) is drawn log-uniformly from 32 MiB to 3 GiB per processor. The use of single jobs differs from it by a
-    log-normal factor (sigma 0.15). Each user has a margin of 0.9, 1.5, 3 or 6, and requests the next power of two above
-    the median times the margin. A job that needs more than its request ends as out_of_memory, and its recorded use
-    equals the request. O(n log n).
+    There is no published model, so the function assumes the following. The median use of an application (a user's
+    jobs of one size) is drawn log-uniformly from 32 MiB to 3 GiB per processor. The use of single jobs differs from the
+    application's median by a log-normal factor (sigma 0.15). Each user has a safety factor of 0.9, 1.5, 3 or 6, and
+    requests the next power of two above the median use times this factor. A job that needs more than its request ends
+    as out_of_memory, and its recorded use equals the request. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": range(400), "run_time": [60] * 400, "req_procs": [1] * 400,
     ...     "user_id": [k % 7 for k in range(400)], "status": ["completed"] * 400})

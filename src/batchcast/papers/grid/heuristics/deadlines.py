@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heuristics that plan only jobs that can end in time: `emin_min`, `by_preference`, `ebest`, `esufferage`, `asjs`."""
+"""Heuristics that plan only jobs that can end by their deadlines: `emin_min`, `by_preference`, `ebest`, `esufferage`,
+`asjs`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ..model import Batch, Plan
 
 
 class EminMin:
-    """Min-min over pairs that meet their deadline, urgent jobs first.
+    """Min-min over pairs of job and resource that meet the job's deadline, urgent jobs first.
 
     Parameters
     ----------
@@ -21,15 +22,15 @@ class EminMin:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the pair with the least c is
-    placed, and the step is repeated. The code departs from the printed pseudo code, which starts its minimum at 0 and
-    compares Ext; both are misprints. Urgent jobs (section 3) are placed before all others, earliest deadline first, on
-    the resource on which they complete first. A job that no resource can finish in time stays unplaced. Ties go to the
-    first job, then to the first resource. O(nm log n).
+    Algorithm 1 of Hao et al. 2014: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the pair with the least
+    completion time c is placed, and the step is repeated. The code departs from the printed pseudo code, in which the
+    minimum starts at 0 and run times Ext are compared; we consider these two details misprints. Urgent jobs (section 3)
+    are placed before all others, earliest deadline first, on the resource on which they complete first. A job that no
+    resource can finish in time stays unplaced. Ties go to the first job, then to the first resource. O(nm log n).
 
     References
     ----------
@@ -70,16 +71,16 @@ class ByPreference:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Hao et al. name users' preferences as future work; the formula below is our own. Job i with weight w goes to the
-    resource j with the least (1 - w) (c(i,j) - now) / T_i + w p_j Ext(i,j) / C_i, among the resources that end it in
-    time: c is the completion, p the price of a time unit, T_i and C_i are the job's mean run time and mean cost over
-    the resources that can run it. The job with the earliest completion at its chosen resource is placed, and the step
-    is repeated. Without prices only time counts. Ties go to the first job, then to the first resource. The cost is
-    O(n^2 + nm), and a scan of m resources whenever another job took a job's resource.
+    Hao et al. name users' preferences as future work; the formula is our own. Job i with weight w goes to the resource
+    j with the least (1 - w) (c(i,j) - now) / T_i + w p_j Ext(i,j) / C_i, among the resources that end the job in time:
+    c is the completion, p the price of a time unit, T_i and C_i are the job's mean run time and mean cost over the
+    resources that can run it. The job with the earliest completion at its chosen resource is placed, and the step is
+    repeated. Without prices only time counts. Ties go to the first job, then to the first resource. The cost is O(n^2 +
+    nm), and a scan of m resources whenever another job took a job's resource.
 
     References
     ----------
@@ -132,7 +133,8 @@ class ByPreference:
             stale = np.flatnonzero(waits & (chosen == column))
 
     def _weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """Return the factor (n,) of the time to completion in the weighted sum, and the weighted costs (n, m)."""
+        """Return, for the weighted sum of time and cost, each job's factor (n,) of the time to completion and the
+        weighted costs (n, m)."""
         times, fits = batch.times, np.isfinite(batch.times)
         count = np.maximum(fits.sum(axis=1), 1)
         own = np.full(len(times), np.nan) if batch.cost_weight is None else batch.cost_weight
@@ -145,7 +147,7 @@ class ByPreference:
 
 
 def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
-    """Repeatedly place the job with the largest key, which `rule` names in `grid.kernels`; urgent jobs first."""
+    """Repeatedly place the job with the largest key, urgent jobs first; `rule` names the key in `grid.kernels`."""
     from .. import kernels
 
     by_resource, limit = np.ascontiguousarray(batch.times.T), urgent * len(batch.free)
@@ -154,7 +156,7 @@ def by_key(batch: Batch, rule: str, urgent: float) -> Plan:
 
 
 def share(value: float) -> float:
-    """Check the share of resources below which a job is urgent: 0 to 1."""
+    """Check that the share of resources below which a job is urgent is between 0 and 1."""
     if not 0.0 <= value <= 1.0:
         raise ValueError("urgent is a share of the resources, 0 to 1")
     return value
@@ -168,20 +170,20 @@ class Ebest:
     urgent
         Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     reading
-        `pair` (the rule above), or `job`, another interpretation of the source's "jobs with pressing deadlines first":
-        the job with the least slack at its earliest completion goes first. `job` delays jobs less, and its means are
-        closer to the printed means.
+        `pair` (the rule above), or `job`, another interpretation of Hao et al. 2014's "jobs with pressing deadlines
+        first": the job with the least slack at its earliest completion goes first. The reading `job` delays jobs less,
+        and its mean results are closer to the means that the paper prints.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Algorithm 2 of the source (equation 11): jobs run as late as their deadlines allow. The urgent rule is the same as
-    in `emin_min`. Without deadlines every slack is infinite and jobs go in index order to the first resource that can
-    run them. Ties go to the first job, then to the first resource. O(nm log n).
+    Algorithm 2 of Hao et al. 2014 (equation 11): jobs run as late as their deadlines allow. The urgent rule is the same
+    as in `emin_min`. If no job has a deadline, every slack is infinite and jobs go in index order to the first resource
+    that can run them. Ties go to the first job, then to the first resource. O(nm log n).
 
     References
     ----------
@@ -219,17 +221,17 @@ class Esufferage:
         Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     lone
         A job with one feasible resource goes `first` (its second completion is infinite), or `last` (its sufferage is
-        0: another reading of the printed pseudo code, which never sets the second completion).
+        0, which is another reading of the printed pseudo code, because that code never sets the second completion).
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Algorithm 3 of the source. The urgent rule is the same as in `emin_min`. Ties go to the first job, then to the first
-    resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
+    Algorithm 3 of Hao et al. 2014. The urgent rule is the same as in `emin_min`. Ties go to the first job, then to the
+    first resource. The cost is O(n^2), and a scan of m resources whenever a job's best or second-best resource changed.
 
     References
     ----------
@@ -259,10 +261,10 @@ class Asjs:
     Parameters
     ----------
     compute
-        The weight b of the computing score, in [0, 1], with a = 1 - b; by default `data_share`, as in table 1 of Hao et
-        al. 2014.
+        The weight b of the computing score ACP, in [0, 1], with a = 1 - b; the default is `data_share`, as in table 1
+        of Hao et al. 2014.
     data_share
-        The share of jobs that have files.
+        The share of jobs that have input files.
     urgent
         Jobs that fewer than this share of the resources can finish in time are placed first; 0 switches this rule off.
     load_unit
@@ -272,18 +274,18 @@ class Asjs:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
     Only the abstract and citations of the paper were available (papers/grid-heuristics.md). ATP is the mean available
-    bandwidth to the other clusters (of the narrower of the two links); ACP is speed * (1 - load). Here every resource
-    is a cluster of one machine. Its load is its assigned work divided by `load_unit`, and exceeds 1 if jobs queue. Both
-    terms are divided by their means over the grid, because the sources give no common unit. The score moves with each
-    placement (local update) and with each mapping event (global update). The urgent rule is that of Hao et al., "used
-    in the experiments"; a resource that would miss the job's deadline is skipped. If only a matrix is known, a
-    resource's speed is the inverse of its mean time. Ties go to the first resource. The cost is O(n^2 + nm), or O(nm)
-    with urgent=0.
+    bandwidth to the other clusters (the bandwidth of the narrower of the two links); ACP is speed * (1 - load). In this
+    implementation, every resource is a cluster of one machine. The load of a resource is its assigned work divided by
+    `load_unit`, and exceeds 1 if jobs queue. ATP and ACP are divided by their means over the grid, because the sources
+    give no common unit. The score changes with each placement (local update) and with each mapping event (global
+    update). The urgent rule is from Hao et al. ("used in the experiments"); a resource that would miss the job's
+    deadline is skipped. If only a matrix is known, a resource's speed is the inverse of its mean time. Ties go to the
+    first resource. The cost is O(n^2 + nm), or O(nm) with urgent=0.
 
     References
     ----------

@@ -2,8 +2,9 @@
 """`exact`: the mixed-integer program of the makespan, with a proved bound.
 
 A solver (SciPy's HiGHS) finds a mapping below a given makespan, or proves that no such mapping exists, which raises the
-lower bound. The linear relaxation is a weak bound if jobs differ much: each job is cheap on few resources, so there are
-few ways to fill a resource exactly. Cuts in a program with a fixed cap on every load prove stronger bounds.
+lower bound on the makespan. The linear relaxation is a weak bound if jobs differ much: each job is cheap on few
+resources, so there are few ways to fill a resource exactly. Cutting planes in a program with a fixed cap on every load
+prove stronger bounds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from ..model import Batch, Plan
 from .search import Search, whole_up
 
 STEP, GROWTH = 0.0005, 0.15  # minimum step of the cap: shares of the bound, and of the cap's distance from the bound
-TOLERANCE = 1e-6  # relative tolerance of the solver's constraints, and of bounds derived from them
+TOLERANCE = 1e-6  # relative tolerance of the solver's constraints and of its bounds
 
 
 def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
-    """Return the lower bound by the prices, and the extra cost (n, m) of each column over its job's least cost."""
+    """Return the lower bound that the prices give, and the extra cost (n, m) of each column (job on a resource) over
+    the job's least cost."""
     whole = problem.price.sum()
     dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
     least = dear.min(axis=1, keepdims=True)
@@ -32,31 +34,33 @@ def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
 
 
 def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
-    """Yield rising bounds as the solver proves caps infeasible; last a mapping below `top`, if the solver finds one.
+    """Yield rising lower bounds as the solver proves caps on the makespan infeasible; then a mapping below `top`, if
+    the solver finds one.
 
     Parameters
     ----------
     problem
-        The problem, with any prices; prices close to the dual's optimum leave fewer columns.
+        The problem, with any prices; prices close to the dual's optimum leave fewer columns (pairs of job and
+        resource).
     bound, top
-        The lower bound proved so far, and the makespan of an existing mapping.
+        The lower bound that is proved so far, and the makespan of an existing mapping.
     left
-        A function that returns the remaining seconds.
+        A function that returns the remaining time in seconds.
 
     Yields
     ------
     tuple
-        The bound so far, and a mapping (n,), which is empty if the solver found none. The first bound is the given
-        bound.
+        The bound so far, and a mapping (n,), which is empty if the solver found none. The first yielded bound is the
+        given bound.
 
     Notes
     -----
-    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T. So its extra costs (w_r t_ir minus job i's
-    least such cost) add up to at most T - L(w), with L the value of the Lagrangian. Hence a mapping at or below a cap
-    uses only columns whose extra cost is at most cap - L. This leaves a small program, which cuts often prove
-    infeasible at the root. An infeasible cap, less the solver's tolerance, is a lower bound of the whole problem. The
-    caps rise from L to `top`, first in steps of 0.05 % of L, later in steps of 15 % of the cap's distance to L, until
-    the time is up or the solver finds a mapping.
+    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T. So the extra costs of such a mapping (w_r
+    t_ir minus job i's least such cost) add up to at most T - L(w), with L the value of the Lagrangian. Hence a mapping
+    whose makespan is at most a cap uses only columns whose extra cost is at most cap - L. The remaining program is
+    small, and cutting planes often prove it infeasible at the root of the search tree. An infeasible cap, less the
+    solver's tolerance, is a lower bound of the whole problem. The caps rise from L to `top`, first in steps of 0.05 %
+    of L, later in steps of 15 % of the cap's distance to L, until no time is left or the solver finds a mapping.
     """
     value, extra = lagrangian(problem)
     yield bound, np.empty(0, dtype=np.int64)
@@ -78,8 +82,8 @@ def below(
 ) -> tuple[bool, np.ndarray]:
     """Return whether no mapping over the columns `keep` (n, m) has all loads at most `cap`, else such a mapping (n,).
 
-    The solver searches the mapping with the least sum of `extra` (n, m). After a time-out the results are False and an
-    empty mapping.
+    The solver searches the mapping with the least sum of `extra` (n, m). If the solver runs out of time, the results
+    are False and an empty mapping.
     """
     from scipy.sparse import csr_array
 
@@ -98,7 +102,7 @@ def below(
 def branch_and_bound(
     times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, left: Callable[[], float]
 ) -> tuple[np.ndarray, float]:
-    """Return each job's resource (empty: no better mapping found) and the bound proved for the columns `keep`.
+    """Return each job's resource (empty if no better mapping was found) and the bound proved for the columns `keep`.
 
     If no mapping onto the resources of `keep` has a makespan below `incumbent`, the bound is `incumbent`.
     """
@@ -127,15 +131,16 @@ def _solved(
     left: Callable[[], float],
     **options: float,
 ) -> Any:
-    """Choose one column per job at the least cost, with constraints `filled` <= `most`; None if no time is left.
+    """Choose one column (resource) per job at the least total cost, with constraints `filled` <= `most`; None if no
+    time is left.
 
-    `job` gives the job of each column. Further columns belong to no job and need not have integer values.
+    The array `job` gives the job of each column. Further columns belong to no job and need not have integer values.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
     each = csr_array((np.ones(len(job)), (job, np.arange(len(job)))), shape=(jobs, len(cost)))
-    seconds = left()  # read last, because building the program takes time
+    seconds = left()  # the remaining time is read last, because building the program takes time
     if seconds <= 0.0:
         return None
     return milp(
@@ -160,15 +165,15 @@ def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
 LARGEST = 60_000
 SEARCHED = 0.15  # share of the time for the search for an incumbent
 SOLVED = 0.5  # share of the remaining time for the solver of the whole program
-PROVED = 0.45  # share of the time then left for raising the bound
-BESIDE = 0.85  # this share, if a thread raises the bound: the solver checks its clock rarely
+PROVED = 0.45  # share of the time left after the whole program for raising the bound
+BESIDE = 0.85  # PROVED if a thread raises the bound, because the solver rarely checks its clock
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # accepted relative loss of a kick
 
 
 def at_once(task: Callable[[], None]) -> Callable[[float], None]:
-    """Run the task now; return a function that does not have to wait for it."""
+    """Run the task now; return a function that returns its result without waiting."""
     task()
     return lambda seconds: None
 
@@ -179,32 +184,33 @@ class Exact:
     Parameters
     ----------
     seconds
-        Time limit, unless the caller sets `left` (a function that returns the remaining seconds).
+        Time limit, unless the caller sets `left`, a function that returns the remaining time in seconds.
     seed
         Random seed of `search`'s kicks.
     columns
-        Maximum number of resources per job; the cheapest resources are used.
+        Maximum number of resources that the program considers for a job: the job's cheapest resources.
     kicks, search_kicks
         Maximum number of kicks in the search by chains after the solver, and in the search before the solver.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent makespan U and,
-    from the prices of the relaxation, a bound B; a column whose reduced cost exceeds U - B cannot be part of a better
-    mapping, so it is omitted and the bound still holds for the whole problem. If `columns` omits more columns than U -
-    B allows, the solver's bound no longer covers the whole problem, and B is reported instead; with more than 1,000
-    jobs this step is skipped. To raise the bound, the solver then tries caps between B and U one after the other; each
-    program has all columns whose reduced costs the cap allows, and each infeasible cap is a new bound. The remaining
-    time is used for kicks and descents by chains of moves (`grid.assignment.chained`); `beside`, a function that may
-    start a task in a thread and returns a function that waits for it, lets the kicks and the solver run at the same
-    time. The result is never worse than the plan that `search` gives at the beginning. A batch may have at most 60,000
-    columns after this reduction (4096 jobs x 128 resources have 32,768). Without deadlines. The result is deterministic
-    except for the instant at which the time limit stops the search.
+    The integer program is: min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an
+    incumbent makespan U and, from the prices of the relaxation, a bound B; a column whose reduced cost exceeds U - B
+    cannot be part of a better mapping, so this column is omitted, and the bound still holds for the whole problem. If
+    `columns` omits more columns than U - B allows, the solver's bound no longer covers the whole problem, and B is
+    reported instead; with more than 1,000 jobs, the whole program is not solved in this case. To raise the bound, the
+    solver then tries caps on the makespan between B and U one after the other; the program of each cap has all columns
+    whose reduced costs the cap allows, and each infeasible cap is a new bound. The remaining time is used for kicks and
+    descents by chains of moves (`grid.assignment.chained`); `beside`, a function that may start a task in a thread and
+    returns a function that waits for it, lets the kicks and the solver run at the same time. The result is never worse
+    than the first plan, which comes from `search`. A batch may have at most 60,000 columns after the reduction (4096
+    jobs x 128 resources have 32,768). Without deadlines. The result is deterministic except for the instant at which
+    the time limit stops the search.
 
     Examples
     --------
@@ -232,7 +238,7 @@ class Exact:
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """Return the plan, and the proved lower bound on the makespan of every plan.
+        """Return the plan for the waiting jobs, and the proved lower bound on the makespan of every plan.
 
         Raises UsageError if the batch has more columns than the solver accepts.
         """
@@ -260,7 +266,7 @@ class Exact:
 
         def raise_bound() -> None:
             for step in raised(problem, low, top, self._share(PROVED if self.beside is at_once else BESIDE)):
-                proofs.append(step)  # at once, because the time may end before the last step
+                proofs.append(step)  # stored at once, because the time may end before the last step
 
         ended = self.beside(raise_bound)
         found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
@@ -271,10 +277,11 @@ class Exact:
         return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
-        """Solve the whole program; return a mapping that is not worse than `where`, and the proved bound (0: no bound).
+        """Solve the whole integer program; return a mapping that is not worse than the mapping `where`, and the proved
+        bound (0: no bound).
 
         With more than MANY jobs, the solver runs only if its columns cover the whole problem, because chains of moves
-        were always better otherwise.
+        were always better if the columns do not cover it.
         """
         dear = problem.price * problem.times
         dear = dear - dear.min(axis=1, keepdims=True)
@@ -291,18 +298,21 @@ class Exact:
         return where, min(proved, value) if whole else 0.0
 
     def _share(self, share: float) -> Callable[[], float]:
-        """Reserve a share of the remaining time; return a function that returns the seconds left of it."""
+        """Reserve a share of the remaining time; return a function that returns how many seconds of this share are
+        left."""
         now = min(self.left(), self.seconds)
         return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Improve the mapping `other` by a descent; return the better one of both mappings."""
+        """Improve the mapping `other` by a descent; return the better of the mappings
+        `other` and `where`."""
         standing = Assignment.of(problem, other)
         least = loads(problem.times, problem.free, where).max()
         return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
 
     def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
-        """Improve `where` by chains until time, kicks or gap are used up; return the best mapping (n,)."""
+        """Improve the mapping `where` by chains of moves until no time, kicks or gap to the bound is left; return the
+        best mapping (n,)."""
         rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
         best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
         cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])

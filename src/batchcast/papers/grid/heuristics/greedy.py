@@ -48,8 +48,8 @@ class MinMin:
     Notes
     -----
     Maheswaran et al. 1999 (after Ibarra and Kim 1977). Deadlines are ignored. Ties go to the first job, then to the
-    first resource. The cost is O(nm log n): the free time of a resource shifts the completion of all jobs on it
-    equally, so one sorted list per resource is enough.
+    first resource. The cost is O(nm log n): the time at which a resource becomes free shifts the completion times of
+    all jobs on it equally, so one sorted list per resource is enough.
 
     References
     ----------
@@ -72,7 +72,7 @@ class MinMin:
 
 
 class MaxMin(ByKey):
-    """Repeatedly places the job whose earliest completion time is the latest of all jobs, on its best resource.
+    """Repeatedly places the job whose earliest completion time is the latest of all jobs, on the job's best resource.
 
     Notes
     -----
@@ -118,12 +118,13 @@ class Sufferage(ByKey):
 
 
 class SufferageM99:
-    """Sufferage in passes: a job gets its best resource unless a later job has a strictly larger sufferage for it.
+    """Sufferage in passes: a job gets its best resource unless a later job has a strictly larger sufferage for this
+    resource.
 
     Notes
     -----
-    Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; the resources' free times change after
-    the pass. Deadlines are ignored. Ties go to the earlier job. O(passes n m).
+    Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; the times at which resources become
+    free change after the pass. Deadlines are ignored. Ties go to the earlier job. O(passes n m).
 
     References
     ----------
@@ -214,8 +215,9 @@ class FastFit(OneByOne):
     Notes
     -----
     Hao et al. 2014, section 1, name this heuristic ("tries to give the job to the fastest resource") without a formula.
-    Here the fastest resource is the resource with the least expected time of this job. If no resource is free, the job
-    goes to the resource that will be free first. Deadlines are ignored. Ties go to the first resource. O(nm).
+    In this implementation, the fastest resource is the resource with the least expected time of this job. If no
+    resource is free, the job goes to the resource that will be free first. Deadlines are ignored. Ties go to the first
+    resource. O(nm).
 
     References
     ----------
@@ -236,8 +238,8 @@ class BestFit(OneByOne):
     Notes
     -----
     Hao et al. 2014, section 1, name this heuristic ("postpones completion as far as the deadline allows"). A job that
-    no resource can end in time stays unplaced; a job without a deadline goes to the resource on which it ends last.
-    Ties go to the first resource. O(nm).
+    no resource can end in time is not placed; a job without a deadline goes to the resource on which it ends last. Ties
+    go to the first resource. O(nm).
 
     References
     ----------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heuristics that search among plans.
 
-`search` moves and swaps jobs on the fullest resources, starting from the best greedy plan and from resource prices.
-`deadline_search` moves, swaps and exchanges waiting jobs, so that more jobs end in time, and earlier.
+`search` moves and swaps jobs on the fullest resources, starting from the best greedy plan and from a mapping by
+resource prices. `deadline_search` moves, swaps and exchanges waiting jobs, so that more jobs end in time, and earlier.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..balance import PAIRS_A_CHECK, kicked, priced, settle
 from ..model import Batch, Plan, makespan
 from .deadlines import EminMin
 
-SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, this start exceeds the default time limit
+SUFFERAGE_UP_TO = 2500  # maximum number of jobs; with more jobs, the default time limit is exceeded
 
 
 class Search:
@@ -27,25 +27,25 @@ class Search:
     seed
         Random seed of the kicks: the same batch and seed give the same plan.
     kicks
-        Maximum number of kicks.
+        Maximum number of kicks (random moves of a few jobs).
     near
-        Each job may move among this many of its cheapest resources; by default a quarter of all resources, at least 4.
+        Number of cheapest resources to which a job may move; by default a quarter of all resources, at least 4.
     slack
-        Accepted relative loss of a kick.
+        The relative increase of the makespan up to which the result of a kick is accepted.
 
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    This heuristic goes beyond the papers; its moves follow Braun et al. 2001 and Xhafa 2007. It starts from two
-    mappings: the best of min_min, sufferage and mct, and each job on the resource with the least price times time. The
-    prices are those of the linear relaxation's dual; they also give a lower bound (`bound`) and show which exchanges
-    are cheap. The search can end at any time: when `stop` (a function, called about every ten milliseconds) returns
-    true, the result is the best plan so far. Deadlines are ignored; jobs that no resource can run stay unplaced.
-    O(kicks) descents.
+    This heuristic is not from the papers; its moves follow Braun et al. 2001 and Xhafa 2007. The search starts from two
+    mappings: the best plan of min_min, sufferage and mct, and each job on the resource with the least price times time.
+    The prices are those of the linear relaxation's dual; the prices also give a lower bound on the makespan (`bound`)
+    and show which exchanges are cheap. The search can end at any time: when `stop` (a function, called about every ten
+    milliseconds) returns true, the result is the best plan so far. Deadlines are ignored; jobs that no resource can run
+    are not placed. O(kicks) descents.
 
     References
     ----------
@@ -73,9 +73,10 @@ class Search:
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """Return the plan, and the linear relaxation's lower bound on the makespan (a whole number if all times are).
+        """Return the plan, and the linear relaxation's lower bound on the makespan (a whole number if all run times are
+        whole numbers).
 
-        `price` (m,) stores the prices that give the bound.
+        `price` (m,) receives the prices that give the bound.
         """
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
@@ -91,8 +92,8 @@ class Search:
     def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
         """Descend from each job's cheapest resource and from the best greedy plan; return the better result.
 
-        A start is omitted if its makespan is 1.5 times the other start's, because small steps would not make up the
-        difference.
+        A starting mapping is omitted if its makespan is 1.5 times that of the other, because small steps would not make
+        up the difference.
         """
         starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
@@ -105,7 +106,8 @@ class Search:
         return starts[int(np.argmin(values))]
 
     def improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
-        """Return the best mapping (n,) of `kicks` kicks, or fewer if `stop` returns true or the bound is reached."""
+        """Return the best mapping (n,) after `kicks` kicks, or after fewer kicks if `stop` returns true or the bound is
+        reached."""
         rng = np.random.default_rng(self.seed)
         best_where, met = standing.where.copy(), standing.where.copy()
         best, left, target = float(standing.load.max()), self.kicks, bound * (1 + 1e-9)
@@ -119,7 +121,7 @@ class Search:
         return best_where
 
     def _greedy(self, batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
-        """Return the best plan of the quick heuristics, (k,), as a list of one; empty if no time is left."""
+        """Return the best plan of the quick heuristics, (k,), as a list with one plan; empty if no time is left."""
         from .greedy import Mct, MinMin, Sufferage
 
         plans = []
@@ -131,7 +133,7 @@ class Search:
 
 
 def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
-    """Round the bound up if all times are whole numbers, because every makespan is then a whole number.
+    """Round the lower bound up if all run times are whole numbers, because every makespan is then a whole number.
 
     >>> whole_up(np.array([[2.0, np.inf]]), np.zeros(2), 5.2), whole_up(np.array([[2.5]]), np.zeros(1), 5.2)
     (6.0, 5.2)
@@ -142,7 +144,8 @@ def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
 
 
 def price_steps(times: np.ndarray) -> int:
-    """Return the number of price steps for a problem of this size; 500 come within a millionth of the best bound."""
+    """Return the number of price steps for a problem of this size; 500 steps come within a millionth of the best
+    bound."""
     return int(np.clip(200_000_000 // times.size, 50, 2000))
 
 
@@ -154,8 +157,8 @@ class DeadlineSearch:
     worth
         Value of a placed job, as a multiple of the jobs' mean least time.
     reserve
-        Factor of the price of a resource's time; the price is the resource's speed-up over the mean resource. The price
-        saves fast resources for urgent jobs that arrive later.
+        Factor by which the price of a resource's time is multiplied; the price is the resource's speed-up over the mean
+        resource. The price saves fast resources for urgent jobs that arrive later.
     steps
         Maximum number of queue entries examined per mapping event (a few ns each), independent of the clock: the same
         batch gives the same plan.
@@ -163,13 +166,13 @@ class DeadlineSearch:
     Raises
     ------
     ValueError
-        For a number outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    This heuristic goes beyond the paper. It minimises the sum, over the placed jobs, of completion minus `worth` plus
-    the price of the job's time; no placed job ends late. A job that need not start before the next mapping event waits,
-    and is decided at that event. Ties go to the plan found first.
+    This heuristic is not from the paper. The heuristic minimises the sum, over the placed jobs, of completion minus
+    `worth` plus the price of the job's run time; no placed job ends late. A job that need not start before the next
+    mapping event waits until this event. Ties go to the plan found first.
 
     Examples
     --------
@@ -202,7 +205,8 @@ class DeadlineSearch:
 
 
 def _faster(times: np.ndarray, finite: np.ndarray) -> np.ndarray:
-    """Return each resource's mean speed-up (m,) over a job's mean resource, over the jobs that the resource can run."""
+    """Return each resource's mean speed-up (m,) over the mean resource, averaged over the jobs that the resource can
+    run."""
     held = np.where(finite, times, 0.0)
     mean = held.sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
     ratio = np.where(finite & (times > 0), mean[:, None] / np.where(times > 0, times, 1.0), 0.0)
