@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which columns of a log a predictor may read, and reads their values for it.
+"""Decides which columns of a log a predictor may read, and reads the values of these columns.
 
 `columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use that
 declaration to build job requests for the recorded, the simulated and the live clock. This module checks the column
 names that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
-predictors. Python code and compiled code compare values by the same rules, so both give equal predictions. It also
-encodes names and hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n log
-n) a column.
+predictors. Python code and compiled code compare values by the same rules, so both give equal predictions. The module
+also encodes names and hours as numbers for regression models, and decides when a model is refitted. Costs O(names) per
+job and O(n log n) per column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = "a predictor") -> None:
-    """Raise UsageError unless each name is a column known at submission, or is in the user's declaration `vouched`.
+    """Raise UsageError unless each name is a column known at submission, or is in `vouched`, the columns that the user
+    declares as known at submission.
 
     >>> check_names(("user_id", "run_time"))
     Traceback (most recent call last):
@@ -132,7 +133,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
     if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counting is cheaper than sorting here
         there = np.zeros(int(codes.max()) + 2, bool)
         there[np.maximum(codes, -1)] = True
-        there[-1] = False  # negative codes have marked index -1; clear that mark
+        there[-1] = False  # negative codes have marked the last element (index -1); clear that mark
         number = np.cumsum(there) - 1
         return np.where(codes >= 0, number[codes], -1), int(there.sum())
     known = codes >= 0
@@ -144,8 +145,8 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 def lacking(method: Any, trace: Trace) -> tuple[str, ...]:
     """Return the columns in the predictor's `uses` that are unknown for every job of the log. O(n) a column.
 
-    Result tables mark predictors that lack a column. If a predictor can read one column instead of another, it lists
-    both as a group in `either`; one known column of a group is enough.
+    Result tables mark predictors that lack a column. If a predictor can read one column instead of another, the
+    predictor lists the alternative columns as a group in `either`; one known column of a group is enough.
     """
     seen = trace.at_submission()
     unknown = [name for name in getattr(method, "uses", ()) if not _is_known(seen, name)]

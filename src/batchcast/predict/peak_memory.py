@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses a run-time predictor to predict peak memory, in MiB instead of seconds, on the recorded and the live clock.
+"""Uses a run-time predictor to predict peak memory, in MiB instead of seconds, in a replay of a log and on a live
+system.
 
 Also works with accounting databases that report a job's memory some time after the job's end.
 """
@@ -49,12 +50,12 @@ class PeakMemory:
     Notes
     -----
     Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about its
-    memory. A job that ran out of memory needed more than its request. For such a job, the predictor learns the median
-    of its own distribution above the request (by `revise`), or twice the request if its distribution ends below.
-    Nothing is learned from a job without a measurement. Without history, the prediction is the request, or the largest
-    peak so far if there is no request. Predictions are at least 1 MiB, which is Slurm's unit of a request. They are at
-    most a node's memory, and at most the larger of the request and twice the largest peak so far. Each event costs O(1)
-    more than the run-time predictor.
+    memory. A job that ran out of memory needed more memory than it requested. For such a job, the predictor learns the
+    median of its own distribution above the request (by `revise`), or twice the request if the distribution lies
+    entirely below the request. Nothing is learned from a job without a measurement. Without history, the prediction is
+    the request, or the largest peak so far if there is no request. Predictions are at least 1 MiB, which is Slurm's
+    unit of a request. They are at most a node's memory, and at most the larger of the request and twice the largest
+    peak so far. Each event costs O(1) more than the run-time predictor.
 
     Examples
     --------
@@ -150,7 +151,8 @@ LATE_S = 3600.0
 
 
 class LateMemory:
-    """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, with late measurements.
+    """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, for measurements that arrive
+    after a job's end.
 
     A job's peak may arrive with its end or later (`measured`). If it does not arrive within an hour, nothing is learned
     from the job. Each event costs O(1) more than the run-time predictor.
@@ -205,8 +207,8 @@ class LateMemory:
 
         The bound is the single quantile of the returned prediction.
 
-        For a job with a name, the bound is computed only from jobs with the same name (`Namesakes`). Otherwise it is
-        `forecast`.
+        For a job with a name, the bound is computed only from jobs with the same name (`Namesakes`). For a job without
+        a name, `forecast` is returned if it is based on ended jobs.
         """
         if job.job_name is None:
             return forecast if forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY) else None
@@ -232,7 +234,8 @@ class LateMemory:
 
 
 class AskedANode:
-    """Function that returns the requested KiB per node; NaN if unknown. It is a class so that it can be pickled.
+    """Function that returns the requested KiB per node; NaN if unknown. The function is a class so that it can be
+    pickled.
 
     >>> AskedANode()(JobRequest(0, 1, 0.0, 8.0, 600.0, 4096.0, req_nodes=2.0))
     2048.0
@@ -262,7 +265,7 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
         Bounds that the peak does not exceed with the probabilities `levels`; shape (n,), not descending, in any unit,
         above 0.
     again
-        Request of the second attempt, in the same unit. If it is unknown (NaN) or too small, each attempt requests
+        Request of the second attempt, in the same unit. If `again` is unknown (NaN) or too small, each attempt requests
         twice the amount of the attempt before.
 
     Returns

@@ -19,7 +19,7 @@ SHORTEST = 1.0
 class Grounds(StrEnum):
     """The kind of evidence that a prediction is based on, for use by code.
 
-    The values are text, so that they can be stored.
+    The enum's values are text, so that the store can save them.
 
     >>> Grounds("class") is Grounds.CLASS
     True
@@ -131,7 +131,7 @@ class Predictor(Protocol):
 
 
 def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:
-    """Limit a prediction to at least one second and at most the user's time limit, if known.
+    """Limit a prediction to at least one second and at most the user's time limit, if the limit is known.
 
     >>> at_least_a_second(0.0), at_least_a_second(500.0, limit=300.0)
     (1.0, 300.0)
@@ -177,7 +177,8 @@ def named(spec: str) -> str:
 
 
 def is_of_job(given: object) -> bool:
-    """Return whether the object is a function whose first parameter is called `job`; it is then used as a predictor.
+    """Return whether the object is a function whose first parameter is called `job`; such a function is used as a
+    predictor.
 
     >>> is_of_job(lambda job: job.req_time), is_of_job(lambda job, at: 60.0), is_of_job(lambda log: None)
     (True, True, False)

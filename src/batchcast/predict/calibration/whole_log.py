@@ -39,7 +39,7 @@ class _Log(NamedTuple):
 
 @by_address
 class _Keeper(NamedTuple):
-    """State of an `OnlineCalibration` as arrays by level, by owner and by job, and the number of deadlines."""
+    """State of an `OnlineCalibration`: arrays indexed by level, owner and job, and the number of deadlines."""
 
     levels: np.ndarray
     step: np.ndarray
@@ -60,7 +60,8 @@ class _Keeper(NamedTuple):
 
 
 class LogOfCalibration:
-    """Runs an `OnlineCalibration` over a whole log: `advance` processes events; `steady` and `drawn` are the bounds.
+    """Runs an `OnlineCalibration` over a whole log: `advance` processes events; `steady` and `drawn` contain the bounds
+    without and with randomization.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class LogOfCalibration:
     said
         The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction.
     lots
-        Whether bounds are randomized in a burst.
+        Whether bounds are randomized in a burst of similar jobs.
 
     Notes
     -----
@@ -139,7 +140,7 @@ class LogOfCalibration:
         self.done = 0
 
     def advance(self) -> int:
-        """Process the next events; return how many are left."""
+        """Process the next events; return how many events are left."""
         end = min(self.done + CHUNK, len(self.log.time))
         held = int(self.keeper.due[0])
         room = np.empty(held + 2 * len(self.keeper.levels) * (end - self.done), DUE)
@@ -218,7 +219,7 @@ def bound_at(log: _Log, job: int, level: float) -> float:
 
 @inner
 def become_due(log: _Log, keeper: _Keeper, heap: np.ndarray, job: int, now: float) -> None:
-    """Add a deadline for each bound of a started job: the instant from which on the bound is missed."""
+    """Add a deadline for each bound of a started job: the time after which the bound is missed."""
     count, certain = len(keeper.levels), log.certain[job] * (1.0 - ROUNDING)
     for which in range(keeper.promise[job]):
         for k in range(count):
@@ -259,7 +260,7 @@ def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float) -> None:
-    """Learn whether one bound was met: bounds that the job got change the account; unrandomized bounds, the levels."""
+    """Learn whether one bound was met: returned bounds change the account, unrandomized bounds change the levels."""
     promised = keeper.promise[job] - 1
     if which == promised:
         keeper.owed[k] = (1.0 - 1.0 / REMEMBERED) * keeper.owed[k] + owed
@@ -271,7 +272,7 @@ def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float)
 
 @inner
 def forget(log: _Log, keeper: _Keeper, job: int) -> None:
-    """Remove a job from its owner's unresolved jobs; if it was the last of them, the owner's burst ends."""
+    """Remove a job from its owner's unresolved jobs; if no unresolved job is left, the owner's burst ends."""
     if keeper.promise[job] != NOTHING:
         owner = log.owner[job]
         keeper.promise[job] = NOTHING

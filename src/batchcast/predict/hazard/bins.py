@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 33 bins of time since submission, and conversions between probabilities at their ends and wait times.
 
-Also holds `WaitCurve`, the predicted wait distribution of one job.
+Also defines `WaitCurve`, the predicted wait distribution of one job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
     """Return the probabilities (n,) that waits end within `wait` seconds (n,), from curves (n, 33) over the bins.
 
     A curve has the cumulative probability at each bin's end; within a bin it is linear in log(1 + wait). The first bin
-    contains waits recorded as 0 s; it counts as the second from -1 to 0 s.
+    contains waits recorded as 0 s; for the interpolation, this bin extends from -1 to 0 s.
 
     >>> reached(np.linspace(0.0, 1.0, 33)[None, :], np.array([3600.0])).tolist()
     [0.53125]
@@ -80,7 +80,7 @@ def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def rest_of(curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
     """Return curves (n, 33) of the remaining wait, from curves (n, 33) of the whole wait and the seconds waited (n,).
 
-    NaN if a curve says that the job cannot wait that long.
+    NaN if a curve gives probability 0 to a wait of that length.
 
     >>> whole = np.linspace(1 / 33, 1.0, 33)[None, :]
     >>> rest_of(whole, np.array([3600.0]))[0, [0, 17, 32]].round(2).tolist()

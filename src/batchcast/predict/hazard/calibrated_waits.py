@@ -5,7 +5,7 @@ Each component (the model, the simulation, recent waits) predicts a curve: the p
 the end of each bin. The prediction is the mean of these curves, weighted by the components' CRPS of log(1 + wait) so
 far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each bound.
 Each range of predicted waits has its own levels, and so have predictions deep in a burst, where only some predictions
-count as evidence. Both corrections use predict.calibration.
+count as evidence. The probability transform and the adaptive levels come from predict.calibration.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def span_of(seconds: float) -> int:
 
 
 def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Correct predicted probabilities of any shape: the level `asked[k]` becomes LEVELS[k], its true coverage."""
+    """Correct predicted probabilities of any shape: the requested level `asked[k]` becomes LEVELS[k], the coverage that
+    it reaches."""
     asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
     asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
     return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
@@ -140,13 +141,14 @@ class Pool:
 class LevelsBySpan:
     """Levels of wait bounds, learned separately for each range of times (SPANS_S): of predicted waits, or of waits so
     far. An owner's k-th prediction since the owner's latest known outcome moves the levels by 1 / k of a step, and the
-    effect decays over MEMORY outcomes. Later levels repay missed coverage in full, by REPAID.
+    effect decays over MEMORY outcomes. Later levels are shifted until missed coverage is fully repaid, at the rates
+    REPAID.
 
     Parameters
     ----------
     borrowed
-        Weight of the levels of all ranges together, when they are averaged with the levels of one range; the latter
-        have the number of the range's outcomes as weight.
+        Weight of the levels learned from all ranges together, when they are averaged with the levels of one range. The
+        levels of one range have the number of outcomes in that range as weight.
 
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -196,7 +198,7 @@ class LevelsBySpan:
         self.together.known(number, wait - jitter(number))
 
     def left(self, number: int) -> None:
-        """Drop a prediction whose outcome will not be known."""
+        """Drop a prediction whose outcome will never be known."""
         for keeper in (*self.keepers, self.together):
             keeper.forget(number)
 
@@ -211,9 +213,9 @@ class LevelsInBursts:
 
     The waits of jobs in short queues say little about how long the last tasks of a large array wait. So these levels
     learn from bursts only, and are averaged with the levels of all predictions while few outcomes are known. The weight
-    of a job is 1 / EACH, because EACH jobs count each time the burst doubles. Such outcomes are few, so steps begin
-    large and fall with the square root of their number (Angelopoulos, Barber & Bates, Online conformal prediction with
-    decaying step sizes, ICML 2024, arXiv:2402.01139).
+    of a job is 1 / EACH, because EACH jobs count each time the burst doubles. Outcomes of bursts are few, so steps
+    begin large and shrink with the square root of the number of outcomes (Angelopoulos, Barber & Bates, Online
+    conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):
@@ -247,7 +249,7 @@ class LevelsInBursts:
             self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
 
     def left(self, number: int) -> None:
-        """Drop a prediction whose outcome will not be known."""
+        """Drop a prediction whose outcome will never be known."""
         self.keeper.forget(number)
 
     def passes(self, now: float) -> None:
@@ -261,7 +263,7 @@ class CalibratedWaits:
     Parameters
     ----------
     components
-        Names of the components; the first is used until outcomes are known.
+        Names of the components; the first component is used until outcomes are known.
 
     >>> calibration = CalibratedWaits(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -286,7 +288,7 @@ class CalibratedWaits:
     def chances(self, curves: np.ndarray, is_deep: bool = False) -> np.ndarray:
         """Return one job's predicted curve (33,) from `curves` (components, 33): averaged, then corrected twice.
 
-        `is_deep`: the prediction is deep in a burst.
+        `is_deep` says whether the prediction is made late in a burst, where only some predictions count as evidence.
         """
         curve = kept_chances(self.transform, self.pool.mean(curves))
         asked = self.levels.asked(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
@@ -339,7 +341,8 @@ class CalibratedWaits:
         self.pool.came_out(self.curves[place], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
-        """Record that a job left the queue unstarted after `wait` seconds (censored); `spoiled`: do not learn it."""
+        """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from
+        this wait."""
         self.levels.left(number)
         self.deep.left(number)
         place = self._place(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a submission from the past: recent waits by class of jobs, recent starts, and rates of events.
+"""Features of a submission that describe the past: recent waits by class of jobs, recent starts, and rates of events.
 
 The functions that store and read the history are compiled.
 """
@@ -64,7 +64,7 @@ of classes in use, processors busy since the last event; then rates.
 class WaitHistory(NamedTuple):
     """History of waits and starts: `classes` is a hash table of CLASS by key, `starts` a ring of STARTED.
 
-    `numbers` has the 5 values named by TIME to BUSY, then the rates of RATES over each of SPANS_S.
+    `numbers` has the 5 values with indices TIME to BUSY, then the rates listed in RATES over each time span in SPANS_S.
 
     >>> blank_history().numbers.shape
     (15,)
@@ -117,7 +117,8 @@ def level_of(value: float, most: int) -> int:
 
 @inner
 def write_keys(job: Record, keys: np.ndarray) -> None:
-    """Write the positive keys (kinds,) of a job's classes; 0 if it has no class of a kind, -1 if the name is new."""
+    """Write the positive keys (kinds,) of a job's classes; a key is 0 if the job has no class of that kind, and -1 if
+    the class's name is new."""
     size = level_of(job.procs, 31)
     limit = level_of(job.limit / 60.0, 31) if job.limit < NO_LIMIT else 0
     both = 32 * size + limit
@@ -281,7 +282,8 @@ def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, siz
 
 @inner
 def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> None:
-    """Write features of the latest starts of comparable jobs: time since the start, waits, and number of starts."""
+    """Write features of the latest starts of comparable jobs: time since the start, waits of the started jobs, and
+    number of starts."""
     total = int(m.numbers[STARTS])
     for look in range(5):
         out[5 * look + 2] = out[5 * look + 3] = 0.0
@@ -315,5 +317,5 @@ def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> No
 
 @inlined
 def within_two(one: float, other: float) -> bool:
-    """Return whether neither value is more than twice the other."""
+    """Return whether the two values differ at most by a factor of two."""
     return one <= 2.0 * other and other <= 2.0 * one

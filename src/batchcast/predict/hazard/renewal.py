@@ -47,8 +47,8 @@ GONE = 1e-6
 
 
 class Snapshot(NamedTuple):
-    """A sample of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the simulated
-    log(1 + remaining wait) in each future of the node simulation (n, DRAWS), NaN without a node simulation.
+    """A sample of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the log(1 +
+    remaining wait) in each simulated future of the node simulation (n, DRAWS), NaN without a node simulation.
     """
 
     row: np.ndarray
@@ -58,7 +58,8 @@ class Snapshot(NamedTuple):
 
 
 def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """Draw queue positions for a snapshot after submission `number`: at most MOST jobs that have waited 1 s or longer.
+    """Draw the queue positions of at most MOST jobs that have waited 1 s or longer, for the sample taken after
+    submission `number`.
 
     >>> sampled_places(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
     [0, 2]
@@ -72,8 +73,8 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 class Renewed(NamedTuple):
     """Renewed predictions of all queued jobs in order of arrival: `row`, seconds `waited`, the distribution `chances`
-    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component used (`way`, (n,)), and the present
-    `features` (n, f).
+    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component that made the prediction (`way`, (n,)),
+    and the present `features` (n, f).
     """
 
     row: np.ndarray
@@ -84,7 +85,7 @@ class Renewed(NamedTuple):
     features: np.ndarray
 
     def curve(self, place: int) -> WaitCurve:
-        """Return the distribution of one job's remaining wait."""
+        """Return the distribution of a queued job's remaining wait."""
         return WaitCurve(self.chances[place])
 
     def words(self, place: int) -> str:
@@ -116,8 +117,8 @@ class Expected(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """One waiting job in a snapshot, whose start is not known yet: its number, the time waited, log(1 + remaining wait)
-    from the simulations on processors and on nodes, and the curves of all components except the model.
+    """One waiting job of a training sample, whose start is not known yet: its number, the time waited, log(1 +
+    remaining wait) from the simulations on processors and on nodes, and the curves of all components except the model.
     """
 
     number: int
@@ -128,7 +129,8 @@ class _Look(NamedTuple):
 
 
 class Renewal:
-    """Stores recent snapshots for training, and calibrates the predictions made for them.
+    """Stores recent snapshots (samples of waiting jobs) for training, and calibrates the predictions of their remaining
+    waits.
 
     Parameters
     ----------
@@ -138,12 +140,13 @@ class Renewal:
     Notes
     -----
     The model of the remaining wait corrects the prediction made at submission, conditioned on the time waited (on a
-    described machine averaged with the node simulation). It learns from snapshots what the present state adds. On some
-    logs, one model for submissions and snapshots together predicted remaining waits worse than the prediction at
-    submission. The mean of the last two fits is used. Before the first fit, the prediction at submission and the
-    simulations are weighted by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`),
-    averaged with the levels of all times while few outcomes are known. All snapshots of one job depend on the same
-    start, so the k-th snapshot since the last known outcome has weight 1 / k.
+    described machine averaged with the node simulation). From snapshots (samples of jobs that wait), the model learns
+    what the present state of the cluster adds to that prediction. On some logs, one model for submissions and snapshots
+    together predicted remaining waits worse than the prediction at submission. The predictions of the last two fitted
+    models are averaged. Before the first fit, the prediction at submission and the simulations are weighted by their
+    CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the levels for all times
+    waited while few outcomes are known. All predictions that snapshots record for one job depend on the same start, so
+    the k-th snapshot since the last known outcome has weight 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
     >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
@@ -221,8 +224,8 @@ class Renewal:
         return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]
 
     def resolve(self, row: int, wait: float | None, fate: int) -> None:
-        """Record that a job left the queue after `wait` seconds, started (`fate` ENDED), cancelled (LEFT) or not to be
-        learned.
+        """Record that a job left the queue after `wait` seconds; `fate` is ENDED (it started), LEFT (cancelled) or
+        SPOILED (do not learn from it).
         """
         for look in self.of.pop(row, ()):
             rest = max((wait or 0.0) - look.waited, 0.0)

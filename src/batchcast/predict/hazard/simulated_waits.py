@@ -64,7 +64,7 @@ def uniform(entry: int, draw: int, draws: int) -> float:
 
 @inlined
 def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int, draws: int) -> float:
-    """Return the remaining run time of a job in a draw, in seconds."""
+    """Return a job's remaining run time, in seconds, in one random draw of run times."""
     if draw == BY_LIMITS:
         return max(bounded(limit) - elapsed, 1.0)
     share = 0.5 if draw == BY_MEDIANS else uniform(entry, draw, draws)
@@ -73,7 +73,7 @@ def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int,
 
 @inlined
 def whole(procs: float) -> int:
-    """Return processors as an integer, at least 1."""
+    """Return a number of processors as an integer, at least 1."""
     return math.ceil(min(max(procs, 1.0), LARGEST))
 
 
@@ -109,7 +109,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
 
 @inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
-    """Return the simulated wait of a job that joins the end of the queue; NaN if it never fits."""
+    """Return the simulated wait of a job that joins the end of the queue; NaN if the job never fits the machine."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     planned = run_of(run, job.limit, 0.0, entry, draw, draws)
@@ -119,7 +119,7 @@ def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, pl
 
 @inner
 def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
-    """Add a job to the end of a simulation's queue, so that the next job comes after it."""
+    """Add a job to the end of a simulation's queue, so that the next submitted job queues behind it."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, draw, draws))

@@ -17,8 +17,9 @@ from .model import Waits
 class _Sender:
     """Counts of one sender's predictions.
 
-    `open` predictions have no known outcome yet. `issued` counts the predictions since the sender last had no open
-    prediction, and `known` is the number of the latest prediction with a known outcome.
+    `open` counts the predictions that have no known outcome yet. `issued` counts the predictions since the sender last
+    had no open prediction, and `known` is the position, among the issued predictions, of the latest prediction with a
+    known outcome.
     """
 
     __slots__ = ("issued", "known", "open")
@@ -33,15 +34,15 @@ class Bursts:
     Parameters
     ----------
     each
-        Number of predictions that count each time the burst doubles.
+        Number of predictions that count as evidence each time the length of the burst doubles.
 
     Notes
     -----
     A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
-    blind predictions all count, then every second one, from the `4 each`-th on every fourth one, and so on. Of an array
-    of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how long its last
-    tasks wait. Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1)
-    each, and memory for unresolved predictions.
+    blind predictions all count, then every second prediction, from the `4 each`-th on every fourth prediction, and so
+    on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how
+    long its last tasks wait. Whether a prediction counts is decided when it is made, so that no outcome affects its own
+    weight. Each call costs O(1); memory grows with the number of predictions without a known outcome.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
@@ -117,8 +118,8 @@ class Submissions:
         self.count = number + 1
 
     def resolved(self, number: int, waited: float, fate: int) -> None:
-        """Record that a job started (`fate` ENDED) or was cancelled (LEFT) after `waited` seconds, or must not be
-        learned (SPOILED).
+        """Record that a job started (`fate` ENDED) or was cancelled (LEFT) after `waited` seconds, or that its wait
+        must not be learned (SPOILED).
         """
         place = number % len(self.features)
         if self.number[place] == number:

@@ -32,8 +32,8 @@ class LargestRecent:
     If no job of this user and size has finished, the user's jobs of all sizes count. Without a finished job of the
     user, the time limit is predicted. A prediction is at most the time limit. This rule of thumb is often recommended
     for time limits and memory requests, and serves as a baseline. The rule is meant as an upper bound that jobs rarely
-    exceed, so it is a poor point prediction. `predict.recommend.rule_of_thumb` computes it for one list of run times.
-    O(k) a job.
+    exceed, so its result is a poor point prediction. `predict.recommend.rule_of_thumb` computes it for one list of run
+    times. O(k) a job.
 
     Examples
     --------

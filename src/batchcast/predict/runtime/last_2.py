@@ -20,7 +20,8 @@ from .recent_mean import means_or_limits, recent_runs
 
 
 class Last2:
-    """Predicts the mean run time of the user's last two finished jobs (or of the only one), else the time limit.
+    """Predicts the mean run time of the user's last two finished jobs (or the run time of the only finished job), else
+    the time limit.
 
     Parameters
     ----------
@@ -36,10 +37,10 @@ class Last2:
 
     Notes
     -----
-    As in section 4 of the source, the result is at most the time limit. Departures: one finished job is enough by
+    As in section 4 of the paper, the result is at most the time limit. Departures: one finished job is enough by
     default (`need=2` is the rule of the 2015 reference schedules), and the mean is not rounded. If jobs end at the same
-    instant, the later job in the log counts as more recent. A job whose user is unknown gets its time limit. O(1) a
-    job, two numbers a user.
+    instant, the later job in the log counts as more recent. A job whose user is unknown gets its time limit. Costs O(1)
+    per job; stores two numbers per user.
 
     References
     ----------

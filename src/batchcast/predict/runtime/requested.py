@@ -17,7 +17,7 @@ BASIS = "the user's limit"
 
 
 class Requested:
-    """Returns the user's time limit: the baseline that every other method should beat.
+    """Predicts the user's time limit; this is the baseline that every other method should beat.
 
     Notes
     -----

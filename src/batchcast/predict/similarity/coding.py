@@ -44,7 +44,7 @@ class Coder:
         self.classes: tuple[dict[Any, int], ...] = tuple({} for _ in range(CLASSES))
 
     def row(self, job: JobRequest) -> tuple[int, ...]:
-        """Return user, classes, and the codes of FIELDS: the parameter `codes` of `steps.note`.
+        """Return user, classes, and the codes of FIELDS, as the parameter `codes` of `steps.note` expects them.
 
         >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"), user_id="ada")
         >>> Coder().row(job)[:6]
@@ -80,8 +80,8 @@ class Coded(NamedTuple):
 def coded(columns: Mapping[str, Values], n: int) -> Coded:
     """Encode a whole log as `Coder.row` encodes one job; only the numbering of users and classes differs.
 
-    `columns` are the columns known at submission (`Trace.at_submission`), of length n. O(n log n), under 1 microsecond
-    a job.
+    `columns` are the columns known at submission (`Trace.at_submission`), of length n. Costs O(n log n), less than 1
+    microsecond per job.
 
     >>> coded({"submit_time": np.zeros(2), "req_time": np.array([60.0, 90.0])}, 2).codes[:, :3].tolist()
     [[0, 0, 0], [0, 0, 1]]

@@ -143,7 +143,8 @@ def apart(a: float, b: float) -> tuple[float, float]:
 
 @inner
 def gather(m: Memory, o: Options, slot: int) -> int:
-    """Write run times, log run times and differences of an unfinished job's candidates; return their number.
+    """Write run times, log run times and differences of an unfinished job's candidates; return the number of
+    candidates.
 
     Differences are stored only for unscaled candidates, because a scaled copy has the same differences except SCALED.
     Differences stored in the job's own room stay valid until the ring overwrites a candidate or a new field appears.
@@ -195,7 +196,7 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
 @inlined
 def add_scaled(m: Memory, n: int, log_limit: float) -> int:
     """Append a copy of each of the n candidates with another limit, scaled by the ratio of limits; return the new
-    number.
+    number of candidates.
     """
     room = m.numbers[AT_HAND]
     again, ratio, signed = m.again[room], m.difference[room, LIMIT_RATIO], m.candidate[GRADIENT]
@@ -214,7 +215,8 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
 
 @inner
 def weigh(m: Memory, user: int, n: int) -> float:
-    """Compute the weights of the n candidates, normalized to sum to 1; return the logarithm of the sum before."""
+    """Compute the weights of the n candidates, normalized to sum to 1; return the logarithm of their sum before
+    normalization."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[WEIGHT], m.sums[0]
     for t in range(terms):
@@ -253,7 +255,8 @@ def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
 
 @inner
 def likeness(m: Memory, slot: int, other: int) -> float:
-    """Return theta . d between an unfinished job and a running job, both of the same user and counted as newest."""
+    """Return theta . d between an unfinished job and a running job, where both jobs have the same user and the running
+    job counts as the user's newest job."""
     user = m.unfinished[slot].user
     job, theirs, theta, own = m.unfinished[slot], m.unfinished[other], m.theta[0], m.offset[user, 0]
     ratio, differs = apart(job.log_limit, theirs.log_limit)

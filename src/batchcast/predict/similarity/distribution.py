@@ -90,8 +90,8 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
     """Move weight from candidates that the user's running jobs have outlived to longer candidates.
 
     As in Efron 1967, the weight of a censored observation moves to values beyond the censoring time, in proportion to
-    their weight. A running job has the weight `o.running` times its similarity; the candidates' weights sum to 1.
-    Running jobs are processed newest first.
+    their weight. A running job has the weight `o.running` times its similarity, while the weights of all candidates sum
+    to 1. Running jobs are processed newest first.
     """
     other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
     while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
@@ -108,7 +108,7 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
 
 @inlined
 def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
-    """Record a running job by the logarithm of its seconds so far and its weight, as evidence number `heard`."""
+    """Record a running job's log seconds so far and weight in column `heard` of the evidence of running jobs."""
     cut, b = m.heard[CUT], heard
     m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
     while b > 0 and cut[b - 1] > reached:
@@ -121,7 +121,8 @@ def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
 def redistribute(m: Memory, n: int, heard: int) -> None:
     """Move weight beyond the time that each running job has reached, one job after the other.
 
-    All candidates between the times of two running jobs change by the same factor, so one factor per part is computed.
+    All candidates between the times of two running jobs change by the same factor, so one factor per interval is
+    computed.
     """
     w, order, begins = m.candidate[WEIGHT], m.order[0], m.order[1]
     reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]

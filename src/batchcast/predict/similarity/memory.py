@@ -57,11 +57,12 @@ UNFINISHED = np.dtype(
 
 @by_address
 class Memory(NamedTuple):
-    """Arrays of one `kernel`. Slot 0 of the unfinished jobs is for a job that is predicted but not submitted.
+    """Arrays of one `kernel`. Slot 0 of the arrays for unfinished jobs is for a job that is predicted but not
+    submitted.
 
-    Finished jobs are numbered. The ring stores a finished job at its number modulo the ring's length, until a later job
-    overwrites it. A user's latest jobs are also stored in a window, newest first, so that they are read in sequence;
-    reading them from the ring would cost a cache miss each.
+    Finished jobs are numbered in the order of their ends. The ring stores a finished job at its number modulo the
+    ring's length, until a later job overwrites it. A user's latest jobs are also stored in a window, newest first, so
+    that they are read in sequence; reading them from the ring would cost a cache miss each.
 
     The finished jobs of a class form a linked list from the newest back. An unfinished job stores the heads of its five
     lists at submission. The job's candidates are listed once, when they are first needed. The differences between the
@@ -101,7 +102,7 @@ class Memory(NamedTuple):
 
 @by_address
 class Options(NamedTuple):
-    """Options of learning: step sizes, evidence of running jobs, scale of the score."""
+    """Options of learning: step sizes, weight of running jobs as evidence, scale of the score."""
 
     step: float = 0.02  # of AdaGrad, for the shared weights; 0: nothing is learned
     own_step: float = 0.02  # of AdaGrad, for a user's own offset
@@ -158,7 +159,8 @@ _GROWS = {
 
 
 def grown(memory: Memory, what: str, size: int) -> Memory:
-    """Return the memory enlarged to `size` of `ring` (before it wraps around), `slots`, `users` or `classes`."""
+    """Return the memory with one dimension, `ring` (before it wraps around), `slots`, `users` or `classes`, enlarged to
+    `size`."""
     if what == "classes":
         head = np.full((CLASSES, size), NOBODY, np.int64)
         head[:, : memory.head.shape[1]] = memory.head

@@ -67,7 +67,7 @@ def learn(m: Memory, o: Options, slot: int, run: float) -> float:
 
     For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
     2007, eq. 21). Its derivative in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta
-    -sum_j w_j (g_j - mean g) d_j. Linear in the number of candidates after sorting.
+    -sum_j w_j (g_j - mean g) d_j. After sorting, the cost is linear in the number of candidates.
     """
     n = gather(m, o, slot)
     if n < 2:
@@ -81,7 +81,7 @@ def learn(m: Memory, o: Options, slot: int, run: float) -> float:
 
 @inlined
 def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
-    """Write the derivative of the CRPS in each weight; return the CRPS."""
+    """Write the derivative of the CRPS with respect to each weight; return the CRPS."""
     w, g, order = m.candidate[WEIGHT], m.candidate[GRADIENT], m.order[0]
     y = scored(m, o, n, limit, run)
     mean = dot(w, g, n)
@@ -156,7 +156,7 @@ def logarithm(value: float) -> float:
 def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     """Write a job's request to a slot: numbers (submit time, limit, processors) and codes (user, classes, fields).
 
-    Fields that no earlier job had are ignored, because every candidate would differ in them.
+    Fields that are unknown for all earlier jobs are ignored, because every candidate would differ in them.
     """
     job, user = m.unfinished[slot], codes[0]
     job.asked, job.limit = numbers[0], numbers[1]
@@ -244,7 +244,7 @@ def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None
 @inlined
 def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     """Write the total weight of the user's candidates (all, with this limit, of this size, both) and the effective
-    number.
+    number of candidates.
     """
     shares[:] = 0.0
     squares = 0.0
@@ -342,7 +342,7 @@ def follow(
 ) -> None:
     """Process every event of a log (time, kind, row); write predictions to the rows of `out` that `ask` marks.
 
-    `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` has each row's slot.
+    `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` gives the slot of each row.
     """
     time, kind, rows = events
     numbers, codes = jobs

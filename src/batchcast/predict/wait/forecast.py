@@ -48,8 +48,8 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
     earlier snapshots of waiting jobs (hazard.renewal). The model corrects the prediction made at submission,
     conditioned on the time waited, and the node simulation if a machine is described; its features describe the queue
     and the running jobs now. Before the model's first fit, the prediction at submission and the simulations are used
-    instead. All predictions are then corrected by the outcomes of earlier predictions for jobs that had waited about as
-    long. O(queued (queued + running)).
+    instead. All predictions are then corrected by the outcomes of earlier predictions for jobs that had waited for
+    about the same time. Costs O(queued (queued + running)).
 
     >>> from batchcast.predict.wait.forecast import Forecast
     >>> renewed(Forecast(), SystemState(4.0)).chances.shape
@@ -72,16 +72,16 @@ class Forecast:
     half_life
         Number of submissions after which a submission's training weight has halved.
     first, every
-        The first fit begins after `first` submissions that count. The next fit begins when the number of submissions
-        has grown by half since the last fit, or by `every`.
+        The first fit begins after `first` submissions that count as evidence. The next fit begins when the number of
+        submissions has grown by half since the last fit, or by `every`.
     step
         Number of submissions between two checks whether a fit is due. A fitted model is used from the next check on. So
-        a live clock can fit in the background and still predict the same as a replay.
+        the live service can fit in the background and still make the same predictions as a replay.
     seed
         Seed of the drawn run times and of the fit.
     cancelled
-        `count`: a job cancelled in the queue counts as a job that started after that wait. `skip`: it counts as a job
-        whose wait was longer (censored).
+        `count`: a job cancelled in the queue counts as a job that started after that wait. `skip`: a job cancelled in
+        the queue counts as a job whose wait was longer (censored).
     machine
         A described machine (`machines.machine`). A simulation of Slurm's main and backfill loops on the machine's nodes
         is then a further component. Set it in Python, by `wait --machine FILE`, or for the service by the setting
@@ -109,9 +109,9 @@ class Forecast:
     each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of the last
     2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
 
-    The method also learns the remaining waits of a few waiting jobs (snapshots). With these it renews the predictions
-    of jobs that are still waiting (`renewed`, hazard.renewal). It was developed in this project
-    (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
+    The method also learns the remaining waits of a few waiting jobs (snapshots). With the learned remaining waits, the
+    method renews the predictions of jobs that are still waiting (`renewed`, hazard.renewal). The method was developed
+    in this project (docs/evidence/waits.md). Features take 0.2 ms per submission, a fit takes some seconds.
 
     References
     ----------
@@ -237,8 +237,8 @@ class Forecast:
 
         Afterwards, `chances` (n, 33) contains the predicted distributions of all jobs, including jobs that `ask` leaves
         out. With `renew`, snapshots of waiting jobs are taken too, as in the event-by-event path: `snapshots` has each
-        snapshot with its instant and the predicted probabilities (k, 33) of the remaining wait. This doubles the time
-        and changes no prediction.
+        snapshot with its instant and the predicted probabilities (k, 33) of the remaining wait. The snapshots double
+        the computing time and do not change any prediction.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
@@ -381,7 +381,7 @@ class Forecast:
     ) -> None:
         """Store a submission with its features and its prediction."""
         (key, sender), (features, on_nodes) = who, seen
-        is_deep = self.bursts.is_deep(sender)  # read before `counts` changes the burst
+        is_deep = self.bursts.is_deep(sender)  # read this value before `counts` changes the burst
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
@@ -392,7 +392,7 @@ class Forecast:
         self.number += 1
 
     def _resolve(self, row: int, wait: float | None, left: bool, now: float) -> None:
-        """Record that a job left the queue after `wait` seconds; if None, nothing is learned."""
+        """Record that a job left the queue after `wait` seconds; if `wait` is None, do not learn from the job."""
         if row not in self.numbers:
             return
         vote, key, (simulated, on_nodes), _ = self.numbers.pop(row)

@@ -54,7 +54,7 @@ class Log(NamedTuple):
     """A whole log as input of `forecast`.
 
     `rows` are features (n, f), `keys` the jobs' classes, and an event is (time, kind, row, wait to learn or NaN). The
-    key of a snapshot is the row of the last submission before it.
+    key of a snapshot is the row of the last submission before the snapshot.
     """
 
     rows: np.ndarray
@@ -74,8 +74,8 @@ def seen_in(
 ) -> Log:
     """Compute all features of a log, on a machine of `total` processors or of the size that the log gives.
 
-    `seed` is the seed for drawing the waiting jobs of snapshots; without a seed no snapshots are taken. The time per
-    submission is linear in the number of waiting and running jobs.
+    `seed` is the seed for drawing samples of waiting jobs (snapshots); without a seed, no snapshots are taken. The time
+    per submission is linear in the number of waiting and running jobs.
     """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
@@ -111,7 +111,7 @@ def seen_in(
 
 
 def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: list[Sender], left_teach: bool) -> int:
-    """Return how many submissions among these events (kind, row, wait to learn or NaN) count as evidence."""
+    """Return how many submissions among `events` (rows of kind, row, wait to learn or NaN) count as evidence."""
     votes = 0
     for kind, row, taught in steps:
         if kind == SUBMIT:
@@ -126,7 +126,7 @@ def look_at(
 ) -> Snapshot:
     """Return the ages and features of the queued jobs at positions `places`.
 
-    Each draw of run times is simulated once for all these jobs.
+    Each draw of run times is simulated once for all queued jobs.
     """
     queue = state.queued_entries()
     jobs = state.jobs[queue[places]]
@@ -172,7 +172,8 @@ BURST_SECONDS = 60.0
 
 
 class Burst(NamedTuple):
-    """A series of equal jobs that were submitted with no other event between them, and the last simulated waits.
+    """A series of equal jobs that were submitted with no other event between them, and the waits that were last
+    simulated for one of them.
 
     A task of a job array starts when the task before it starts, or a little later. So one simulation serves several
     tasks. If each task were simulated, an array of ten thousand tasks would take ten thousand simulations of up to ten
@@ -186,13 +187,13 @@ class Burst(NamedTuple):
     waits: tuple[float, ...]
 
     def answers(self, job: JobRequest, now: float) -> bool:
-        """Return whether the stored waits can be used for this job too."""
+        """Return whether the waits simulated for an earlier job of the burst can be used for this job too."""
         grown = (self.jobs + 1 - self.simulated_jobs) * BURST_SIMULATED
         fresh = now - self.simulated_at <= BURST_SECONDS
         return fresh and grown <= self.simulated_jobs and self.is_of(job)
 
     def is_of(self, job: JobRequest) -> bool:
-        """Whether the job's request equals the request of the burst's jobs."""
+        """Return whether the job's request equals the request of the burst's jobs."""
         return _request_of(job) == _request_of(self.job)
 
 
@@ -291,10 +292,10 @@ class NodesComponent:
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
     def curves(self, simulated: Nodes, key: Class) -> np.ndarray:
-        """Return wait distributions (3, 33) around simulated log(1 + wait): one for each of SPREADS, one shifted by the
-        lag.
+        """Return wait distributions (3, 33) around simulated log(1 + wait): one distribution for each spread in
+        SPREADS, and one shifted by the lag.
 
-        NaN if the job never starts in one of the futures.
+        NaN if the job never starts in one of the simulated futures.
         """
         return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
 
@@ -313,8 +314,8 @@ class NodesComponent:
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
         """Return the burst with the job submitted just now, or a new burst if the job differs."""
-        # A clock predicts a job before it submits the job. The burst depends on events only, so that calls of `predict`
-        # do not change later results.
+        # Every caller predicts a job before it submits the job. The burst depends on events only, so that calls of
+        # `predict` do not change later results.
         if self.last is not None and self.last[0] is job and self.last[1] == at.version - 1:
             waits = self.last[2]
         else:
@@ -333,7 +334,8 @@ class NodesComponent:
         return math.nan if isinstance(found, str) else found[0] - at.now
 
     def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:
-        """Return a job's total run time in each future; without similar jobs, the limit or its replacement."""
+        """Return a job's total run time in each future; if there are no similar jobs, the time limit or its
+        replacement."""
         runs, held = known.get(job.row) or self.run_times.distribution(job, at), at.running.get(job.row)
         if held is not None and len(runs.seconds):
             elapsed = at.now - held.start_time
@@ -362,8 +364,8 @@ class _OfLog(NodesComponent):
 
 
 class Seen(NamedTuple):
-    """Intermediate results for a job submitted now: run-time quantiles, features, simulated waits on nodes, component
-    curves.
+    """Intermediate results of the prediction for a job submitted now: run-time quantiles, features, simulated waits on
+    nodes, component curves.
     """
 
     run: np.ndarray
@@ -415,8 +417,8 @@ class Components:
             self.nodes.run_times = deepcopy(run_time)
 
     def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
-        """Return wait distributions (components, 33) from features (f,), class, node simulation and model; NaN if
-        missing.
+        """Return wait distributions (components, 33) from features (f,), class, node simulation and model; a missing
+        component has NaN.
         """
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
         late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS]), key))[0]
@@ -434,7 +436,7 @@ class Components:
         return self.nodes.of_trace(trace, protocol, procs, total, looks)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Update the node simulation's clock with an event."""
+        """Update the node simulation's state with an event."""
         if self.nodes is not None:
             self.nodes.observe(event, at)
 

@@ -28,11 +28,12 @@ class RecentWait:
     k
         Number of latest waits stored for each class.
     need
-        Smallest number of waits with which a class is used.
+        Smallest number of waits that a class must have to be used.
     level
-        Level of the bound, in (0, 1), nearest rank.
+        Probability level of the upper bound, in (0, 1); the bound is a nearest-rank quantile.
     cancelled
-        `count`: a job cancelled in the queue counts as a wait of that length. `skip`: it is ignored.
+        `count`: a job cancelled in the queue counts as a wait of that length. `skip`: a job cancelled in the queue is
+        ignored.
 
     Raises
     ------
