@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver passes each event of a clock to the system state and to the predictors, in one fixed order.
+"""The driver passes each event from a clock (a source of events) to the system state and to the predictors, in one
+fixed order.
 
-The recorded, the simulated and the live clock and the conformance suite all use this driver. Therefore a predictor
-cannot tell which clock drives it.
+Replays of logs (the recorded clock), simulations (the simulated clock), live systems (the live clock) and the
+conformance suite all use this driver. Therefore a predictor cannot tell which clock drives it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Driver:
 
     At a submission, the driver first runs the refits that are due, and then requests predictions. The driver applies
     the submission to the state only after the predictions, so that a predictor sees the queue without the predicted
-    job. Then every predictor observes the event.
+    job. After the state is updated, every predictor observes the event.
 
     Parameters
     ----------
@@ -94,20 +95,21 @@ class Driver:
         state.apply(event)
         if planned_end is not None and not isinstance(event, Capacity):
             state.plan(event.job.row, planned_end)
-        # This loop is `observe`, inlined, because one call less per event makes the replay of a whole log faster.
+        # This loop repeats the code of `observe`, because one call less per event makes the replay of a whole log
+        # faster.
         for predictor in self.predictors.values():
             predictor.observe(event, state)
         return predictions
 
     def submitted(self, event: Submit, ask: bool = True) -> dict[str, Any]:
-        """Run due refits and predict a submitted job, before the state applies the submission.
+        """Run the model refits that are due, and predict a submitted job, before the state applies the submission.
 
         Parameters
         ----------
         event
             The submission.
         ask
-            Whether to predict.
+            Whether to predict the job.
 
         Returns
         -------

@@ -49,7 +49,7 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Errors:
-    """Predicted and actual values of jobs, arrays of shape (n,); input of the measures in `FORECAST`."""
+    """Predicted and actual values of jobs, arrays of shape (n,); input of the prediction measures in `FORECAST`."""
 
     predicted: np.ndarray
     actual: np.ndarray
@@ -126,7 +126,7 @@ def size_class(procs: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     procs
-        Processor counts, shape (n,). `size_class_of` is the version for a single count.
+        Processor counts, shape (n,). `size_class_of` does the same for a single processor count.
 
     Returns
     -------
@@ -178,9 +178,11 @@ def precision_recall(
     Returns
     -------
     precision : float
-        Share of the jobs predicted in the range whose actual run time is in the range. NaN if there are none.
+        Share of the jobs predicted in the range whose actual run time is in the range. NaN if no job has an actual run
+        time in the range.
     recall : float
-        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if there are none.
+        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if no job is
+        predicted in the range.
 
     References
     ----------
@@ -211,7 +213,7 @@ def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float 
     under
         Only jobs with P below this many seconds count.
     share
-        Only this fraction of these jobs counts, those with the smallest abs(P - R); at least one job.
+        Only this fraction of the jobs below `under` counts: the jobs with the smallest abs(P - R), at least one.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 """Group jobs into bursts of one user's submissions, and compute figures in which each group counts once.
 
 Users submit thousands of similar jobs within minutes, and all of them are predicted (or scheduled) before the first
-one has ended. A mean over jobs would count one decision thousands of times.
+one has ended. A mean over jobs would count one prediction or scheduling decision thousands of times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
 
     Notes
     -----
-    O(n log n).
+    Costs O(n log n).
 
     Examples
     --------
@@ -71,7 +71,7 @@ def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndar
 
     Notes
     -----
-    O(n log n).
+    Costs O(n log n).
 
     Examples
     --------
@@ -159,7 +159,7 @@ def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[fl
     Returns
     -------
     better, worse : float
-        Fraction of users with a mean below 0 and above 0. NaN if there are no users.
+        Fraction of users with a mean below 0 and above 0. NaN if all users are unknown.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def top_share(values: np.ndarray, group: np.ndarray, most: int = 10) -> float:
     group
         Group numbers from 0, shape (n,).
     most
-        Number of groups.
+        Number of largest groups.
 
     Returns
     -------

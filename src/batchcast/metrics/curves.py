@@ -63,7 +63,7 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
 
     Notes
     -----
-    The points are evenly spaced quantiles of both samples together. Every point is exact. O(n log n).
+    The points are evenly spaced quantiles of both samples together. Every point of the curve is exact. O(n log n).
 
     Examples
     --------
@@ -90,7 +90,7 @@ def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, 
     Returns
     -------
     k, mean : ndarray
-        Evenly spaced counts, the last count included, and the mean of that many values.
+        Evenly spaced counts, the last count included, and the mean of the first k values for each count k.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
     procs
         Processors of each job, shape (n,).
     edges
-        Ascending interval ends in seconds, shape (m + 1,).
+        Ascending boundaries of the intervals in seconds, shape (m + 1,).
     total
         Processors of the machine.
 
@@ -126,7 +126,8 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
 
     Notes
     -----
-    The function computes the work done up to each edge and takes differences. O((n + m) log n).
+    The function computes the processor-seconds used up to each edge, and takes differences between edges. Costs O((n +
+    m) log n).
 
     Examples
     --------
@@ -149,7 +150,7 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
     since, until
         Begin and end of each stay in seconds, shape (n,). Stays with an unknown time are ignored.
     edges
-        Ascending interval ends in seconds, shape (m + 1,).
+        Ascending boundaries of the intervals in seconds, shape (m + 1,).
 
     Returns
     -------
@@ -158,7 +159,7 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
 
     Notes
     -----
-    O((n + m) log n).
+    Costs O((n + m) log n).
 
     Examples
     --------
@@ -187,13 +188,13 @@ def steps(
     Returns
     -------
     at : ndarray
-        Times at which a sum changes, shape (m,); the first is `low`.
+        Times at which a sum changes, shape (m,); the first time is `low`.
     sums : ndarray
-        Sums from each of these times to the next one, shape (m, k). The last row applies until `high`.
+        Sums of weights from each time in `at` to the next, shape (m, k). The last row of sums applies until `high`.
 
     Notes
     -----
-    O(n log n).
+    Costs O(n log n).
 
     Examples
     --------

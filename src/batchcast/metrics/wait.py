@@ -70,7 +70,7 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
     Returns
     -------
     int
-        Number of the shade: how many upper limits the wait exceeds.
+        Number of the shade, which is the number of upper limits that the wait exceeds.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -
 
     References
     ----------
-    Gneiting & Raftery 2007, section 4.2. The mean is over the given levels only.
+    Gneiting & Raftery 2007, section 4.2. The mean pinball loss is computed over the given levels only.
 
     Examples
     --------
@@ -132,7 +132,8 @@ def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, 
 
     Notes
     -----
-    The first point has no marked job. The other points have one distinct score each. O(n log n).
+    At the first point of the curve, no job is marked. Every other point marks the jobs down to one further distinct
+    score. O(n log n).
 
     Examples
     --------
@@ -272,9 +273,9 @@ def score_waits(
     marked
         Whether the predictor marked the job as a quick starter, shape (n,).
     answer
-        The wait in seconds that the predictor reports, shape (n,).
+        The wait in seconds that the predictor would show to a user, shape (n,).
     threshold
-        Longest wait of a quick starter, in seconds.
+        Longest wait of a job that counts as a quick starter, in seconds.
 
     Returns
     -------
@@ -282,10 +283,10 @@ def score_waits(
 
     Notes
     -----
-    `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share whose answer is at
-    most the threshold. `misguided_share` is the share of all jobs that were marked but started late, and
-    `misguided_under_4h` the share of these jobs that waited less than four hours. Errors compare `point` with `wait`.
-    Normalised errors are divided by the wait, which counts as at least 1 s.
+    `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share of quick starters
+    whose `answer` is at most the threshold. `misguided_share` is the share of all jobs that were marked but started
+    late, and `misguided_under_4h` the share of the misguided jobs that waited less than four hours. Errors compare
+    `point` with `wait`. Normalised errors are divided by the wait, which counts as at least 1 s.
 
     Examples
     --------
