@@ -98,7 +98,7 @@ EXTEND.typeof_impl.register(np.ndarray, kind_of_array)
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
-    """Return the type of a member by its name; None if no member has this name, in which case numba reports an error."""
+    """Return the type of a member by name; None if no member has this name, in which case numba reports an error."""
     return bundle.members[bundle.names.index(name)] if name in bundle.names else None
 
 

@@ -20,10 +20,11 @@ class NodeRequest:
     """One job or array task: request, submission and run time. Seconds on the log's clock, memory in MiB.
 
     A `limit` of NaN means the partition's default limit. `tasks` = 0 means one task per node. `mem_per_node` = 0 means
-    all memory of a node, and NaN that no memory per node is requested. `gres` is per node, by name or name:type. A held
-    job waits until `release`. At `cancel`, the job is removed from the queue or ended. `depends` has pairs of a type
-    (afterok, afterany, afternotok) and the `key` of another job. A `singleton` waits for earlier jobs of the same user
-    and name. At most `throttle` tasks of one `array` run at the same time.
+    all memory of a node, and NaN means that the job requests no memory per node. `gres` has the number of devices
+    requested per node, by name or name:type. A held job cannot start before `release`. At the instant `cancel`, the job
+    is removed from the queue, or ended if it runs. `depends` has pairs of a type (afterok, afterany, afternotok) and
+    the `key` of another job. A `singleton` waits for earlier jobs of the same user and name. At most `throttle` tasks
+    of one `array` run at the same time.
     """
 
     key: str
@@ -110,13 +111,15 @@ class MachineSizes:
     ) -> NodeRequest | str:
         """Return the job's request on this machine, or the reason why it cannot fit.
 
-        The job has tasks of one processor each, on the requested number of nodes, or on any number if it is unknown.
+        The job has tasks of one processor each, on the requested number of nodes, or on any number of nodes if the
+        request is unknown.
 
-        The number of nodes is only a minimum if not `exact`, or if the processors do not fit on that many nodes. It is
-        raised if the GPUs need more nodes. A machine without partitions (`WHOLE`) accepts jobs of any partition. If the
-        machine does not have the job's QOS, the QOS of the job's queue or partition applies. Numbers are NaN if
-        unknown; memory is in KiB per processor. The job ends after `run` seconds, or at its limit if that is earlier.
-        The job's partition may be a list with commas; an empty partition means the default partition.
+        The number of nodes is only a minimum if `exact` is false, or if the processors do not fit on that many nodes.
+        The number of nodes is raised if the job's GPUs need more nodes. A machine without partitions (`WHOLE`) accepts
+        jobs of any partition. If the machine does not have the job's QOS, the QOS of the job's queue or partition
+        applies. Unknown numbers are NaN; memory is in KiB per processor. The job ends after `run` seconds, or at its
+        limit if that is earlier. The job's partition may be a list with commas; an empty partition means the default
+        partition.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
@@ -199,8 +202,8 @@ class RequestDetails(NamedTuple):
     def complete(
         self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
     ) -> NodeRequest:
-        """Return the request completed by the columns of `DETAILS` in `said`; `keys` are the keys of other jobs by job
-        id.
+        """Return the request completed by the values of the columns `DETAILS` in `said`; `keys` has the keys of other
+        jobs by job id.
 
         Features, licenses and partitions that the machine does not have are ignored, and so are dependencies on unknown
         jobs.

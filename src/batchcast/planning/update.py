@@ -22,7 +22,7 @@ is restored.
 
 
 class Update(NamedTuple):
-    """A change of one job, in seconds; a value of None is left unchanged."""
+    """A change of one job, in seconds; None leaves a value unchanged."""
 
     limit: float | None = None
     time_min: float | None = None
@@ -64,7 +64,8 @@ def words_for(entry: Entry) -> str:
 
 
 def commented(job: Plannable, words: str) -> str | None:
-    """Return the AdminComment with a token of these words (without words: no token); None if it is unchanged."""
+    """Return the AdminComment with a token that contains the given words (without words: no token); None if the comment
+    is unchanged."""
     comment = with_token(job.admin_comment, words)
     return comment if comment != job.admin_comment and may_merge(job.admin_comment) else None
 
@@ -85,7 +86,8 @@ def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) 
 
 
 def is_done(job: Plannable, action: Action) -> bool:
-    """Return whether Slurm shows the change of a job. Comments are not checked, because no decision depends on them."""
+    """Return whether Slurm shows the change of a job. Comments are not checked, because no decision depends on
+    comments."""
     entry = action.entry
     if entry.how is How.LIMIT:
         return job.limit == action.limit
@@ -100,7 +102,8 @@ def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
 
 
 def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, list[Action]]]:
-    """Return the updates for these actions: each with its jobs for `scontrol update jobid=`, and their actions.
+    """Return the updates for these actions: each with its jobs for `scontrol update jobid=` and the actions for these
+    jobs.
 
     Jobs with equal updates are combined. Waiting tasks of an array are written as one list, so that slurmctld need not
     split the array.
@@ -144,7 +147,7 @@ def chunks(actions: Sequence[Action]) -> list[list[Action]]:
 
 
 def is_same(now: Plannable | None, then: Plannable) -> bool:
-    """Return whether a job still waits and is unchanged, except for its reason."""
+    """Return whether a job still waits and has not changed, apart from Slurm's reason for its wait."""
     return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
@@ -183,8 +186,8 @@ def comments(
 
     A job has a token while it waits, has opted in and has a prediction. A token is rewritten only if the likely start
     moves by more than ten minutes and more than a fifth of the remaining wait. If scontrol cannot store a user's text
-    unchanged, the comment is not changed. Waiting tasks of an array have one comment in Slurm; it is about the first
-    task.
+    unchanged, the comment is not changed. Waiting tasks of an array have one comment in Slurm; the comment describes
+    the first task.
     """
     gone, new = [], []
     arrays: set[str] = set()
@@ -208,7 +211,8 @@ def comments(
 
 
 def words_of_start(start: Start, now: float) -> str:
-    """Return a token's text, with times rounded up, in this machine's local time; empty if no start is predicted.
+    """Return the text of the token with a job's predicted start, rounded up, in this machine's local time; empty if no
+    start is predicted.
 
     >>> words_of_start(Start(math.nan, math.nan), 0.0)
     ''

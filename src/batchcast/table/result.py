@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base class of all results of the Python API, with pictures, data frames, Arrow, and tables for notebooks.
 
-A result class defines its columns and pictures; this module implements everything else for all results. The module also
-converts a trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
+A result class defines its columns and pictures; this module implements the other methods for all results. The module
+also converts a trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     columns
         Columns by name.
     attrs
-        Values for the frame's `attrs`.
+        Metadata that is stored in the frame's `attrs`.
 
     Returns
     -------
@@ -321,7 +321,7 @@ class Result:
         >>> print(Trace.from_arrays({"submit_time": [0.0, 5.0], "run_time": [60.0, 180.0]}).summary().split("\\n")[-1])
         run_time      2  1 min 12 s  2 min   2 min 48 s
         """
-        from .text import text_table  # imported here because few commands print a result this way
+        from .text import text_table  # imported here because few commands need this module
 
         return "\n\n".join(text_table(table, title, self._printed, FITS) for title, table in self._summary().items())
 
@@ -345,9 +345,9 @@ class Result:
         picture
             One of `pictures`. Default: the first.
         ax
-            The Axes to draw on. Default: a new one.
+            The Axes to draw on. By default, new Axes are created.
         options
-            Options of the picture, such as `begin` and `end` of a Gantt chart or `metric` of differences.
+            Options of the picture, such as `begin` and `end` of a Gantt chart or `metric` of a picture of differences.
 
         Returns
         -------
@@ -395,7 +395,7 @@ class Result:
         return to_arrow(self).__arrow_c_stream__(requested_schema)
 
     def __str__(self) -> str:
-        from .text import text_table  # imported here because few commands print a result this way
+        from .text import text_table  # imported here because few commands need this module
 
         return "\n\n".join(text_table(columns, caption, self._printed) for caption, columns in self._tables().items())
 

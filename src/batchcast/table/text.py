@@ -68,7 +68,8 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
 
 
 def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[str]:
-    """Returns the first values of a column as text; a difference is followed by its interval, if there is one."""
+    """Returns the first values of a column as text; a difference is followed by its confidence interval, if it has
+    one."""
     texts = [cell(name, value) for value in list(columns[name])[:rows]]
     low, high = (list(columns.get(f"{name}_{end}", ()))[:rows] for end in ("low", "high"))
     if not name.endswith("_difference") or not low or not high:
@@ -78,7 +79,8 @@ def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[s
 
 
 def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Describe columns with one row per job: known values, and quantiles of numbers or the number of names.
+    """Describe columns that have one row per job: number of known values, and quantiles of numbers or the number of
+    distinct names.
 
     Parameters
     ----------
