@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show differences from a reference as text and figures, with interval, verdict, and the jobs that decide them.
+"""Show differences from a reference as text and figures, with interval, verdict, and the jobs that decide each
+difference.
 
-Figures show curves as differences from one of them, and sorted intervals.
+Figures show curves as differences from a reference curve, and sorted intervals.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
 
 
 def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with its predictor, if it has one, under the name that readers see."""
+    """Return a row with the name that readers see for its predictor, if it has one."""
     return {**row, "predictor": named(str(row["predictor"]))} if "predictor" in row else row
 
 
@@ -119,7 +120,7 @@ def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
 
 
 def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the groups of the compared rows, from `evaluation.differences.groups_of`."""
+    """Return a description of the groups of jobs behind the compared rows, from `evaluation.differences.groups_of`."""
     return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
 
@@ -210,24 +211,25 @@ CURVES = "the curves"
 SHARE, NUMBER, AT_MOST = "%{y:+.1%}", "%{y:+}", " ≤ %{x:span}"
 """Hover texts of a difference, and of the value at which the difference is computed."""
 POINTS = 200
-NEAR = 0.1  # of the figure's largest value: curves that differ by less are first shown as differences
+NEAR = 0.1  # share of the figure's largest value: if curves differ by less, the page first shows their differences
 
 
 class Gap(NamedTuple):
-    """Difference of a curve to the reference: (m,) positions on the other axis, (m,) differences."""
+    """Difference between a curve and the reference curve: (m,) positions on the other axis, (m,) differences."""
 
     x: Sequence[Any] | np.ndarray
     y: np.ndarray
 
 
 def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, reads: str) -> Figure:
-    """Return a figure of `figures.cdf` that can also show the differences to one series; see `or_minus`."""
+    """Return a figure of `figures.cdf` that can also show the differences from one of its series; see `or_minus`."""
     gaps = {name: _gap(values, series[against]) for name, values in series.items() if name != against}
     return or_minus(figure, gaps, against, reads, share=True, at=AT_MOST)
 
 
 def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x: str) -> Figure:
-    """Return the distribution of the second of each pair minus that of the first, one curve per pair."""
+    """Return a figure with one curve per pair: the distribution function of the second sample minus the distribution
+    function of the first."""
     gaps = {name: _gap(b, a) for name, (a, b) in pairs.items()}
     figure = lines(title, gaps, x=x, y="share of jobs, B minus A", kind="share")
     data = [
@@ -248,11 +250,11 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
 def or_minus(
     figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, *, share: bool = False, at: str = ""
 ) -> Figure:
-    """Return the figure with a second variant: its curves of the names in `gaps` minus that of `against`.
+    """Return the figure with a second variant, which shows the curves named in `gaps` minus the curve `against`.
 
-    The differences are shown first if each is at most `NEAR` of the figure's largest value and every curve has one.
-    `reads` explains the differences, `share` says whether they are differences of shares, and `at` is the text behind a
-    position. If no difference is known or all are zero, the figure is returned unchanged.
+    The page first shows the differences if every curve has one and each is at most the share `NEAR` of the figure's
+    largest value. `reads` explains the differences, `share` says whether they are differences of shares, and `at` is
+    the text that follows a position. If no difference is known or all are zero, the figure is returned unchanged.
     """
     largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
     if not any(largest.values()):
@@ -285,7 +287,7 @@ def _gap(values: np.ndarray, reference: np.ndarray) -> Gap:
 
 
 def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict[str, Any]:
-    """Return one trace of differences in the colour and dash of its curve."""
+    """Return the trace of one curve's differences, in the colour and dash of the curve."""
     kept = {key: value for key, value in trace.items() if key != "customdata"}
     meta = {**trace["meta"], "variant": variant}
     return {**kept, "x": plain_numbers(gap.x), "y": plain_numbers(gap.y), "meta": meta, "hovertemplate": words}
