@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions whose messages are written for users, each with an exit code.
 
-A message names the place (file and line), the rejected value, the accepted forms and what to do next. Any other
+A message names the location (file and line), the rejected value, the accepted forms and what to do next. Any other
 exception that reaches the user is a defect of batchcast and not of the user's input.
 """
 
@@ -58,7 +58,8 @@ def as_arguments(text: str) -> str:
 
 
 def worded(text: str) -> str:
-    """Return a message for its reader: with flags for users of the command line, else with names of Python arguments.
+    """Return a message in the form for its reader: with flags on the command line, with names of Python arguments
+    otherwise.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def worded(text: str) -> str:
 
 
 class BatchcastError(Exception):
-    """An operation failed for a known reason. Exit code 1.
+    """Base class: an operation failed for a known reason. Exit code 1.
 
     Parameters
     ----------
@@ -155,8 +156,9 @@ def how_to_install(extra: str, only: str = "") -> str:
 
     Notes
     -----
-    In a checkout, the command reinstalls the checkout with the extra. Otherwise it names the required packages
-    themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would fail.
+    In a checkout, the command reinstalls the checkout with the extra. Outside a checkout, the command names the
+    required packages themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would
+    fail.
     """
     import json
     import shlex
@@ -221,7 +223,7 @@ def check_takes(method: object, who: str, form: str) -> None:
 
 
 def standing_at(method: object) -> str:
-    """Return the file and line of user code as ` (mine.py, line 7)`.
+    """Return the file and line in which a user's function is defined, as ` (mine.py, line 7)`.
 
     Parameters
     ----------
@@ -245,7 +247,7 @@ def standing_at(method: object) -> str:
 
 
 def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
-    """Wrap a function so that wrong arguments raise UsageError, which lists the accepted arguments.
+    """Wrap a function so that wrong arguments raise a UsageError, whose message lists the accepted arguments.
 
     Parameters
     ----------
@@ -311,7 +313,7 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     Returns
     -------
     BatchcastError
-        The given error itself if it is a BatchcastError already.
+        The given exception itself if it is a BatchcastError already.
 
     Examples
     --------
@@ -332,7 +334,8 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
 
 
 def _attributes(error: Exception) -> str:
-    """Returns the attributes of a batchcast object if user code read one that does not exist, else an empty text."""
+    """Returns a text with the attributes of a batchcast object if user code read a missing attribute of the object,
+    else an empty text."""
     target = getattr(error, "obj", None)
     if not isinstance(error, AttributeError) or not type(target).__module__.startswith(f"{__package__}."):
         return ""
@@ -343,16 +346,16 @@ def _attributes(error: Exception) -> str:
 def input_error(
     path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
 ) -> InputError:
-    """Build an `InputError` from its parts: place, problem, value, accepted forms and next step.
+    """Build an `InputError` from its parts: location, problem, value, accepted forms and next step.
 
     Parameters
     ----------
     path
-        The file or source.
+        The file or source in which the problem is.
     what
-        What is wrong.
+        The problem: what is wrong.
     line
-        Line number, from 1.
+        Line number of the problem, from 1.
     value
         The rejected value, shown with at most 80 characters.
     accepted

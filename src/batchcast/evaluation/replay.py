@@ -92,7 +92,7 @@ def replay(
     trace
         The log.
     predictor
-        A name with parameters (`last_2:need=2`) , a comma-separated list of names, a class, an object, or a function
+        A name with parameters (`last_2:need=2`), a comma-separated list of names, a class, an object, or a function
         that creates a predictor for the log; or a sequence of these, or a mapping from names to them. A predictor
         object is trained itself, not a copy. A predictor returns seconds or a `Prediction`; estimators of river and
         scikit-learn are adapted automatically.

@@ -87,7 +87,7 @@ def code_of(predictor: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """One policy planned with one predictor, on one replicate of one period of one log.
+    """The simulation of one policy with one predictor, on one replicate of one period of one log.
 
     `digest` is the SHA-256 of the log's file, `code` identifies the source code, and replicate 0 is the log itself.
     Names of logs and periods and paths of files are not part of the key.
@@ -105,8 +105,8 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """A digest of the task's content, 32 hexadecimal digits. A result with this key is the result of the
-        task."""
+        """A digest of the task's content, 32 hexadecimal digits. A stored result with the same key is the result of
+        this task."""
         log = {k: v for k, v in msgspec.to_builtins(self.log).items() if k not in ("path", "name")}
         content = {
             "log": log,
@@ -139,7 +139,7 @@ def words_of(settings: Mapping[str, Any]) -> str:
 
 
 def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
-    """Return the tasks of a study in order; tasks with the same replicate are neighbours.
+    """Return the tasks of a study in order; tasks with the same replicate follow each other.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Failed:
 
 
 def attempt(task: Task) -> dict[str, Any] | Failed:
-    """Return the row of a task, or its failure. The error of one task does not affect other tasks."""
+    """Return the result row of a task, or the task's failure. The error of one task does not affect other tasks."""
     try:
         return perform(task)
     except BatchcastError as error:
@@ -233,8 +233,8 @@ def perform(task: Task) -> dict[str, Any]:
 
 
 def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) -> dict[str, Any]:
-    """Returns the geometric mean slowdown, each user's jobs and waits, and for replicate 0 each job's values and
-    group.
+    """Returns the geometric mean slowdown, each user's number of jobs and waits, and for replicate 0 each job's
+    measures and group.
     """
     wait = schedule.wait_time
     slowdown = bounded_slowdown(wait, schedule.run_time)
@@ -257,8 +257,8 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
 
 @lru_cache(maxsize=2)
 def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) -> Trace:
-    """Returns a replicate of a period of a log; number 0 is the period itself. The draws depend on the seed and the
-    number.
+    """Returns a replicate of a period of a log; replicate 0 is the period itself. The random draws depend on the seed
+    and the replicate's number.
     """
     trace = _opened(log, digest)
     if period.since is not None or period.until is not None:
