@@ -184,8 +184,8 @@ class Client:
     ) -> str:  # fmt: skip
         """Return the cluster that is expected to finish a job first, as `batchcast start --test --where` predicts it.
 
-        This method runs the program `batchcast` of this computer, whose settings list the clusters in `[[cluster]]`
-        tables. All other methods of the client query one service.
+        This method runs the program `batchcast` of this computer; the program's settings list the clusters in
+        `[[cluster]]` tables. All other methods of the client query one service.
 
         Parameters
         ----------

@@ -327,7 +327,8 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     ours = __file__.rpartition("/")[0]
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     user_lines = [(file, line) for file, line in lines if not file.startswith(ours) and "importlib" not in file]
-    # The last line in the first file of user code; deeper calls may be in libraries such as NumPy.
+    # The location is the last line in the first file of user code, because deeper calls may be in libraries such as
+    # NumPy.
     last = [(file, line) for file, line in user_lines if file == user_lines[0][0]][-1:]
     location = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
     return BatchcastError(f"{what} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)

@@ -126,8 +126,8 @@ class JobRecord(NamedTuple):
     Attributes
     ----------
     request
-        The job's request: all data known at submission. Its attributes and extra columns can also be read from the
-        record itself.
+        The job's request: all data known at submission. The request's attributes and extra columns can also be read
+        from the record itself.
     wait_time
         Queue wait, in seconds. NaN means unknown.
     run_time

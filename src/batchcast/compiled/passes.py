@@ -3,9 +3,9 @@
 
 The passes make two steps faster that took most of the compile time.
 
-numba passes a named tuple to a kernel by its members, seven machine words for each array. A class registered here is
-passed as the address of its members instead. Kernels read the members as before (`state.free[k]`), but cannot replace
-an array or create such a tuple.
+numba passes a named tuple to a kernel by its members, seven machine words for each array. A named tuple class that is
+registered in this module is passed as the address of its members instead. Kernels read the members as before
+(`state.free[k]`), but cannot replace an array or create a tuple of a registered class.
 
 For every addition of two numbers, numba tries some fifty declarations of `+`, each with and without literals. The
 result depends only on the operation, the types of its arguments and the options, so it is computed once and cached.

@@ -25,8 +25,8 @@ def numba_alone() -> Iterator[None]:
     """A context in which numba finds neither SciPy nor YAML.
 
     Importing SciPy takes a quarter of a second. If numba found YAML, it would read `.numba_config.yaml` in the working
-    directory. This file may belong to another user and could name another cache of kernels, whose code would be
-    executed.
+    directory. The configuration file may belong to another user and could name another cache of kernels, whose code
+    would be executed.
     """
     hidden = {name: sys.modules.get(name) for name in ("scipy", "yaml") if name == "yaml" or name not in sys.modules}
     loaded = cast("dict[str, Any]", sys.modules)

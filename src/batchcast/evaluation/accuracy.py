@@ -46,12 +46,12 @@ class Scores:
     the jobs inside the score mask that ran; `never_ran` counts the jobs inside the mask that did not run. `seconds` is
     the computing time of each predictor, without the time of the replay itself. The other mappings have an entry per
     predictor. `coverage`: the share of scored jobs that ran no longer than each predicted quantile, by level.
-    `lacking`: the fields that the predictor uses and the log lacks. `stood_in`: the method that replaced the predictor,
-    and the share of scored jobs with replaced predictions. `trained`: what the predictor's refits found. `trains_from`:
-    if the predictor never trained, the number of submissions before its first training. `planned`: the errors of
-    planning with each quantile (run times only). `against` is the reference method of comparisons, if any; `seed` seeds
-    the intervals; memory is in MiB per `per`. `whole` has one method's predictions of all jobs, if the caller of
-    `score` requested them.
+    `lacking`: the fields that the predictor uses and the log lacks. `stood_in`: the fallback method that predicted in
+    place of the predictor, and the share of scored jobs with replaced predictions. `trained`: what the predictor's
+    refits found. `trains_from`: if the predictor never trained, the number of submissions before its first training.
+    `planned`: the errors of planning with each quantile (run times only). `against` is the reference method of
+    comparisons, if any; `seed` seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions of
+    all jobs, if the caller of `score` requested them.
     """
 
     trace: Trace
@@ -100,9 +100,9 @@ def score(
     `methods` are names with parameters (predict.registry), or a mapping from names to classes, objects or factories.
     The methods learn from the whole trace; `mask` (n,) says which jobs are scored (default: all). The methods are
     compared with `recent_mean`, else with `requested`, else with the first method (`Scores.held_against` sets another
-    reference). The same seed gives the same intervals. `target` is `run_time` or `memory`: for `memory`, measures are
-    in MiB, and `Scores.trace` has peak memory in place of run times. `whole_of` names the method whose predictions of
-    all jobs, scored or not, are added as `Scores.whole`. `tick(done)` is called from time to time with the number of
+    reference). Equal seeds give equal confidence intervals. `target` is `run_time` or `memory`: for `memory`, measures
+    are in MiB, and `Scores.trace` has peak memory in place of run times. `whole_of` names the method whose predictions
+    of all jobs, scored or not, are added as `Scores.whole`. `tick(done)` is called from time to time with the number of
     submissions so far.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],

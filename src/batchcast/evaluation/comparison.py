@@ -85,7 +85,7 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
     schedule, the changes of mean wait and of mean bounded slowdown have an interval over groups of one user's
     submissions of one week (`metrics.paired`; a week and size class if the reports store no users), and `blocks` names
     the groups; else `no_interval` gives the reason. If both reports store their predictions, the changes of
-    `FORECAST_MEANS` also have confidence intervals. The same seed gives the same intervals.
+    `FORECAST_MEANS` also have confidence intervals. Equal seeds give equal confidence intervals.
     """
     rows: list[dict[str, Any]] = []
     samples: dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = {}

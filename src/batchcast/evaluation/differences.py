@@ -149,8 +149,9 @@ def schedule_differences(
     """Return the keys for each schedule's row: its difference from the reference in mean wait and mean bounded
     slowdown.
 
-    The differences pair the waits and slowdowns of one simulation of each schedule. They include how the change moves
-    all other jobs of this log, but not how it would act on another log (see `evaluation.replicates`).
+    The differences pair the waits and slowdowns of one simulation of each schedule. The differences include how the
+    change of schedule moves all other jobs of this log, but not how it would act on another log (see
+    `evaluation.replicates`).
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():

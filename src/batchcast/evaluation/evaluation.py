@@ -128,7 +128,7 @@ class Evaluation(Result):
         return [row.row() for row in self.schedules()]
 
     def limit_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per way to choose limits: suggestion, rule of thumb, the users' own limits."""
+        """Return one flat row per rule that sets time limits: suggestion, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
     @cached_property  # because every part of a report needs this result, and computing its intervals takes long

@@ -91,7 +91,8 @@ def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step from today's schedule to perfect knowledge: mean wait, and the change since the step before, seconds.
+    """One step from today's schedule to perfect knowledge: the mean wait, and the change of the mean wait from the step
+    before, in seconds.
 
     The verdict of the first step is empty, because it has no change.
     """
@@ -163,7 +164,8 @@ class Findings:
     Attributes
     ----------
     verdict
-        How well the simulation reproduces the recorded waits. If it is `far` or `unchecked`, there is no `best`.
+        How well the simulation reproduces the recorded waits. If the verdict is `far` or `unchecked`, there is no
+        `best`.
     today
         The row of the first policy that plans with the users' time limits.
     shortest
@@ -320,7 +322,8 @@ def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> floa
     Returns
     -------
     float
-        At least 0. It is 0 for one candidate, if both halves choose the same candidate, or if a half has no job.
+        At least 0. The optimism is 0 for one candidate, if both halves choose the same candidate, or if a half has no
+        job.
 
     Examples
     --------

@@ -80,12 +80,12 @@ def find_memory_limits(
 
     `advice` is the bound that `kernel` gives at level 1 - `risk` (interpolated in the logarithm between its levels).
     `least_waste` is the bound with the least expected memory-time, where every attempt counts with its whole run time
-    (`predict.peak_memory.least_waste`). Both are at least `floor`, rounded up to a multiple of `step`, and at most
-    `most`, a node's memory. The predictor `calibrated` is not used: this predictor moves a bound towards the time
-    limit, which no run time exceeds, and peak memory has no such limit. For a job with a name, both suggestions use
-    only jobs of the same user, name and size (`predict.namesakes.Namesakes`); if too few of these jobs have ended, the
-    job keeps its own request. `rule_of_thumb` is 1.25 times the largest peak of the user's last ten jobs of the job's
-    size, `own` is the user's request. Raises NoAnswer if the log has no measured peak. One replay takes some 300
+    (`predict.peak_memory.least_waste`). Both suggestions are at least `floor`, rounded up to a multiple of `step`, and
+    at most `most`, a node's memory. The predictor `calibrated` is not used: this predictor moves a bound towards the
+    time limit, which no run time exceeds, and peak memory has no such limit. For a job with a name, both suggestions
+    use only jobs of the same user, name and size (`predict.namesakes.Namesakes`); if too few of these jobs have ended,
+    the job keeps its own request. `rule_of_thumb` is 1.25 times the largest peak of the user's last ten jobs of the
+    job's size, `own` is the user's request. Raises NoAnswer if the log has no measured peak. One replay takes some 300
     microseconds per job.
     """
     use = measured(trace)

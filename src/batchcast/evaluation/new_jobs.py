@@ -31,8 +31,8 @@ FORM = (
 class NewJob:
     """The description of a new job.
 
-    It has processors, time limit in seconds (NaN: no limit), submit time on the log's clock (None: the caller's
-    default), and further columns.
+    The description has processors, time limit in seconds (NaN: no limit), submit time on the log's clock (None: the
+    caller's default), and further columns.
     """
 
     procs: float

@@ -50,7 +50,7 @@ class WaitAccuracy:
     median_error_s, simplest_median_error_s
         Median absolute error of the predicted wait, seconds, of both methods.
     example
-        The latest tested job with a predicted wait of ten minutes or more; None without such a job.
+        The latest tested job with a predicted wait of ten minutes or more; None if there is no such job.
     """
 
     predictor: str
@@ -82,7 +82,7 @@ def judge_waits(
         The log.
     inside
         The jobs that are scored, booleans of shape (n,). The latest `JUDGED` of the scored jobs with a recorded wait
-        are tested, but at most half of these jobs.
+        are tested, but at most half of the jobs with a recorded wait.
     procs
         The rule for a job's processors.
     tick

@@ -211,7 +211,7 @@ class LiveClock(Driver):
         Returns
         -------
         dict
-            The predictions by predictor name.
+            Each predictor's prediction, by predictor name.
 
         Examples
         --------

@@ -72,8 +72,8 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
     """Return the number of processors of each partition of a log and the source of the number, by partition id.
 
     A log header's MaxProcs may list the processors of the partitions in parentheses, in the order of its Partition
-    lines (`1664 (72, 1368, 224)`). Otherwise a partition has the largest number of processors that its jobs used at the
-    same time. A partition is at least as large as its widest job.
+    lines (`1664 (72, 1368, 224)`). Without this header line, a partition has the largest number of processors that its
+    jobs used at the same time. A partition is at least as large as its widest job.
 
     >>> ran = {"submit_time": [0, 5], "run_time": [9, 9], "alloc_procs": [4, 2]}
     >>> partition_sizes(Trace.from_arrays({**ran, "partition_id": [1, 2]}))
@@ -113,10 +113,10 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     A machine with one partition has the known number of processors (`trace.info.max_procs`). Partitions do not share
     nodes, unless the number of processors given by the caller is smaller than the sum over the partitions.
 
-    The processors per node follow from the log header (SWF's MaxProcs and MaxNodes) if it has them. Without such a
-    header, they are the largest number of processors per node that a job used, apart from the widest jobs (at most the
-    share `WIDER` of the core-hours). If the log has no node counts, they are the largest number of which jobs with the
-    share `WHOLE` of the core-hours request a multiple.
+    The processors per node follow from the log header (SWF's MaxProcs and MaxNodes) if it has them. Without this
+    header, the processors per node are the largest number of processors per node that a job used, apart from the widest
+    jobs (at most the share `WIDER` of the core-hours). If the log has no node counts, they are the largest number of
+    which jobs with the share `WHOLE` of the core-hours request a multiple.
 
     Memory, GPUs and limits are unknown and do not restrict jobs; the settings are Slurm's defaults with backfill.
     Raises InputError if no job has a known number of processors. O(n log n).

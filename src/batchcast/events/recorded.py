@@ -359,7 +359,7 @@ def collect(predictions: Sequence[Any]) -> Forecasts:
     Returns
     -------
     Forecasts
-        Arrays of the predictions; the levels are those of the first prediction that has levels.
+        Arrays of the predictions; the levels are taken from the first prediction that has levels.
     """
     levels: tuple[float, ...] = next((p.levels for p in predictions if p is not None and p.levels), ())
     points = np.array([np.nan if p is None else p.point for p in predictions], dtype=float)

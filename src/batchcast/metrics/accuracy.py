@@ -79,8 +79,8 @@ class Errors:
 def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Compute min(P, R) / max(P, R) for each pair of predicted and actual values.
 
-    The mean of these values is a predictor's `apa`. With time limits in place of predictions, the mean is the accuracy
-    of the time limits.
+    The mean of the relative accuracies is a predictor's `apa`. With time limits in place of predictions, the mean is
+    the accuracy of the time limits.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float 
     predicted, actual
         Predicted times P and actual run times R in seconds, shape (n,).
     under
-        Only jobs with P below this many seconds count.
+        Only jobs with a predicted time P below `under` seconds count.
     share
         Only this fraction of the jobs below `under` counts: the jobs with the smallest abs(P - R), at least one.
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Group jobs into bursts of one user's submissions, and compute figures in which each group counts once.
 
-Users submit thousands of similar jobs within minutes, and all of them are predicted (or scheduled) before the first
-one has ended. A mean over jobs would count one prediction or scheduling decision thousands of times.
+Users submit thousands of similar jobs within minutes, and all these jobs are predicted (or scheduled) before the first
+job has ended. A mean over jobs would count one prediction or scheduling decision thousands of times.
 """
 
 from __future__ import annotations

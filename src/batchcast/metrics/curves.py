@@ -59,7 +59,7 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
     -------
     x, difference : ndarray
         Ascending values, and at each value the distribution function of `values` minus the distribution function of
-        `reference`. Both arrays are empty if one of the samples is empty.
+        `reference`. `x` and `difference` are empty if one of the samples is empty.
 
     Notes
     -----

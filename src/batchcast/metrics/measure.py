@@ -2,7 +2,7 @@
 """The declaration of a measure: its key, unit and direction, how it is computed, and its names in tables and pages.
 
 `metrics.schedule`, `metrics.accuracy` and `metrics.wait` declare the measures. Result rows, tables, comparisons,
-pictures and studies use these declarations. `OverReplicates` summarizes a value over replicates of a log.
+pictures and studies use the declarations of measures. `OverReplicates` summarizes a value over replicates of a log.
 """
 
 from __future__ import annotations

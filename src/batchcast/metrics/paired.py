@@ -328,12 +328,12 @@ def paired_differences(
     interval (Hall 1988): the estimate plus or minus its linearised standard error times the `level` quantile of abs(t)
     over the samples.
 
-    The variance in t differs from Hall's. It is the weighted mean of the sample's variance (two thirds) and the
-    variance of all groups (one third). Otherwise a sample without the largest burst would have almost no variance and
-    an arbitrarily large t. docs/evidence/differences.md reports how often these intervals contain zero when two methods
-    do not differ. The half width is limited to the largest deviation of a sample mean; the limit matters only if one
-    group dominates. If there are more than 8,192 groups, they are assigned at random to 8,192 cells; this does not
-    change the expectation of the variance.
+    The variance in t differs from Hall's. The variance used here is the weighted mean of the sample's variance (two
+    thirds) and the variance of all groups (one third). Without the variance of all groups, a sample without the largest
+    burst would have almost no variance and an arbitrarily large t. docs/evidence/differences.md reports how often these
+    intervals contain zero when two methods do not differ. The half width is limited to the largest deviation of a
+    sample mean; the limit matters only if one group dominates. If there are more than 8,192 groups, they are assigned
+    at random to 8,192 cells; this does not change the expectation of the variance.
 
     Costs O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for
     ten methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).

@@ -3,7 +3,7 @@
 ordered by arrival. Pure.
 
 Work is run time times processors. The run time is the `ORDER_QUANTILE` of the prediction, or the time limit itself.
-This quantile replaces time limits that are far too long and is close to accurate time limits (docs/evidence/order.md).
+The quantile is far below time limits that are too long, and close to accurate time limits (docs/evidence/order.md).
 Jobs are not ordered by run time alone, because a wide job at the head of Slurm's queue leaves processors idle, so that
 ordering by run time loses what it gains (docs/guides/planning.md).
 
@@ -234,10 +234,10 @@ class AgeFinder:
     arrival.
 
     A job's wait is first estimated as the work of all waiting jobs divided by the processors, when the job was first
-    seen. Then this estimate is multiplied by the ratio of actual to estimated waits, weighted by work, of the jobs that
-    have left the queue. The mean wait weighted by work does not depend on the order in which a busy machine starts jobs
-    (Kleinrock, Queueing Systems 2, 1976, chapter 3), so batchcast's order does not influence the age. A new `AgeFinder`
-    knows only the present queue, because its data are not stored.
+    seen. The estimated wait is then multiplied by the ratio of actual to estimated waits, weighted by work, of the jobs
+    that have left the queue. The mean wait weighted by work does not depend on the order in which a busy machine starts
+    jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so batchcast's order does not influence the age. A new
+    `AgeFinder` knows only the present queue, because its data are not stored.
     """
 
     def __init__(self, processors: float) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data for planning decisions: facts about the site, the record of each job, and who set a job's limit. Pure.
 
-Every planned limit is at least `least_limit`. The script `units/batchcast-start` restores limits when jobs start. It
-reads a list with one line per job: id, planned limit as in `scontrol show job`, user's limit in minutes. The script
-changes a limit only if the job still has the planned limit, so an outdated list does no harm.
+Every planned limit is at least `least_limit`. The script `units/batchcast-start` restores limits when jobs start. The
+script reads a list with one line per job: id, planned limit as in `scontrol show job`, user's limit in minutes. The
+script changes a limit only if the job still has the planned limit, so an outdated list does no harm.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ restart the job.
 
 
 class Entry(NamedTuple):
-    """The last change of one job's limit. Times are in seconds; `at` is the instant when the state was stored (epoch).
+    """Record of the last change of one job's time limit. Times are in seconds; `at` is the instant when the state was
+    stored (epoch).
 
     `planned` is the limit or the --time-min that was set, according to `how`.
     """

@@ -29,7 +29,8 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     Above the highest issued level, the share of jobs that still wait falls as a power of time (`_Tail`). The exponent
     is computed from the two highest levels and limited to 0.3 to 1. If the job has not waited yet, quantiles above the
     highest issued level are infinite, because the issued prediction does not cover them. A prediction without quantiles
-    is returned unchanged while `waited` is below its point, and is infinite afterwards. O(levels).
+    is returned unchanged as long as `waited` is below the predicted point; afterwards the result is infinite.
+    O(levels).
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> given_waited(issued, 0.0).quantiles, given_waited(issued, 100.0, (0.5,)).quantiles

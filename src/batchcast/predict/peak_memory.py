@@ -39,7 +39,7 @@ class PeakMemory:
     Parameters
     ----------
     of
-        Any run-time predictor. It receives each job with the memory request and the time limit swapped.
+        Any run-time predictor. The predictor receives each job with the memory request and the time limit swapped.
     asked
         Function of a job request that returns the requested memory in KiB per node or processor; NaN if unknown.
     used
@@ -50,12 +50,12 @@ class PeakMemory:
     Notes
     -----
     Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about its
-    memory. A job that ran out of memory needed more memory than it requested. For such a job, the predictor learns the
-    median of its own distribution above the request (by `revise`), or twice the request if the distribution lies
-    entirely below the request. Nothing is learned from a job without a measurement. Without history, the prediction is
-    the request, or the largest peak so far if there is no request. Predictions are at least 1 MiB, which is Slurm's
-    unit of a request. They are at most a node's memory, and at most the larger of the request and twice the largest
-    peak so far. Each event costs O(1) more than the run-time predictor.
+    memory. A job that ran out of memory needed more memory than it requested. For a job that ran out of memory, the
+    predictor learns the median of its own distribution above the request (by `revise`), or twice the request if the
+    distribution lies entirely below the request. Nothing is learned from a job without a measurement. Without history,
+    the prediction is the request, or the largest peak so far if there is no request. Predictions are at least 1 MiB,
+    which is Slurm's unit of a request. Predictions are at most a node's memory, and at most the larger of the request
+    and twice the largest peak so far. Each event costs O(1) more than the run-time predictor.
 
     Examples
     --------

@@ -127,7 +127,7 @@ class Predictor(Protocol):
         """Predict the job's value; the job is submitted now (`at.now`)."""
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Learn from an event: Submit, Start, End or Withdraw."""
+        """Learn from an event of a job: Submit, Start, End or Withdraw."""
 
 
 def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:

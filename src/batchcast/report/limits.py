@@ -177,8 +177,8 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _most(by: str, rows: Sequence[Row]) -> str:
-    """Return the share of unused core-hours of the fewest groups that account for half of them, else of all groups with
-    a row."""
+    """Return the share of unused core-hours of the fewest groups that account for half of the unused core-hours, else
+    of all groups with a row."""
     named = [row["unused_share"] for row in rows if row["group"] is not None]
     count = sum(row["groups"] for row in rows)
     reached = next((k for k in range(1, len(named) + 1) if sum(named[:k]) >= 0.5), len(named))

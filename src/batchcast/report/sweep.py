@@ -158,8 +158,9 @@ def frontier_svg(rows: Sequence[Row]) -> str:
     Returns
     -------
     str
-        An SVG document without embedded fonts, scripts or links. Plans on the frontier are filled and joined: no plan
-        lies to the left of the frontier and below it. Letters stand for plans, explained below the panels.
+        An SVG document without embedded fonts, scripts or links. Plans on the frontier are drawn filled and joined by a
+        line: no plan lies to the left of the frontier and below it. Letters stand for plans, explained below the
+        panels.
 
     Examples
     --------

@@ -68,7 +68,7 @@ def evaluate_run_times(
     trace
         The log.
     predictor
-        One or several predictors, as in `replay`: names, classes, objects, factories, or several of them.
+        One or several predictors, as in `replay`: names, classes, objects or factories.
     mask
         Which jobs are scored, booleans of shape (n,); predictors learn from all jobs.
     by
@@ -150,7 +150,7 @@ def evaluate_waits(
     trace
         The log, with recorded waits.
     predictor
-        One or several predictors, as in `replay`: names, classes, objects, factories, or several of them.
+        One or several predictors, as in `replay`: names, classes, objects or factories.
     mask
         Which jobs are scored, booleans of shape (n,); predictors learn from all earlier jobs.
     quick_s

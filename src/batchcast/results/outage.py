@@ -100,8 +100,8 @@ def outage(
     Notes
     -----
     The work that an outage delays is the sum over jobs of processors times the change of the start, in
-    processor-hours; jobs that start earlier reduce the sum. The interval of the delayed work resamples user-weeks
-    (`metrics.paired_differences`); the interval of the difference to the best start does so too.
+    processor-hours; jobs that start earlier reduce the sum. The intervals of the delayed work and of the difference to
+    the best start resample user-weeks (`metrics.paired_differences`).
 
     Examples
     --------

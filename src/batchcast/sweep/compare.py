@@ -119,8 +119,8 @@ def _users_longer(
     user: Sequence[int], jobs: Sequence[int], wait: Sequence[float],
     users: Sequence[int], their_jobs: Sequence[int], waits: Sequence[float],
 ) -> tuple[float, float]:  # fmt: skip
-    """Returns the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's, and
-    the largest of these ratios.
+    """Returns the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times their mean wait under
+    the reference plan, and the largest ratio of the two means.
 
     A mean wait of the reference below one second counts as one second.
     """

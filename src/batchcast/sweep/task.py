@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A task of a study: one simulation, identified by everything that determines its result, including the source code.
 
-`perform` runs a task in a worker. It has no side effects and only reads the log.
+`perform` runs a task in a worker. `perform` has no side effects and only reads the log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DECIDING = (
 def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
     """Return batchcast's version and a digest of the source files that determine results.
 
-    The first call takes about 20 ms.
+    The first call of the function takes about 20 ms.
 
     Parameters
     ----------

@@ -280,7 +280,7 @@ class Result:
 
     Notes
     -----
-    A subclass defines `columns` and `_pictures`. It can set `_printed` to the columns that `print` shows.
+    A subclass defines `columns` and `_pictures`. A subclass can set `_printed` to the columns that `print` shows.
     """
 
     __slots__ = ()

@@ -205,8 +205,8 @@ class OnlineCalibration:
     def drawn(self, owner: Hashable) -> np.ndarray | None:
         """Return the randomized levels (levels,), 0 or 1, of an owner's next prediction; None if it is not randomized.
 
-        The random number is the fractional part of the golden ratio times the number of predictions in the burst. It
-        does not change until the next prediction is issued, and is spread evenly over a burst.
+        The random number is the fractional part of the golden ratio times the number of predictions in the burst. The
+        number does not change until the next prediction is issued; the numbers are spread evenly over a burst.
 
         >>> keeper, lots = OnlineCalibration((0.9,)), []
         >>> for row in range(300):

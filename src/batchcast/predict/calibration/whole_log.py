@@ -83,8 +83,8 @@ class LogOfCalibration:
 
     Notes
     -----
-    `tests/unit/predict/calibration` checks that every number equals that of `OnlineCalibration`. Each event costs
-    O(levels), plus O(log n) for a heap of n deadlines.
+    `tests/unit/predict/calibration` checks that every computed number equals the result of `OnlineCalibration`. Each
+    event costs O(levels), plus O(log n) for a heap of n deadlines.
     """
 
     def __init__(

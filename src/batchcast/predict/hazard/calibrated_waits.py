@@ -2,10 +2,10 @@
 """Online calibration of wait predictions whose outcomes are known late: one record for each submission.
 
 Each component (the model, the simulation, recent waits) predicts a curve: the probability that the wait has ended by
-the end of each bin. The prediction is the mean of these curves, weighted by the components' CRPS of log(1 + wait) so
-far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each bound.
-Each range of predicted waits has its own levels, and so have predictions deep in a burst, where only some predictions
-count as evidence. The probability transform and the adaptive levels come from predict.calibration.
+the end of each bin. The prediction is the mean of the components' curves, weighted by the components' CRPS of log(1 +
+wait) so far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each
+bound. Each range of predicted waits has its own levels, and so have predictions deep in a burst, where only some
+predictions count as evidence. The probability transform and the adaptive levels come from predict.calibration.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
 class Pool:
     """Averages components with weights exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
 
-    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at least
-    LEAST outcomes have a weight; if there is no such component, the first component with a curve is used. `components`
-    is the number of components.
+    The average is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at
+    least LEAST outcomes have a weight; if there is no such component, the first component with a curve is used.
+    `components` is the number of components.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]

@@ -190,9 +190,9 @@ def simulate_together(
 ) -> int:  # fmt: skip
     """Simulate the waits of all submissions at one instant, from event `first` on, into `room.waits`.
 
-    Returns the number of these submissions, at most TOGETHER. Each draw of run times is simulated once, and the
-    submitted jobs join that simulation one after the other, because there is no other event between these submissions.
-    The results equal, bit for bit, those of simulating each submission separately.
+    Returns the number of submissions that were simulated, at most TOGETHER. Each draw of run times is simulated once,
+    and the submitted jobs join that simulation one after the other, because there is no other event between these
+    submissions. The results equal, bit for bit, the results of simulating each submission separately.
     """
     now, count = events[first].time, 1
     size = size_for(s, m, requests[events[first].entry])

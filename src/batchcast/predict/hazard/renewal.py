@@ -135,7 +135,8 @@ class Renewal:
     Parameters
     ----------
     window
-        Number of the latest submissions whose snapshots are stored. There are at most MOST jobs per EVERY submissions.
+        Number of the latest submissions whose snapshots are stored. Per EVERY submissions, at most MOST jobs are
+        stored.
 
     Notes
     -----

@@ -39,10 +39,10 @@ class Bursts:
     Notes
     -----
     A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
-    blind predictions all count, then every second prediction, from the `4 each`-th on every fourth prediction, and so
+    blind predictions all count, then every second prediction, from the `4 each`-th prediction on every fourth, and so
     on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how
-    long its last tasks wait. Whether a prediction counts is decided when it is made, so that no outcome affects its own
-    weight. Each call costs O(1); memory grows with the number of predictions without a known outcome.
+    long the last tasks of the array wait. Whether a prediction counts is decided when it is made, so that no outcome
+    affects its own weight. Each call costs O(1); memory grows with the number of predictions without a known outcome.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))

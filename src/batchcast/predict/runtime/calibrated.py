@@ -58,7 +58,7 @@ class Calibrated:
     system takes to kill a job do not count. If no job had a limit so far, level 1 is one day, and no bound is certain
     to hold.
 
-    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most of these jobs therefore get their
+    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most jobs of a burst therefore get their
     time limit as bound, and the other jobs get a bound of one second, so that bounds cover the promised share of jobs
     in any burst. Adaptive conformal prediction also gives such bounds when its levels reach 0 and 1 (an empty and an
     infinite set). The bounds that `steady` returns are never randomized. Each job costs some tens of microseconds in
@@ -142,9 +142,9 @@ class Calibrated:
     ) -> tuple[Forecasts, np.ndarray]:
         """Predict a whole log with a new predictor; also return the bounds (n, levels) without randomization.
 
-        This works only for predictors with a batch method, and takes one compiled pass. Calls `tick(done)` from time to
-        time to report progress. `answers` are the predictions of the calibrated predictor, if they have been computed
-        already.
+        The method works only for predictors with a batch method, and takes one compiled pass. Calls `tick(done)` from
+        time to time to report progress. `answers` are the predictions of the calibrated predictor, if they have been
+        computed already.
         """
         answers = answers or self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)

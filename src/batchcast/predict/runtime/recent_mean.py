@@ -40,7 +40,7 @@ class RecentMean:
     Notes
     -----
     One finished job is enough for a mean, and the result is at most the time limit. An unknown value equals no other
-    value, so a job with an unknown field uses its user's history. The rule is that of papers/online-knn-ga.md ("mean of
+    value, so a job with an unknown field uses its user's history. The rule comes from papers/online-knn-ga.md ("mean of
     the last 5 finished jobs of the same user, requested time and processors"). The compiled simulation implements this
     predictor too, with equal results. Costs O(k) per job, and memory for k numbers per class.
 

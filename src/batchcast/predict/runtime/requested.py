@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`requested`: predicts the user's time limit. It is the baseline that other predictors should beat."""
+"""`requested`: predicts the user's time limit. The time limit is the baseline that other predictors should beat."""
 
 from __future__ import annotations
 

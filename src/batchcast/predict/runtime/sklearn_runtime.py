@@ -31,8 +31,8 @@ class SklearnRuntime:
     Parameters
     ----------
     estimator
-        A regressor with `fit` and `predict`, or a pipeline that ends in one. It is cloned before each fit and never
-        changed. Set the estimator's `random_state`; otherwise two runs give different predictions.
+        A regressor with `fit` and `predict`, or a pipeline that ends in one. The estimator is cloned before each fit
+        and never changed. Set the estimator's `random_state`; otherwise two runs give different predictions.
     features
         Columns known at submission: batchcast's own, or columns that you declare with `Trace.knowing`. Names become
         numbers, in sorted order of the names in the training jobs. Unknown values and names that training jobs lack are
@@ -56,10 +56,10 @@ class SklearnRuntime:
     Notes
     -----
     Predictions lie between one second and the time limit, and inside the range of run times used for training; they
-    are rounded to milliseconds. `predict_trace` calls the estimator once for all jobs between two fits. This takes
-    thousands of times fewer calls than predicting job by job and gives the same predictions; `replay`, `evaluate` and
-    `batchcast runtime` use it. In a simulation, the predictor has to predict job by job. `trained` lists the fits, each
-    with the columns that the fit left out (`left_out`).
+    are rounded to milliseconds. `predict_trace` calls the estimator once for all jobs between two fits. The method
+    takes thousands of times fewer calls than predicting job by job, and gives the same predictions; `replay`,
+    `evaluate` and `batchcast runtime` use it. In a simulation, the predictor has to predict job by job. `trained` lists
+    the fits, each with the columns that the fit left out (`left_out`).
 
     References
     ----------

@@ -41,7 +41,8 @@ from .memory import (
 
 @inlined
 def place_in(number: int, round_began: int, length: int) -> np.uint64:
-    """Return a finished job's index in the ring. It is unsigned, so that numba adds no check for negative indices."""
+    """Return a finished job's index in the ring. The index is unsigned, so that numba adds no check for negative
+    indices."""
     place = number - round_began
     return np.uint64(place - length if place >= length else place)
 

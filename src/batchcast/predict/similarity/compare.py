@@ -207,7 +207,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
         more += 1 if ratio[j] > 0.0 else 0
     for k in range(more):
         log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
-    into, longs = seconds[n:], log_seconds[n:]  # slices, for vectorized loops as above
+    into, longs = seconds[n:], log_seconds[n:]  # slices, because numba only vectorizes loops that start at 0
     for k in range((more + 7) & -8):
         into[k] = exponential(min(longs[k], 700.0))
     return more

@@ -66,8 +66,8 @@ def learn(m: Memory, o: Options, slot: int, run: float) -> float:
     """Take one gradient step for theta and the user's offset; return the CRPS (NaN with fewer than two candidates).
 
     For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
-    2007, eq. 21). Its derivative in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta
-    -sum_j w_j (g_j - mean g) d_j. After sorting, the cost is linear in the number of candidates.
+    2007, eq. 21). The derivative of the CRPS in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta -sum_j w_j
+    (g_j - mean g) d_j. After sorting, the cost is linear in the number of candidates.
     """
     n = gather(m, o, slot)
     if n < 2:

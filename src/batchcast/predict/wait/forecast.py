@@ -95,19 +95,20 @@ class Forecast:
     Notes
     -----
     Time since submission is divided into 33 bins. One boosted classifier (LightGBM) estimates the probability that a
-    job which has reached a bin starts in it (the discrete hazard). Its features describe the queue and the running
-    jobs relative to the job, its user, recent waits, and forward simulations of the schedule with run times drawn from
-    `kernel`'s distributions given the elapsed time (hazard.features). Jobs that still wait are censored observations.
+    job which has reached a bin starts in it (the discrete hazard). The model's features describe the queue and the
+    running jobs relative to the job, its user, recent waits, and forward simulations of the schedule with run times
+    drawn from `kernel`'s distributions given the elapsed time (hazard.features). Jobs that still wait are censored
+    observations.
 
-    A burst is a series of submissions by one sender before any of them has started. Only some predictions of a burst
-    count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have similar
-    waits. Every job gets a prediction, however.
+    A burst is a series of submissions by one sender before any job of the series has started. Only some predictions of
+    a burst count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have
+    similar waits. Every job gets a prediction, however.
 
-    The model is one of several components. The others are simulated waits with a wide and a narrow spread, or shifted
-    by the median lag of jobs of the same class (queue, partition, QOS, size); the same simulated waits from Slurm's
-    loops on a described machine's nodes; and recent waits of the class. The prediction is the mean of all components,
-    each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of the last
-    2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
+    The model is one of several components. The other components are simulated waits with a wide and a narrow spread, or
+    shifted by the median lag of jobs of the same class (queue, partition, QOS, size); the same simulated waits from
+    Slurm's loops on a described machine's nodes; and recent waits of the class. The prediction is the mean of all
+    components, each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of
+    the last 2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
 
     The method also learns the remaining waits of a few waiting jobs (snapshots). With the learned remaining waits, the
     method renews the predictions of jobs that are still waiting (`renewed`, hazard.renewal). The method was developed

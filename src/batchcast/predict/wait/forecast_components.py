@@ -329,7 +329,8 @@ class NodesComponent:
         return Burst(job, jobs, at.now, jobs, waits)
 
     def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
-        """Return the job's wait in seconds if `length` returns all run times; NaN if the job never starts."""
+        """Return the job's wait in seconds in a simulation with the run times that `length` returns; NaN if the job
+        never starts."""
         found = start_on(self.machine, job, at, length, asked)
         return math.nan if isinstance(found, str) else found[0] - at.now
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`recent_wait`: the median of the last k waits of the same queue and size class. It is the baseline for other wait
-predictors.
+"""`recent_wait`: the median of the last k waits of the same queue and size class. This median is the baseline for other
+wait predictors.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ def start_on(
     machine. Running jobs occupy their recorded nodes; if these are unknown, the simulation chooses the requested number
     of nodes. A running job ends after the run time that `length` returns, or now if it has already run longer. Queued
     jobs keep their submit times, which matter for Slurm's age priority, and wait for the jobs that they depend on.
-    Nodes that are down stay down. Slurm's backfill plans with time limits, if known. Fair-share starts from the state's
-    `usage`, or with equal shares if `usage` is unknown. A caller that simulates one state several times passes the same
-    dictionary `asked`, which caches the jobs' requests.
+    Nodes that are down stay down. Slurm's backfill plans with time limits, if they are known. Fair-share starts from
+    the state's `usage`, or with equal shares if `usage` is unknown. A caller that simulates one state several times
+    passes the same dictionary `asked`, which caches the jobs' requests.
     """
     asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))

@@ -180,7 +180,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
     The window is the week in which the first schedule gives most processor time to jobs that passed a waiting job (if
     no job passed another: in which waiting jobs request most processors), or the whole log if it is shorter. If more
     than `MOST_BARS` bars would be drawn, the window is a shorter time range of that week (3 days, a day, ... an hour),
-    chosen by the same rule, that has fewer bars. If a schedule still has too many bars, the pieces with the most
+    chosen by the same rule, that has fewer bars. If a schedule still has too many bars, only the bars with the most
     processor time are drawn.
     """
     if not evaluation.outcomes:

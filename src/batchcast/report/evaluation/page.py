@@ -56,7 +56,8 @@ MORE_COLUMNS = (
 
 
 def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
-    """Return the sections of the page, in order; most figures are folded. The first section begins with `preface`.
+    """Return the sections of the page, in order; most figures are folded. The first section of the page begins with
+    `preface`.
 
     If the simulation does not reproduce the recorded waits, the schedules come after the predictions and are folded.
     """
