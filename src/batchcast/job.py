@@ -110,7 +110,7 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     2.0
     """
     attributes = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
-    # The names of extra columns are taken from BEYOND and not from `values`, so that all requests share the strings and
+    # The names of extra columns come from BEYOND and not from `values`, so that all requests share the strings and
     # pickles are small.
     extra = {name: values[name] for name in BEYOND if values.get(name) is not None}
     return JobRequest(row=row, procs=procs, **attributes, extra=extra or NO_EXTRA)

@@ -44,7 +44,7 @@ class Pbs:
         return float(self.transport.now())
 
     def ticks(self) -> float:
-        """The transport's monotonic clock."""
+        """The time on the transport's monotonic clock, in seconds."""
         return float(self.transport.ticks())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:

@@ -49,7 +49,7 @@ class Comparison(Rows):
         return f"<Comparison of two reports: {len(self.part('schedule'))} schedules in both>"
 
     def part(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the rows of one part."""
+        """Return the rows of one part of the comparison, such as `forecast`."""
         return [row for row in self.rows if row["part"] == name]
 
     def _pictures(self) -> Mapping[str, Picture]:

@@ -131,7 +131,7 @@ class Evaluation(Result):
         """Return one flat row per rule that sets time limits: suggestion, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
-    @cached_property  # because every part of a report needs this result, and computing its intervals takes long
+    @cached_property  # because every section of a report needs this result, and computing its intervals takes long
     def findings(self) -> Findings | None:
         """The findings on the schedules; None without schedules."""
         verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
@@ -156,8 +156,8 @@ class Evaluation(Result):
         return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
 
     def _once(self, name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Return rows that are computed at the first call, because every part of a report needs them and most rows have
-        intervals that take long."""
+        """Return rows that are computed at the first call, because every section of a report needs the rows, and their
+        intervals take long."""
         if name not in self._rows:
             self._rows[name] = make()
         return [dict(row) for row in self._rows[name]]
@@ -193,7 +193,7 @@ class Evaluation(Result):
         return (schedules if named else {}) | error_pictures(self.scores)
 
     def warnings(self) -> list[str]:
-        """Return what a reader must know about the figures: irregular records, jobs left out, doubtful gains."""
+        """Return notes that a reader of the results must know: irregular records, jobs left out, doubtful gains."""
         warnings = [
             f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
         ]

@@ -118,7 +118,8 @@ class Gain:
     Attributes
     ----------
     change
-        Change in seconds, negative if jobs wait less. The value and the ends of its interval are moved by `optimism_s`.
+        Change in seconds, negative if jobs wait less. The value and the ends of its interval are corrected by
+        `optimism_s`.
     candidates
         Number of schedules from which the best schedule was selected.
     optimism_s

@@ -77,7 +77,7 @@ def instant(trace: Trace, text: str | None) -> float | None:
 
 
 def end_of(trace: Trace) -> float:
-    """Return the instant after the last submission and the last end of a log, seconds on its clock.
+    """Return the instant after the last submission and the last end of a log, in seconds on the log's clock.
 
     >>> end_of(Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [5.0, 0.0], "run_time": [90.0, None]}))
     96.0

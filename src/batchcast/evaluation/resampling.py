@@ -28,7 +28,7 @@ def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) 
     Parameters
     ----------
     trace
-        The log. Weeks are counted from its first submission; jobs keep their time within the week and all columns
+        The log. Weeks are counted from the log's first submission; jobs keep their time within the week and all columns
         except the job id. The last week may be shorter than seven days.
     rng
         Random generator that draws the weeks and the omitted jobs.

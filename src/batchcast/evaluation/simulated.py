@@ -124,9 +124,9 @@ def learn_model(
 ) -> tuple[Chosen, Trace, np.ndarray, str] | None:
     """Return the machine learned from the log's first part, if it reproduces the waits of the second part.
 
-    Returns the model, the log with the release times of held jobs, the scored jobs after the first part, and a sentence
-    about what was learned. Returns None if the log has too little data, or if the learned machine does not reproduce
-    the second part.
+    Returns the model, the log with the release times of jobs on hold, the scored jobs after the first part, and a
+    sentence about what was learned. Returns None if the log has too little data, or if the learned machine does not
+    reproduce the second part.
     """
     # imported here because the module loads many kernels that most logs do not need
     from ..simulation.learned.learn import split

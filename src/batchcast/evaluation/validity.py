@@ -45,8 +45,8 @@ class ComparedWaits:
     def shares(self) -> tuple[float, float, float]:
         """Return three shares of jobs: equal waits, longer recorded waits, longer simulated waits.
 
-        Waits count as equal if both are below a minute, or if they differ by less than the factor `NEAR`, where less
-        than a minute counts as one minute. The three shares add up to 1; NaN if there are no jobs. O(m).
+        Two waits count as equal if both are below a minute, or if they differ by less than the factor `NEAR`, where
+        less than a minute counts as one minute. The three shares add up to 1; NaN if there are no jobs. O(m).
 
         >>> four = np.array([10.0, 100.0, 900.0, 50.0])
         >>> ComparedWaits(np.arange(4), four, np.array([50.0, 199.0, 100.0, 900.0])).shares()

@@ -74,7 +74,7 @@ class WaitAccuracy:
 def judge_waits(
     trace: Trace, inside: np.ndarray, *, procs: str = "req", tick: Callable[[int], None] | None = None
 ) -> WaitAccuracy | None:
-    """Replay the latest jobs and judge the predicted waits.
+    """Replay the latest jobs and measure the accuracy of the predicted waits.
 
     Parameters
     ----------

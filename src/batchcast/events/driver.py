@@ -3,7 +3,8 @@
 fixed order.
 
 Replays of logs (the recorded clock), simulations (the simulated clock), live systems (the live clock) and the
-conformance suite all use this driver. Therefore a predictor cannot tell which clock drives it.
+conformance suite all use this driver. Therefore a predictor cannot tell whether its events come from a replay, a
+simulation or a live system.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class Driver:
         ask
             Whether to predict a submitted job. If False, the predictors only learn from the submission.
         planned_end
-            The end time that the scheduler plans for a job that starts, in seconds on the clock. The state stores the
-            planned end before the predictors observe the start.
+            The end time that the scheduler plans for a job that starts, in seconds on the log's clock. The state stores
+            the planned end before the predictors observe the start.
 
         Returns
         -------
@@ -130,4 +131,5 @@ class Driver:
             predictor.observe(event, self.state)
 
     def before_asking(self) -> None:
-        """Do nothing. A clock can override this method to act between the refits and the predictions of a job."""
+        """Do nothing. An event source (clock) can override this method to act between the refits and the predictions of
+        a job."""

@@ -119,7 +119,7 @@ RANK: Mapping[type, int] = {
 
 
 def event_key(time: float, round_: int, rank: int, index: int) -> tuple[float, int, int, int]:
-    """Build the sort key that all clocks use.
+    """Build the sort key that orders events in replays, simulations and the live service.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live clock: delivers the events of a live batch system in the same order as a replay of a log.
 
-A snapshot of the batch system lists jobs with the times of their submission, start and end. The clock does not deliver
-an event as soon as a snapshot shows it. Instead, each step delivers all events up to a time before which no more events
-can appear, in the same order as a replay of a log. Therefore a prediction uses the system state at the job's
-submission, and is made at most one step late. Predictors receive the same events as in a replay of the exported log,
-and therefore make the same predictions.
+A snapshot of the batch system lists jobs with the times of their submission, start and end. The live clock does not
+deliver an event as soon as a snapshot shows the event. Instead, each step delivers all events up to a time before which
+no more events can appear, in the same order as a replay of a log. Therefore a prediction uses the system state at the
+job's submission, and is made at most one step late. Predictors receive the same events as in a replay of the exported
+log, and therefore make the same predictions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LiveJob(NamedTuple):
     told
         Bits (see `BITS`) of the events that were delivered to predictors.
     heard
-        Bits of the delivered events that a restored clock's saved state already contains.
+        Bits of the delivered events that the saved state of a restarted service already contains.
     peak_mem_kib, nodes
         Peak memory and nodes, as in the events `End` and `Start`.
     """
@@ -121,7 +121,7 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
     """
     place = log_place(job.request)
     if job.told & (DELIVERED_START | DELIVERED_GONE) == DELIVERED_GONE:
-        # The clock has already delivered the job's withdrawal. A start time that became known later must not change
+        # The job's withdrawal has already been delivered. A start time that became known later must not change
         # delivered events.
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
@@ -206,7 +206,7 @@ class LiveClock(Driver):
         Parameters
         ----------
         job
-            The request. A submit time before the clock's time is replaced by the clock's time.
+            The request. A submit time before the time of the last delivered event is replaced by that time.
 
         Returns
         -------

@@ -131,7 +131,7 @@ class Columns:
         point_to(self.record, jobs=self.jobs, queue=self.queue, running=self.running, users=self.users)
 
     def make_room(self, entries: int, users: int) -> None:
-        """Make room for a number of jobs and user codes. Amortised O(1).
+        """Allocate memory for a number of jobs and user codes. Amortised O(1).
 
         Parameters
         ----------

@@ -39,13 +39,15 @@ class SystemState:
     total
         Processors of the machine. NaN means unknown.
     jobs
-        All requests by row, if the clock knows them in advance. The clock then submits the jobs in order of their rows.
+        All requests by row, if the event source (clock) knows the requests in advance. The clock then submits the jobs
+        in order of their rows.
     requests
         Function that returns the requests in `jobs` as an array (`record.requests_of`). The function is called when the
         array is first needed.
     story
-        Function that returns all events as an array of `EVENT`, if the clock knows them in advance. The clock then
-        applies exactly the events that `story` returns. The state uses an event only after the clock has applied it.
+        Function that returns all events as an array of `EVENT`, if the event source (clock) knows the events in
+        advance. The clock then applies exactly the events that `story` returns. The state uses an event only after the
+        clock has applied it.
 
     Attributes
     ----------
@@ -58,8 +60,8 @@ class SystemState:
     nodes_away
         Names of nodes that are down or drained.
     usage
-        Decayed usage of each (account, user) in processor-seconds, for Slurm's fair-share priority. Empty if the clock
-        has no usage data.
+        Decayed usage of each (account, user) in processor-seconds, for Slurm's fair-share priority. Empty if there are
+        no usage data.
     total
         Processors of the machine.
     free
@@ -70,8 +72,9 @@ class SystemState:
 
     Notes
     -----
-    A clock passes events to `apply`, which only records the event (32 bytes) and takes half a microsecond. The arrays
-    of `columns()` are updated when they are read: one compiled call applies all events since the last update.
+    The event source (clock) passes events to `apply`, which only records the event (32 bytes) and takes half a
+    microsecond. The arrays of `columns()` are updated when they are read: one compiled call applies all events since
+    the last update.
 
     Examples
     --------
@@ -231,7 +234,7 @@ class SystemState:
         Returns
         -------
         int
-            0 for an unknown name (None); -1 for a name that this clock has never seen.
+            0 for an unknown name (None); -1 for a name that has not occurred so far.
         """
         self.columns()
         return 0 if value is None else self._codes[name].get(value, -1)
@@ -282,8 +285,8 @@ class SystemState:
     def forget(self) -> None:
         """Drop the data of jobs that have left, so that memory does not grow with the log. Entries are renumbered.
 
-        This method is for clocks that do not know the requests in advance, and for predictors that identify jobs by
-        row.
+        The method is for event sources that do not know the requests in advance, and for predictors that identify jobs
+        by row.
         """
         columns = self.columns()
         present = columns.jobs["status"][: int(columns.record["entries"][0])]
@@ -318,7 +321,7 @@ class SystemState:
         self._count += 1
 
     def _begin(self) -> Columns:
-        """Returns new columns, with the requests and events that the clock knows in advance."""
+        """Returns new columns, with the requests and events that the event source knows in advance."""
         if self._story is not None:
             self._pending = self._read_story()
         elif self._requests is not None:
@@ -339,7 +342,7 @@ class SystemState:
         """Applies all pending events to the columns."""
         from .kernel import apply_events
 
-        if self._story is None or not self._first:  # with a `story`, the first call makes room for the whole log
+        if self._story is None or not self._first:  # with a `story`, allocate for the whole log
             columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
         apply_events(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:

@@ -17,7 +17,8 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRequest:
-    """One job or array task: request, submission and run time. Seconds on the log's clock, memory in MiB.
+    """One job or array task: request, submission and run time. Times are in seconds on the log's clock, memory is in
+    MiB.
 
     A `limit` of NaN means the partition's default limit. `tasks` = 0 means one task per node. `mem_per_node` = 0 means
     all memory of a node, and NaN means that the job requests no memory per node. `gres` has the number of devices

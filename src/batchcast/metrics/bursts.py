@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Group jobs into bursts of one user's submissions, and compute figures in which each group counts once.
+"""Group jobs into bursts of one user's submissions, and compute statistics in which each group counts once.
 
 Users submit thousands of similar jobs within minutes, and all these jobs are predicted (or scheduled) before the first
 job has ended. A mean over jobs would count one prediction or scheduling decision thousands of times.
@@ -52,8 +52,8 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
 def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndarray:
     """Group jobs into bursts: submissions of one user that follow each other within `gap` seconds.
 
-    Use bursts for figures of a single user within a few weeks, where `user_weeks` would give only a few groups. Bursts
-    of one user are less independent of each other than groups of different users.
+    Use bursts for statistics of a single user within a few weeks, where `user_weeks` would give only a few groups.
+    Bursts of one user are less independent of each other than groups of different users.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distribution functions, running means, time series and rank correlation, as curves of a few hundred points.
 
-A page can draw these curves for logs of any length.
+The number of points does not grow with the log, so a page can draw the curves of any log.
 """
 
 from __future__ import annotations

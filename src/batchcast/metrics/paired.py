@@ -489,7 +489,7 @@ def arm_difference(
     values
         Waits or slowdowns, shape (n,). NaN is ignored.
     drawn
-        Whether each job was drawn into the arm, shape (n,).
+        Whether each job was assigned to the arm, booleans of shape (n,).
     group
         Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. A group may have jobs in both arms.
     rng

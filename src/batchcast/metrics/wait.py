@@ -176,7 +176,7 @@ def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
     Parameters
     ----------
     kept
-        Booleans, shape (n,), such as whether each wait was below its upper bound.
+        The booleans, shape (n,), such as whether each wait was below its upper bound.
     window
         Number of jobs in a window.
 

@@ -231,7 +231,8 @@ def _stamp(at: float, now: float) -> str:
 
 
 def _is_worth(last: str, words: str, now: float) -> bool:
-    """Return whether the token must be rewritten: the likely start moved far enough, or the written time has passed."""
+    """Return whether the token must be rewritten: the predicted start has moved far enough, or the start time in the
+    token has passed."""
     last_at, now_at = (_epoch(text) for text in (last, words))
     if math.isnan(last_at) or last_at < now:
         return True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which columns of a log a predictor may read, and reads the values of these columns.
 
-`columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use that
-declaration to build job requests for the recorded, the simulated and the live clock. This module checks the column
-names that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
+`columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use the
+declaration to build job requests for replays, simulations and the live service. This module checks the column names
+that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
 predictors. Python code and compiled code compare values by the same rules, so both give equal predictions. The module
 also encodes names and hours as numbers for regression models, and decides when a model is refitted. Costs O(names) per
 job and O(n log n) per column.
@@ -253,7 +253,7 @@ def _number(value: Any) -> float:
 class Warming:
     """Decides when to refit: after 100, 200, 400, ... submissions, with gaps of at most `every` submissions.
 
-    The clock calls `due` after every `cadence` submissions; `due` returns whether to refit now.
+    The driver of events calls `due` after every `cadence` submissions; `due` returns whether to refit now.
 
     >>> pace = Warming(300)
     >>> [n for n in range(100, 1500, pace.cadence) if pace.due(n)]

@@ -132,7 +132,8 @@ class Namesakes:
     A kind is new until `LEAST_NAMED` of its jobs have ended. Predictions for new kinds are based on the jobs of other
     programs, and may be exceeded far more often than the risk allows. So `expect` records the predicted bounds of jobs
     of new kinds. `is_unknown` returns whether too many of the last `HISTORY` jobs of new kinds exceeded their bounds
-    (`MOST_MISSES`), or too few have ended to decide. If so, a job of a new kind should keep its own request.
+    (`MOST_MISSES`), or too few have ended to decide. If `is_unknown` is true, a job of a new kind should keep its own
+    request.
 
     `written`: whether all requests were written by users. If so, the memory request for a new kind is suggested from
     the shares that the jobs of the user's other kinds used of their requests (`share_for_new`). On a live batch system

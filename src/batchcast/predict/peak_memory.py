@@ -105,7 +105,8 @@ class PeakMemory:
         return self.inner.distribution(self._seen(job), at)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on with memory in place of time; Start is ignored, because it says nothing about memory."""
+        """Pass the event on with memory in place of time; Start events are ignored, because they say nothing about
+        memory."""
         if isinstance(event, End):
             self._end(event, at)
         elif isinstance(event, Submit | Requeue | Change | Withdraw):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a page as plain values: sections of paragraphs, callouts, tables and figures. Also renders the page.
+"""The building blocks of a page as plain values: sections of paragraphs, callouts, tables and figures. Also renders the
+page.
 
 A page is one self-contained HTML file (`page`): a browser loads no other files for it.
 """
@@ -139,7 +140,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One key figure: its title, the figure, and a short explanation."""
+    """One key figure: its title, its value, and a short explanation."""
 
     title: str
     value: str
@@ -278,7 +279,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
 
 
 def _figures(blocks: Sequence[Block]) -> list[Figure]:
-    """Return all figures in order, including figures in folded sections."""
+    """Return all figures of a page in order, including figures in folded sections."""
     found = []
     for block in blocks:
         found += [block] if isinstance(block, Figure) else _figures(block.blocks) if isinstance(block, Folded) else []

@@ -159,7 +159,7 @@ def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> N
     """Write a file with one line per refit and the union of all refits' columns, in order of appearance; the file is
     written completely or not at all.
 
-    `now` is seconds on the log's clock. Raises BatchcastError if the file cannot be written.
+    `now` is the time of the refit, in seconds on the log's clock. Raises BatchcastError if the file cannot be written.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row)) or ["predictor", "protocol", "now"]
     try:

@@ -163,7 +163,7 @@ def growth(
     procs
         Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     replicates
-        How many logs are drawn for each row, at least 2.
+        Number of logs that are drawn for each row, at least 2.
     seed
         Random seed of the draws.
     workers

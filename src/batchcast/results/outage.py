@@ -80,7 +80,7 @@ def outage(
         The machine. The scheduler knows the outage's reservation from the beginning, so no job starts that would run
         into the outage.
     planned
-        The outage, on the log's clock.
+        The planned outage, with times on the log's clock.
     procs
         Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     workers

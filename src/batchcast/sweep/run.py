@@ -199,7 +199,7 @@ def run(
 
     Notes
     -----
-    If a process dies, the tasks of its pool are lost. The lost tasks run again one at a time, and a task that was alone
+    If a process dies, the tasks of its pool are lost. The lost tasks run again one at a time, and a task that ran alone
     when a process died counts as failed.
     """
     waiting, suspects = deque(tasks), deque[Task]()

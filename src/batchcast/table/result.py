@@ -310,7 +310,7 @@ class Result:
         return self._tables()
 
     def summary(self) -> str:
-        """Return the main figures as text that fits one screen: tables of at most 14 rows.
+        """Return the main results as text that fits one screen: tables of at most 14 rows.
 
         A result with a row per method, policy or variant shows its main columns. A result with a row per job shows, for
         each column, the number of known values with their 10 %, 50 % and 90 % quantiles.

@@ -442,7 +442,8 @@ class Trace(Result):
     def knowing(self, names: Iterable[str]) -> Trace:
         """Mark extra columns as known at submission, so that predictors can use them.
 
-        The user is responsible for the correctness: a column that depends on later events would reveal the future.
+        The user is responsible for the correctness of the mark: a column that depends on later events would reveal the
+        future.
 
         Parameters
         ----------

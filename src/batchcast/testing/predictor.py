@@ -164,7 +164,7 @@ def answers_on_odd_logs(make: Maker, log: Trace) -> None:
 
 
 def accepts_every_event(make: Maker, log: Trace) -> None:
-    """The predictor accepts events that only the simulated and live clocks have, and an End without a Submit."""
+    """The predictor accepts events that occur only in simulations and live systems, and an End without a Submit."""
     predictor, state = make(log), SystemState(total=64.0)
     jobs = list(log.requests())[:4]
     odd = JobRequest(0, "12_3+1", 0.0, 2.0, 60.0, math.nan, user_id="eve")

@@ -20,7 +20,8 @@ IDENTITY = 100.0
 
 
 def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
-    """Estimate the distribution (201,), over GRID, of predicted probabilities at the outcomes, by Kaplan-Meier.
+    """Estimate the distribution (201,), at the levels GRID, of predicted probabilities at the outcomes, by
+    Kaplan-Meier.
 
     Parameters
     ----------
@@ -130,18 +131,18 @@ class OnlineCalibration:
     The level requested from the predictor follows Gibbs & Candes 2021, eq. 2:
     asked += step (promised - 1{value <= bound}). We depart from the paper as follows.
 
-    *Delayed feedback*: a bound counts as missed as soon as a job's time so far exceeds the bound (`waited`). Bounds
-    that have not been missed yet count as met or missed when the outcome is known.
+    *Delayed feedback*: a bound counts as missed as soon as a job's run time or wait so far exceeds the bound
+    (`waited`). Bounds that have not been missed yet count as met or missed when the outcome is known.
 
     *Bursts*: a user may submit thousands of similar jobs before the first job ends. A burst of similar jobs is one
     piece of evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50)
     for k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
 
     *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level gives
-    the promised coverage. Predictions deep in a burst therefore draw either level 1 (the bound that always holds) or
-    level 0 (the smallest bound). The share of randomized predictions rises from 0 at the fiftieth prediction of a burst
-    to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment (see *Account*). The
-    shift learns only from bounds that are not randomized.
+    the promised coverage. Predictions late in a burst therefore use at random either level 1 (the bound that always
+    holds) or level 0 (the smallest bound). The share of randomized predictions rises from 0 at the fiftieth prediction
+    of a burst to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment (see
+    *Account*). The shift learns only from bounds that are not randomized.
 
     *Account*: a sum, called the account, adds up the difference between promised and reached coverage over the last
     thousands of outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). Because

@@ -4,7 +4,7 @@
 Each component (the model, the simulation, recent waits) predicts a curve: the probability that the wait has ended by
 the end of each bin. The prediction is the mean of the components' curves, weighted by the components' CRPS of log(1 +
 wait) so far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each
-bound. Each range of predicted waits has its own levels, and so have predictions deep in a burst, where only some
+bound. Each range of predicted waits has its own levels, and so have predictions late in a burst, where only some
 predictions count as evidence. The probability transform and the adaptive levels come from predict.calibration.
 """
 
@@ -76,7 +76,7 @@ def crps(curve: np.ndarray, wait: float) -> float:
 
 
 def span_of(seconds: float) -> int:
-    """Return the number, 0 to 4, of the range between SPANS_S that contains `seconds`.
+    """Return the number, 0 to 4, of the range that contains `seconds`; SPANS_S are the boundaries of the ranges.
 
     >>> span_of(60.0), span_of(600.0)
     (0, 1)
@@ -93,7 +93,7 @@ def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 
 class Pool:
-    """Averages components with weights exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
+    """Averages components with weights exp(-SHARPNESS x mean CRPS x number of outcomes / MEMORY).
 
     The average is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at
     least LEAST outcomes have a weight; if there is no such component, the first component with a curve is used.
@@ -213,9 +213,9 @@ class LevelsInBursts:
 
     The waits of jobs in short queues say little about how long the last tasks of a large array wait. So these levels
     learn from bursts only, and are averaged with the levels of all predictions while few outcomes are known. The weight
-    of a job is 1 / EACH, because EACH jobs count each time the burst doubles. Outcomes of bursts are few, so steps
-    begin large and shrink with the square root of the number of outcomes (Angelopoulos, Barber & Bates, Online
-    conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
+    of a job is 1 / EACH, because EACH jobs count as evidence each time the burst's length doubles. Outcomes of bursts
+    are few, so steps begin large and shrink with the square root of the number of outcomes (Angelopoulos, Barber &
+    Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):

@@ -191,7 +191,7 @@ def simulate_together(
     """Simulate the waits of all submissions at one instant, from event `first` on, into `room.waits`.
 
     Returns the number of submissions that were simulated, at most TOGETHER. Each draw of run times is simulated once,
-    and the submitted jobs join that simulation one after the other, because there is no other event between these
+    and the submitted jobs join the simulation one after the other, because no other event lies between their
     submissions. The results equal, bit for bit, the results of simulating each submission separately.
     """
     now, count = events[first].time, 1
@@ -232,7 +232,8 @@ def describe_log(
     out: np.ndarray,
     taught: np.ndarray,
 ) -> None:
-    """Process the events (EVENT) from `first` to before `end`: write features by entry, and learned waits by event."""
+    """Process the events from index `first` to before `end`; write the features of each submitted job, and the wait to
+    learn from each event."""
     s = state[0]
     simulated, place = 0, 0
     for e in range(first, end):
@@ -265,8 +266,8 @@ def describe_queue(
     the queue are ignored.
 
     `out` has shape (places, features). Each draw of run times is simulated once, until all waiting jobs have started.
-    `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. O(places (queued +
-    running)), times the logarithm of a heap's size.
+    `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. Costs O(places
+    (queued + running)), times the logarithm of a heap's size.
     """
     s = state[0]
     jobs, queue, f = jobs_of(s), queue_of(s), room.future

@@ -62,7 +62,8 @@ of classes in use, processors busy since the last event; then rates.
 
 
 class WaitHistory(NamedTuple):
-    """History of waits and starts: `classes` is a hash table of CLASS by key, `starts` a ring of STARTED.
+    """History of waits and starts: `classes` is a hash table of class records (CLASS) by key, `starts` a ring buffer of
+    start records (STARTED).
 
     `numbers` has the 5 values with indices TIME to BUSY, then the rates listed in RATES over each time span in SPANS_S.
 

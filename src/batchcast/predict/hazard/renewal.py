@@ -129,14 +129,14 @@ class _Look(NamedTuple):
 
 
 class Renewal:
-    """Stores recent snapshots (samples of waiting jobs) for training, and calibrates the predictions of their remaining
-    waits.
+    """Stores recent snapshots (samples of waiting jobs) for training, and calibrates the predictions of the jobs'
+    remaining waits.
 
     Parameters
     ----------
     window
-        Number of the latest submissions whose snapshots are stored. Per EVERY submissions, at most MOST jobs are
-        stored.
+        Number of the latest submissions for which samples of waiting jobs are stored. Per EVERY submissions, at most
+        MOST waiting jobs are stored.
 
     Notes
     -----
@@ -199,8 +199,8 @@ class Renewal:
             self.models = (*self.models, model)[-MODELS:]
 
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
-        """Store a snapshot taken after submission `born`; return the predicted distributions (n, 33) of remaining
-        waits.
+        """Store a sample of waiting jobs that was taken after submission `born`; return the predicted distributions (n,
+        33) of remaining waits.
         """
         said = self.expected(look, promised)
         chances = self.calibration.chances(said.curves, look.waited)
@@ -215,9 +215,10 @@ class Renewal:
         return chances
 
     def training_set(self, now: float, half_life: float, latest: int) -> tuple[np.ndarray, Waits, np.ndarray]:
-        """Return training data from snapshots of the last `window` submissions: features (n, f), waits, start curves.
+        """Return training data from the samples of waiting jobs taken during the last `window` submissions: features
+        (n, f), waits, and the curves to correct.
 
-        Only snapshots whose jobs had a prediction at submission are used.
+        Only waiting jobs with a prediction at submission are used.
         """
         both, waits = self.ring.training_set(now, half_life, latest, self.window)
         known = ~np.isnan(both[:, len(NAMES)])

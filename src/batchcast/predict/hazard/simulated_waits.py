@@ -51,7 +51,8 @@ def blank_draw(running: int, queued: int) -> Forward:
 
 @inlined
 def uniform(entry: int, draw: int, draws: int) -> float:
-    """Return the quantile, in (0, 1), at which a job's run time is drawn. The draws of each job are stratified."""
+    """Return the quantile, in (0, 1), at which a job's run time is drawn. The quantiles of one job are stratified over
+    the simulations."""
     mixed = np.uint64(entry + 1) * np.uint64(11400714819323198485)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(13787848793156543929)
@@ -79,7 +80,8 @@ def whole(procs: float) -> int:
 
 @inner
 def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float, plan: int, size: float) -> None:
-    """Set up simulation `plan` (index of PLANS) of the state at `now` without the job `itself` (-1: with all jobs)."""
+    """Set up simulation `plan` (an index of PLANS) of the state at `now` without the job `itself` (-1: with all
+    jobs)."""
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     policy, draw = _PLANS[plan, 0], _PLANS[plan, 1]
     draws = GREEDY_DRAWS if policy == GREEDY else EASY_DRAWS

@@ -91,8 +91,8 @@ class Bursts:
 class Submissions:
     """A ring of the last `window` submissions: features (4 bytes each), submit time, outcome (`fate`) and wait.
 
-    Also stores snapshots of waiting jobs. For snapshots, `born` is the last submission before the snapshot, and waits
-    are measured from the snapshot.
+    The ring also stores snapshots (samples of waiting jobs). For snapshots, `born` is the last submission before the
+    snapshot, and waits are measured from the snapshot.
 
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)

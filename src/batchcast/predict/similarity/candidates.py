@@ -113,8 +113,8 @@ def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> 
 
 @inner
 def choose_candidates(m: Memory, slot: int) -> int:
-    """List the candidates of an unfinished job: of each of its classes, the last REACH jobs finished before its
-    submission.
+    """List the candidates of an unfinished job: from each of the job's classes, the last REACH jobs that finished
+    before the job's submission.
 
     Each job is listed once, newest first within a class. Returns how many candidates at the front of the list come from
     the user's window. The prediction and the learning step at the job's end use the same list of candidates. The list

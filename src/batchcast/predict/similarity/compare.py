@@ -146,8 +146,9 @@ def gather(m: Memory, o: Options, slot: int) -> int:
     """Write run times, log run times and differences of an unfinished job's candidates; return the number of
     candidates.
 
-    Differences are stored only for unscaled candidates, because a scaled copy has the same differences except SCALED.
-    Differences stored in the job's own room stay valid until the ring overwrites a candidate or a new field appears.
+    Differences are stored only for unscaled candidates, because a scaled copy has the same differences, except for the
+    term SCALED. Differences stored in the job's own block of work arrays (room) stay valid until the ring overwrites a
+    candidate or a new field appears.
     """
     job, last = m.unfinished[slot], len(m.difference) - 1
     own = choose_candidates(m, slot) if job.count == NOT_LISTED else 0

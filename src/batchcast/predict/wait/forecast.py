@@ -80,8 +80,8 @@ class Forecast:
     seed
         Seed of the drawn run times and of the fit.
     cancelled
-        `count`: a job cancelled in the queue counts as a job that started after that wait. `skip`: a job cancelled in
-        the queue counts as a job whose wait was longer (censored).
+        `count`: a job cancelled in the queue counts as a job that started at its cancellation. `skip`: a job cancelled
+        in the queue counts as a job whose wait would have been longer (censored).
     machine
         A described machine (`machines.machine`). A simulation of Slurm's main and backfill loops on the machine's nodes
         is then a further component. Set it in Python, by `wait --machine FILE`, or for the service by the setting
@@ -110,9 +110,10 @@ class Forecast:
     components, each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of
     the last 2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
 
-    The method also learns the remaining waits of a few waiting jobs (snapshots). With the learned remaining waits, the
-    method renews the predictions of jobs that are still waiting (`renewed`, hazard.renewal). The method was developed
-    in this project (docs/evidence/waits.md). Features take 0.2 ms per submission, a fit takes some seconds.
+    The method also learns from samples of waiting jobs (snapshots) how long these jobs still wait. With the learned
+    remaining waits, the method renews the predictions of jobs that are still waiting (`renewed`, hazard.renewal). The
+    method was developed in this project (docs/evidence/waits.md). Features take 0.2 ms per submission, a fit takes some
+    seconds.
 
     References
     ----------
@@ -237,9 +238,9 @@ class Forecast:
         """Predict every job of a log with a new predictor; the features are computed in one compiled pass.
 
         Afterwards, `chances` (n, 33) contains the predicted distributions of all jobs, including jobs that `ask` leaves
-        out. With `renew`, snapshots of waiting jobs are taken too, as in the event-by-event path: `snapshots` has each
-        snapshot with its instant and the predicted probabilities (k, 33) of the remaining wait. The snapshots double
-        the computing time and do not change any prediction.
+        out. If `renew` is true, samples of waiting jobs (snapshots) are taken too, as in the event-by-event path:
+        `snapshots` has each sample with its instant and the predicted probabilities (k, 33) of the remaining wait. The
+        snapshots double the computing time and do not change any prediction.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
@@ -320,7 +321,7 @@ class Forecast:
         return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
 
     def look(self, at: SystemState) -> Snapshot:
-        """Return a snapshot of every waiting job, in order of arrival."""
+        """Return the present features and the waits so far of every waiting job, in order of arrival."""
         return self._look_at(at, np.arange(len(at.columns().queued_entries())))
 
     def _look(self, at: SystemState, columns: Columns) -> None:
@@ -356,11 +357,11 @@ class Forecast:
         return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
 
     def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:
-        """Record a submitted job with its features and prediction; the clock's state already contains the job."""
+        """Record a submitted job with its features and prediction; the system state already contains the job."""
         requests = columns.jobs[entry : entry + 1]
         key, sender = class_of(requests[0]), sender_of(requests[0])
         if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
-            # the clock predicts a job just before it submits the job; reusing that prediction halves the cost
+            # a job is predicted just before its submission; reusing that prediction halves the cost
             run, row, on_nodes, curves = self.last_asked[2]
         else:
             run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)

@@ -54,7 +54,7 @@ class Log(NamedTuple):
     """A whole log as input of `forecast`.
 
     `rows` are features (n, f), `keys` the jobs' classes, and an event is (time, kind, row, wait to learn or NaN). The
-    key of a snapshot is the row of the last submission before the snapshot.
+    key of a snapshot (a sample of waiting jobs) is the row of the last submission before the snapshot.
     """
 
     rows: np.ndarray
@@ -207,8 +207,8 @@ class NodesComponent:
     """Simulates waits with Slurm's main and backfill loops on a machine, with a few draws of run times (futures).
 
     A further prediction is shifted by the observed lag. In each future, every job's run time is another quantile of
-    `kernel`'s distribution, given the time that the job has run. The quantiles are spread evenly over futures and jobs,
-    so no random generator is needed.
+    `kernel`'s distribution, conditioned on the time that the job has already run. The quantiles are spread evenly over
+    futures and jobs, so no random generator is needed.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ class NodesComponent:
         return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
 
     def of_look(self, look: Snapshot, at: SystemState) -> Snapshot:
-        """Add the remaining waits of the node simulation to a snapshot."""
+        """Add the remaining waits of the node simulation to a snapshot of waiting jobs."""
         said = self.of_waiting(at)
         each = [said.get(row, SAID_NOTHING) for row in look.row.tolist()]
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
@@ -408,7 +408,8 @@ class Components:
         self.nodes = NodesComponent(machine) if machine is not None else None
 
     def use_machine(self, machine: Machine | None, run_time: Kernel) -> None:
-        """Use the nodes of this machine from now on; run times and lags learned on the machine before are kept."""
+        """Use the nodes of this machine from now on; run times and lags that were learned on the previous machine are
+        kept."""
         if machine is None:
             self.nodes = None
         elif self.nodes is not None:

@@ -50,7 +50,7 @@ class ForwardPlans:
         self._forget(None)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the attributes to pickle, without the clock's state and everything derived from it."""
+        """Return the attributes to pickle, without the system state and everything derived from it."""
         return {"lengths": self.lengths, "policy": self.policy, "noted": self.noted}
 
     def __setstate__(self, state: dict[str, object]) -> None:

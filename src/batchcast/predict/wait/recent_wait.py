@@ -32,8 +32,8 @@ class RecentWait:
     level
         Probability level of the upper bound, in (0, 1); the bound is a nearest-rank quantile.
     cancelled
-        `count`: a job cancelled in the queue counts as a wait of that length. `skip`: a job cancelled in the queue is
-        ignored.
+        `count`: the time that a cancelled job spent in the queue counts as a wait. `skip`: a job cancelled in the queue
+        is ignored.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One key figure: its title, the figure, and a sentence that explains it."""
+    """One key figure: its title, its value, and a sentence that explains the value."""
 
     title: str
     value: str

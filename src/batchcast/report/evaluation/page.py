@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the evaluation's page, in order; the terminal shows the same without the figures."""
+"""The sections of the evaluation's page, in order; the terminal shows the same sections without the figures."""
 
 from __future__ import annotations
 
