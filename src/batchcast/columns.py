@@ -36,7 +36,7 @@ class Column:
     name
         The column's name in a `Trace`.
     kind
-        `number`, `nominal` or `id`.
+        Kind of the column: `number`, `nominal` or `id`.
     unit
         The unit of the column's numbers; empty if they have none.
     known
@@ -44,13 +44,14 @@ class Column:
     meaning
         A short description of the column for people.
     swf
-        Field number in SWF, from 1.
+        The column's field number in SWF, from 1.
     sacct
-        Field of sacct.
+        The column's field in sacct's output.
     squeue
-        Field of `squeue -O`. The store saves the values of this field in an SQL column with this column's name.
+        The column's field in the output of `squeue -O`. The store saves the values of this field in an SQL column with
+        this column's name.
     pbs
-        Attribute of `qstat -f`.
+        The column's attribute in the output of `qstat -f`.
     """
 
     name: str

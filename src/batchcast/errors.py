@@ -152,7 +152,7 @@ def how_to_install(extra: str, only: str = "") -> str:
     Returns
     -------
     str
-        A shell command.
+        The command for the shell.
 
     Notes
     -----
@@ -191,7 +191,7 @@ def check_takes(method: object, who: str, form: str) -> None:
     Parameters
     ----------
     method
-        The user's object.
+        The user's method or function.
     who
         Name of the object in the message.
     form
@@ -306,7 +306,7 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     error
         The exception.
     what
-        The called function, such as `Mine.predict`.
+        Name of the called function, such as `Mine.predict`.
     hint
         What the user can try next.
 
@@ -354,13 +354,13 @@ def input_error(
     path
         The file or source in which the problem is.
     what
-        The problem: what is wrong.
+        A description of the problem.
     line
         Line number of the problem, from 1.
     value
         The rejected value, shown with at most 80 characters.
     accepted
-        The accepted forms.
+        The accepted forms of the value.
     hint
         What the user can try next.
 
@@ -389,7 +389,7 @@ def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
     word
         The value.
     accepted
-        The accepted words.
+        The accepted words of the option.
 
     Examples
     --------

@@ -96,7 +96,7 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     row
         Position of the job in log order, or a running number.
     values
-        Column name to value. An absent column or None means unknown.
+        Values of the job's columns, by column name. An absent column or None means unknown.
     procs
         Number of processors, by the rule that the caller applies (`Trace.procs`). NaN means unknown.
 
@@ -211,7 +211,7 @@ def status_from_swf(number: int) -> str | None:
     Parameters
     ----------
     number
-        SWF field 11.
+        The status number in SWF field 11.
 
     Returns
     -------

@@ -29,7 +29,7 @@ def in_processes(
     `workers` processes.
 
     Results are pickled to return them to this process. If tasks raise exceptions, the exception of the first such task
-    is raised here. `finished` is called with the number of finished tasks. Ctrl-C ends the processes.
+    is raised here. `finished` is called with the number of finished tasks. Ctrl-C ends the worker processes.
 
     >>> in_processes([lambda: 1 + 1, lambda: 2 * 3, lambda: 9], workers=2)
     [2, 6, 9]
@@ -141,7 +141,7 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
             there.send(_answer(task))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             there.send(_Raised(RuntimeError(f"a result cannot be sent from a separate process: {error}")))
-        except BrokenPipeError:  # the parent was killed
+        except BrokenPipeError:  # the parent process was killed
             return
 
 

@@ -270,7 +270,7 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
     Parameters
     ----------
     seconds
-        Seconds. The second unit is rounded.
+        Seconds. The amount of the smaller unit is rounded.
     unknown
         The text that is returned for NaN and None.
 
@@ -385,7 +385,7 @@ def format_memory(kib: float) -> str:
     Returns
     -------
     str
-        `-` for NaN.
+        The formatted size; `-` for NaN.
 
     Examples
     --------

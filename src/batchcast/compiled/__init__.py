@@ -76,7 +76,7 @@ def inlined(function: Function) -> Function:
 
 
 def allocating(function: Function) -> Function:
-    """Compile a kernel that allocates arrays."""
+    """Compile a kernel that may allocate arrays, with numba's run-time."""
     return _compiled(function, {**OPTIONS, "_nrt": True})
 
 

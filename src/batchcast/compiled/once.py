@@ -134,7 +134,7 @@ def read_alone(compiled: Any) -> None:
 
 @contextmanager
 def _alone(folder: str, name: str) -> Iterator[None]:
-    """A context that locks a kernel."""
+    """A context that locks one kernel against other processes."""
     place = crc32(name.encode())
     if place in _held:
         yield

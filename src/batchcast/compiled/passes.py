@@ -108,7 +108,7 @@ def _lean(kind: Any) -> bool:
 
 
 def _layout(context: Any, bundle: ByAddress) -> Any:
-    """Returns the memory layout of the members."""
+    """Returns the memory layout of a named tuple's members."""
     word = context.get_value_type(TYPES.intp)
     return ir.LiteralStructType(
         [

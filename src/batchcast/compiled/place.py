@@ -132,8 +132,8 @@ def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
     Parameters
     ----------
     rooms
-        Folders (with their subfolders) and files. Default: all code with kernels. Changes in other code do not change
-        the checksum, so kernels are not compiled again.
+        Folders (with their subfolders) and files whose state counts. By default, all code with kernels counts. Changes
+        in other code do not change the checksum, so kernels are not compiled again.
 
     Returns
     -------

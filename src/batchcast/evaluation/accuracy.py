@@ -47,11 +47,11 @@ class Scores:
     the computing time of each predictor, without the time of the replay itself. The other mappings have an entry per
     predictor. `coverage`: the share of scored jobs that ran no longer than each predicted quantile, by level.
     `lacking`: the fields that the predictor uses and the log lacks. `stood_in`: the fallback method that predicted in
-    place of the predictor, and the share of scored jobs with replaced predictions. `trained`: what the predictor's
-    refits found. `trains_from`: if the predictor never trained, the number of submissions before its first training.
-    `planned`: the errors of planning with each quantile (run times only). `against` is the reference method of
-    comparisons, if any; `seed` seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions of
-    all jobs, if the caller of `score` requested them.
+    place of the predictor, and the share of scored jobs with replaced predictions. `trained`: the results of the
+    predictor's refits. `trains_from`: if the predictor never trained, the number of submissions before its first
+    training. `planned`: the errors of planning with each quantile (run times only). `against` is the reference method
+    of comparisons, if any; `seed` seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions
+    of all jobs, if the caller of `score` requested them.
     """
 
     trace: Trace

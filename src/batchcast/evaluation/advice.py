@@ -62,7 +62,7 @@ class Advice:
     difference: PairedDifference
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the advice as one flat object for JSON."""
         return {
             "part": "advice",
             "predictor": self.predictor,
@@ -87,7 +87,7 @@ def advise(
     points
         Predictions of each evaluated method (n,), in seconds; NaN for jobs that were not predicted.
     scored
-        Which jobs are scored (n,).
+        Which jobs are scored, booleans of shape (n,).
     procs
         The rule for a job's processors: `req` (requested) or `alloc` (allocated).
     seed

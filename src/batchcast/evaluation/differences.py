@@ -238,7 +238,7 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, measure: Me
     these jobs."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
-    who = [*shown_names(trace, "user_id"), ""][trace.nominal("user_id").codes[rows[0]]]  # the code -1 is unknown
+    who = [*shown_names(trace, "user_id"), ""][trace.nominal("user_id").codes[rows[0]]]  # -1: unknown user
     named = "one user" if trace.info.private else f"user {who}"
     since = format_date(float(submit.min()), zone(trace.info.timezone))
     return (

@@ -110,7 +110,7 @@ class Evaluation(Result):
         return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.points)}; {schedules}>"
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per predictor."""
+        """Return one flat row of error measures per predictor."""
         return self._once("accuracy", lambda: figures(self.scores))
 
     def schedules(self) -> list[ScheduleRow]:
@@ -163,7 +163,7 @@ class Evaluation(Result):
         return [dict(row) for row in self._rows[name]]
 
     def results(self) -> list[dict[str, Any]]:
-        """Return every row for JSON: forecasts, schedules, validity. The key `part` distinguishes them."""
+        """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
         found = self.findings

@@ -47,7 +47,7 @@ class ScheduleRow:
 
     @property
     def mean_wait_s(self) -> float:
-        """The mean wait in seconds."""
+        """The schedule's mean wait in seconds."""
         return float(self.measures["mean_wait_s"])
 
     @property
@@ -56,7 +56,7 @@ class ScheduleRow:
         return Difference.of(self.comparison, "mean_wait_s")
 
     def row(self) -> dict[str, Any]:
-        """Return one object for JSON and tables."""
+        """Return the schedule's row as one object for JSON and tables."""
         named = {"policy": self.policy, "predictor": self.predictor}
         return {**named, **self.measures, "share_of_perfect": self.share_of_perfect, **self.comparison}
 
@@ -104,7 +104,7 @@ class Step:
     change: Difference
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the step as one flat object for JSON."""
         return {
             "part": "step", "step": self.name, "policy": self.policy, "predictor": self.predictor,
             "mean_wait_s": self.mean_wait_s, **_ends(self.change), "verdict": self.change.verdict,
@@ -145,7 +145,7 @@ class Gain:
         return bool(self.error_s > -self.change.value / 2)
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the gain as one flat object for JSON."""
         return {
             "part": "gain", **_ends(self.change), "candidates": self.candidates, "optimism_s": self.optimism_s,
             "mean_wait_error_s": self.error_s, "hint": self.is_hint,
@@ -159,8 +159,8 @@ def _ends(change: Difference) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an evaluation concludes from its schedules. All tiles, sentences and pictures about gains use these
-    conclusions.
+    """The conclusions of an evaluation from its simulated schedules. All tiles, sentences and pictures about gains use
+    these conclusions.
 
     Attributes
     ----------
@@ -360,8 +360,8 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     Parameters
     ----------
     policy
-        The policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other policy runs on
-        a pool of processors.
+        The scheduling policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other
+        policy runs on a pool of processors.
     predictor
         The predictor of the row. `requested` stands for the users' time limits, `actual` for true run times.
 

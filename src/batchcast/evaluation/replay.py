@@ -49,7 +49,7 @@ class Replay(dict[str, Forecasts], Result):
 
     @property
     def outcome(self) -> np.ndarray:
-        """Actual values (n,), seconds, NaN if unknown."""
+        """Actual run times or waits (n,), in seconds; NaN if unknown."""
         return self.trace.run_time if self.target == "run_time" else recorded_wait(self.trace)
 
     def columns(self) -> dict[str, Any]:

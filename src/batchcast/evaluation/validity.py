@@ -125,7 +125,8 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
-    """Comparison of the recorded and the simulated waits of the same jobs. Waits are seconds, shares are fractions.
+    """Comparison of the recorded and the simulated waits of the same jobs. Waits are in seconds, and shares are
+    fractions.
 
     Attributes
     ----------
@@ -236,7 +237,7 @@ class Validity:
         return self.verdict is Verdict.CLOSE
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the comparison as one flat object for JSON."""
         return {
             "policy": self.policy,
             "predictor": "requested",

@@ -256,7 +256,7 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
     """Return the scored jobs as booleans: the jobs at the positions `jobs` of the log (from 1, both ends included) that
     have a known wait.
 
-    `cancelled="skip"` leaves out jobs that never ran. Raises NoAnswer if no job is left.
+    `cancelled="skip"` excludes jobs that never ran. Raises NoAnswer if no job is left.
     """
     wait = recorded_wait(trace)
     rows = ~np.isnan(wait)

@@ -63,7 +63,7 @@ class WaitAccuracy:
     example: WaitExample | None = None
 
     def row(self) -> dict[str, Any]:
-        """One flat object for JSON."""
+        """Return the accuracy as one flat object for JSON."""
         return {
             "part": "wait", "predictor": self.predictor, "jobs": self.jobs, "history_jobs": self.history,
             "coverage_90": self.coverage, "median_ae_s": self.median_error_s, "simplest": self.simplest,
@@ -120,7 +120,7 @@ def judge_waits(
 
 
 def why_not_judged() -> str:
-    """Why `judge_waits` returned None."""
+    """Return a sentence on why `judge_waits` returned None."""
     return _missing() or f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
 
 

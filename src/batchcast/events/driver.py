@@ -55,7 +55,7 @@ class Driver:
     Parameters
     ----------
     predictors
-        The predictors by name.
+        The predictors that receive the events, by name.
     state
         The state of queue and machine that the predictors see.
 
@@ -79,7 +79,7 @@ class Driver:
         Parameters
         ----------
         event
-            The next event. Events must come in time order.
+            The next event of the log or system. Events must be passed in order of time.
         ask
             Whether to predict a submitted job. If False, the predictors only learn from the submission.
         planned_end
@@ -89,7 +89,8 @@ class Driver:
         Returns
         -------
         dict
-            The predictions for a submitted job by predictor name. Empty for all other events.
+            The predictions for a submitted job by predictor name. The mapping is empty for all events except
+            submissions.
         """
         state = self.state
         predictions = self.submitted(event, ask) if type(event) is Submit else {}
@@ -115,7 +116,7 @@ class Driver:
         Returns
         -------
         dict
-            The predictions by predictor name.
+            Each predictor's prediction for the job, by predictor name.
         """
         state, job = self.state, event.job
         state.now = event.time

@@ -124,9 +124,9 @@ def event_key(time: float, round_: int, rank: int, index: int) -> tuple[float, i
     Parameters
     ----------
     time
-        Instant, in seconds on the clock.
+        Time of the event, in seconds on the log's clock.
     round_
-        Round within the instant, from 0.
+        Round of the event within its instant, from 0.
     rank
         Rank of the kind of event, see `RANK`.
     index

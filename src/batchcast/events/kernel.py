@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions that apply events to the state, one event at a time or a whole log in one call.
 
-No function scans the whole queue. A submission appends a job to the queue. When a job leaves the queue, the jobs
-between this job and the nearer end of the array move by one position.
+None of these functions scans the whole queue. A submission appends a job to the queue. When a job leaves the queue, the
+jobs between this job and the nearer end of the array move by one position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ users_of = array_in("users", USER)
 
 @kernel
 def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Apply events to a state, in place.
+    """Apply a range of events to the system state, in place.
 
     Parameters
     ----------

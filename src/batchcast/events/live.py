@@ -62,7 +62,7 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     Parameters
     ----------
     jobs
-        The known jobs.
+        The jobs that are known so far.
     until
         Latest time of an event, in epoch seconds.
     only
@@ -173,7 +173,7 @@ class LiveClock(Driver):
     Parameters
     ----------
     predictors
-        The predictors by name.
+        The predictors that receive the events, by name.
     total
         Processors of the machine. NaN means unknown.
 
@@ -229,7 +229,7 @@ class LiveClock(Driver):
         Parameters
         ----------
         names
-            Names of the predictors that stay.
+            Names of the predictors that are not dropped.
         """
         self.predictors = {name: self.predictors[name] for name in names}
         self.cadences = {}

@@ -97,7 +97,7 @@ class Columns:
     record
         The state, an array of `STATE` with shape (1,).
     jobs
-        The jobs, an array of `JOB`.
+        The data of the jobs, an array of `JOB`.
     queue, running
         Entries of the queued and the running jobs; `record` has the range in use of each array.
     users
@@ -136,9 +136,9 @@ class Columns:
         Parameters
         ----------
         entries
-            Number of jobs.
+            Number of jobs for which there must be memory.
         users
-            Number of user codes.
+            Number of user codes for which there must be memory.
         """
         if entries > len(self.jobs):
             size = max(entries, 2 * len(self.jobs))
@@ -254,7 +254,7 @@ def entry_of(job: JobRequest, time: float, codes: Sequence[int]) -> tuple[float 
     job
         The request.
     time
-        Submit time, in seconds on the clock.
+        Submit time, in seconds on the log's clock.
     codes
         Codes of the job's names, in the order of `NAMES`.
 

@@ -40,7 +40,7 @@ class Timeline:
     kind
         Kinds of event, as ranks of `events.event`.
     index
-        Rows of the jobs.
+        Row of each event's job in the log.
     """
 
     time: np.ndarray
@@ -56,9 +56,9 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     trace
         The log.
     protocol
-        `honest`: the order of `events.event`. `paper`: the start and end of each job directly follow its submission, in
-        log order. `starts_first`: a submission comes after all starts and ends up to its instant, including the starts
-        and ends of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
+        `honest`: the event order that `events.event` defines. `paper`: the start and end of each job directly follow
+        its submission, in log order. `starts_first`: a submission comes after all starts and ends up to its instant,
+        including the starts and ends of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
 
     Returns
     -------
@@ -182,7 +182,7 @@ def irregular(trace: Trace) -> dict[str, int]:
     Returns
     -------
     dict
-        Number of jobs by rule.
+        Number of jobs to which each rule applies, by rule.
     """
     ran = ~np.isnan(trace.run_time)
     return {
@@ -217,9 +217,9 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
     trace
         The log.
     plan
-        The events to yield.
+        The timeline whose events are yielded.
     jobs
-        The requests, by row of `trace`.
+        The job requests, by row of `trace`.
 
     Yields
     ------
@@ -251,11 +251,11 @@ class Forecasts(Result):
     points
         Point predictions, shape (n,). NaN for jobs that were not predicted.
     levels
-        Levels of the quantiles.
+        Levels of the predicted quantiles.
     quantiles
-        Quantiles, shape (n, levels). NaN for jobs that were not predicted.
+        Predicted quantiles, shape (n, levels). NaN for jobs that were not predicted.
     basis
-        What each prediction is based on. Empty for jobs that were not predicted.
+        Text that describes the evidence for each prediction. The text is empty for jobs that were not predicted.
     grounds
         The kind of evidence behind each prediction (`Grounds`). The array may be empty, because some predictors do not
         report grounds for whole logs.
@@ -308,7 +308,7 @@ def replay(
     trace
         The log.
     predictors
-        The predictors by name.
+        The predictors to run, by name.
     protocol
         The order of events, see `timeline`.
     procs
@@ -391,7 +391,7 @@ def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "
     Parameters
     ----------
     periods
-        The periods, in order of submission.
+        The log's periods, in order of submission.
     protocol, procs
         Event order and processor rule, as in `replay`.
 
@@ -446,9 +446,9 @@ def replay_periods(
     Parameters
     ----------
     periods
-        The periods, in order of submission.
+        The log's periods, in order of submission.
     predictors, protocol, procs, total
-        As in `replay`.
+        The parameters of `replay` with the same names.
     forget
         Whether the state drops jobs that have left after each period (`SystemState.forget`).
     tick

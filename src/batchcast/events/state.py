@@ -339,7 +339,7 @@ class SystemState:
         return self._events
 
     def _take_in_pending(self, columns: Columns) -> None:
-        """Applies all pending events to the columns."""
+        """Applies all recorded but unapplied events to the columns."""
         from .kernel import apply_events
 
         if self._story is None or not self._first:  # with a `story`, allocate for the whole log

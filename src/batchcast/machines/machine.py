@@ -109,8 +109,8 @@ class Qos:
 class Association:
     """An account (without a user) or a user in an account, with shares and limits.
 
-    `parent` is the parent of an account. The parent of a user is the user's account, unless `parent` names another
-    account.
+    `parent` is the parent account of an account. The parent of a user is the user's account, unless `parent` names
+    another account.
     """
 
     account: str = ""
@@ -167,7 +167,7 @@ class Machine:
 
     @property
     def cpus(self) -> int:
-        """Processors of all nodes."""
+        """Total number of processors of all nodes."""
         return sum(group.cpus * len(group.names) for group in self.nodes)
 
     def partition(self, name: str) -> Partition | None:
@@ -260,15 +260,15 @@ def parse_changes(text: str) -> dict[str, str]:
 
 
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
-    """Return a machine with the given changes: `nodes=`, `add=`, `policy=`, or settings of slurm.conf.
+    """Return a machine with the given changes: the keys are `nodes=`, `add=`, `policy=`, or settings of slurm.conf.
 
     `nodes=+10%` enlarges every node group; `nodes=-3` removes 3 nodes of the largest group.
 
     `add=8xg1` adds 8 nodes equal to the node g1 to the partitions of g1. `add=8x64cpu+512G+4gpu:h100@gpu` adds 8 nodes
     of a new kind to the partition `gpu`; several kinds are separated by semicolons.
 
-    Keys in `JOB_KEYS` are ignored. Every other key is a setting of slurm.conf. Raises UsageError for an invalid value,
-    or for a setting that the simulation of Slurm does not use.
+    Keys in `JOB_KEYS` change jobs, not the machine, and are ignored. Every other key is a setting of slurm.conf. Raises
+    UsageError for an invalid value, or for a setting that the simulation of Slurm does not use.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus

@@ -195,7 +195,7 @@ class RequestDetails(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine) -> RequestDetails:
-        """Return the names of a machine."""
+        """Return the names that a machine defines for job requests."""
         features = frozenset(word for group in machine.nodes for word in group.features)
         gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
         return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)

@@ -35,7 +35,8 @@ Fold = Any
 
 
 def write_machine(machine: Machine, fold: Fold) -> str:
-    """Return the machine as TOML text; `fold` shortens lists of nodes. Unknown and unlimited values are omitted.
+    """Return the machine as TOML text; `fold` shortens lists of nodes. The TOML text omits unknown and unlimited
+    values.
 
     Required values are always written, such as `nodes = ""` for an empty partition.
     """
@@ -140,7 +141,7 @@ def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
 
 
 def _is_needed(f: Field[Any]) -> bool:
-    """Return whether a field is required."""
+    """Return whether a field of the class is required in TOML."""
     return f.default is MISSING and f.default_factory is MISSING
 
 

@@ -25,17 +25,18 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     Parameters
     ----------
     predicted
-        Predicted run times P in seconds, shape (n,). NaN means no prediction.
+        Predicted run times P in seconds, shape (n,). NaN means that the job has no prediction.
     actual
-        Actual run times R in seconds, shape (n,). NaN means unknown. Pairs with a NaN are ignored.
+        Actual run times R in seconds, shape (n,). NaN means unknown. Jobs with a NaN in `predicted` or `actual` are
+        ignored.
 
     Returns
     -------
     dict
-        `jobs`: number of pairs. `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile (linear
-        interpolation) of abs(P - R), in seconds. `apa`: mean relative accuracy, see `relative_accuracy`.
-        `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P over pairs with P < R.
-        A measure without pairs is NaN.
+        `jobs`: number of jobs with both values. `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile
+        (linear interpolation) of abs(P - R), in seconds. `apa`: mean relative accuracy, see `relative_accuracy`.
+        `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P over pairs with P < R. If
+        there are no such jobs, all measures are NaN.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class Errors:
 
     @property
     def jobs(self) -> int:
-        """The number of jobs."""
+        """The number of jobs in the sample."""
         return len(self.predicted)
 
     @cached_property
@@ -173,7 +174,7 @@ def precision_recall(
     predicted, actual
         Predicted and actual run times in seconds, shape (n,).
     low, high
-        The range in seconds.
+        Ends of the range of run times, in seconds.
 
     Returns
     -------

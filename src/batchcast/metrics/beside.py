@@ -33,9 +33,9 @@ class Waited(NamedTuple):
     Attributes
     ----------
     submit
-        Submit time, in epoch seconds.
+        Submit time of the job, in epoch seconds.
     queue
-        Partition and QOS.
+        Partition and QOS of the job.
     wait
         Time from when the job could start until its start, in seconds.
     asked
@@ -134,7 +134,7 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
 
 
 def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float, float] | None:
-    """Compute the median and its sign-test interval.
+    """Compute the median of values and its interval from the sign test.
 
     Parameters
     ----------

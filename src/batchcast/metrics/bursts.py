@@ -20,10 +20,11 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
     user
         User codes, shape (n,); -1 means unknown.
     submit
-        Submit times in seconds, shape (n,). Weeks are counted from the first submission.
+        Submit times of the jobs in seconds, shape (n,). Weeks are counted from the first submission.
     size
-        Size-class codes, shape (n,). The size classes split the jobs of unknown users, so that a log without users is
-        grouped by week and size class. Without `size`, all jobs of unknown users in one week form one group.
+        Codes of the jobs' size classes, shape (n,). The size classes split the jobs of unknown users, so that a log
+        without users is grouped by week and size class. Without `size`, all jobs of unknown users in one week form one
+        group.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndar
     Parameters
     ----------
     user
-        User codes, shape (n,).
+        User code of each job, shape (n,).
     submit
         Submit times in seconds, shape (n,), in any order.
     gap
@@ -95,9 +96,9 @@ def group_mean(values: np.ndarray, group: np.ndarray) -> float:
     Parameters
     ----------
     values
-        Values, shape (n,). NaN is ignored.
+        One value per job, shape (n,). NaN is ignored.
     group
-        Group numbers from 0, shape (n,).
+        Each job's group number from 0, shape (n,).
 
     Returns
     -------
@@ -152,9 +153,9 @@ def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[fl
     Parameters
     ----------
     difference
-        Differences, shape (n,). NaN is ignored.
+        Difference for each job, shape (n,). NaN is ignored.
     user
-        User codes, shape (n,). Jobs of unknown users (-1) are ignored.
+        User code of each job, shape (n,). Jobs of unknown users (-1) are ignored.
 
     Returns
     -------
@@ -182,7 +183,7 @@ def top_share(values: np.ndarray, group: np.ndarray, most: int = 10) -> float:
     values
         Values of at least 0, shape (n,). NaN is ignored.
     group
-        Group numbers from 0, shape (n,).
+        Each value's group number from 0, shape (n,).
     most
         Number of largest groups.
 

@@ -12,12 +12,12 @@ POINTS = 400
 
 
 def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the empirical distribution function.
+    """Compute the empirical distribution function of a sample.
 
     Parameters
     ----------
     values
-        Values, shape (n,). NaN is ignored.
+        The sample, shape (n,). NaN is ignored.
     points
         Largest number of points of the curve.
 
@@ -122,7 +122,7 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
     Returns
     -------
     ndarray
-        Fractions, shape (m,).
+        Share of busy processors in each interval, shape (m,).
 
     Notes
     -----
@@ -155,7 +155,7 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
     Returns
     -------
     ndarray
-        Mean counts, shape (m,). NaN for an interval of length 0.
+        Mean number of stays in each interval, shape (m,). An interval of length 0 has NaN.
 
     Notes
     -----
@@ -244,7 +244,7 @@ def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
     Returns
     -------
     float
-        Between 0 and 1. NaN if one sample is empty.
+        The distance, between 0 and 1. NaN if one sample is empty.
 
     Examples
     --------
@@ -264,12 +264,12 @@ def ranks(values: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     values
-        Values, shape (n,).
+        Values to rank, shape (n,).
 
     Returns
     -------
     ndarray
-        Ranks, shape (n,).
+        Rank of each value, shape (n,).
 
     Examples
     --------
@@ -287,12 +287,12 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     Parameters
     ----------
     one, other
-        Paired values, shape (n,).
+        The two arrays of paired values, each of shape (n,).
 
     Returns
     -------
     float
-        Between -1 and 1. NaN for fewer than two pairs, or if all values of one array are equal.
+        The correlation, between -1 and 1. NaN for fewer than two pairs, or if all values of one array are equal.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Measure:
     is_mean
         Whether the measure is the mean of one value per job. Only measures that are means have confidence intervals.
     more_is_better
-        Whether a larger value is better.
+        Whether a larger value of the measure is better.
     heading
         The measure's column heading in terminal tables. Default: `title`.
     meaning
@@ -89,7 +89,7 @@ class OverReplicates:
     Attributes
     ----------
     value
-        The mean over the replicates.
+        The value's mean over the replicates.
     low, high
         The 5th and the 95th percentile over the replicates; NaN with fewer than two replicates.
     ahead

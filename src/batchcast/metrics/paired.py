@@ -82,7 +82,7 @@ def sum_samples(
     columns
         Values of the cells, shape (cells, columns).
     sums
-        Output, shape (columns, samples).
+        Output: the sum of each column in each sample, shape (columns, samples).
     times
         Work space. The length of `sums` is the number of samples that are summed in one pass.
     """

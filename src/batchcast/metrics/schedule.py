@@ -138,7 +138,7 @@ class Waits:
 
     @property
     def jobs(self) -> int:
-        """The number of jobs."""
+        """The number of jobs in the schedule."""
         return len(self.wait)
 
     @cached_property
@@ -212,7 +212,7 @@ class ForecastTotals:
         Parameters
         ----------
         predicted, actual
-            Predicted and actual values in seconds, shape (n,). Pairs with a NaN are ignored.
+            Predicted and actual values in seconds, shape (n,). Jobs with a NaN in `predicted` or `actual` are ignored.
         quantiles
             Predicted quantiles in seconds, shape (n,), by level.
         """

@@ -33,7 +33,7 @@ HOURS = 3
 
 
 def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
-    """Find the class of a value. Each class includes its upper end.
+    """Find the class of a job's size, time limit or wait. Each class includes its upper end.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def identified_at(score: np.ndarray, quick: np.ndarray, misguided: float) -> flo
     Parameters
     ----------
     score, quick
-        See `identified_curve`.
+        Scores and quick jobs, see `identified_curve`.
     misguided
         Largest accepted fraction of jobs that are marked but not quick.
 
@@ -183,8 +183,8 @@ def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
     Returns
     -------
     ndarray
-        One share for each window. If the last window has fewer than half the jobs, it is left out, unless it is the
-        only window.
+        Share of True values in each window. If the last window has fewer than half the jobs, it is left out, unless it
+        is the only window.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def reliability(chance: np.ndarray, happened: np.ndarray, bins: int = 10) -> lis
     happened
         Whether the event happened, shape (n,).
     bins
-        Number of bins.
+        Number of bins of predicted probability.
 
     Returns
     -------
@@ -285,8 +285,8 @@ def score_waits(
     -----
     `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share of quick starters
     whose `answer` is at most the threshold. `misguided_share` is the share of all jobs that were marked but started
-    late, and `misguided_under_4h` the share of the misguided jobs that waited less than four hours. Errors compare
-    `point` with `wait`. Normalised errors are divided by the wait, which counts as at least 1 s.
+    late, and `misguided_under_4h` the share of the misguided jobs that waited less than four hours. Error measures
+    compare `point` with `wait`. Normalised errors are divided by the wait, which counts as at least 1 s.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def rounded(wait: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Seconds, shape (n,).
+        Rounded waits in seconds, shape (n,).
 
     References
     ----------
@@ -382,7 +382,7 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Bin numbers, shape (n,).
+        Bin number of each wait, shape (n,).
 
     Examples
     --------
@@ -403,7 +403,7 @@ def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Booleans, shape (n,).
+        Whether each prediction is good, shape (n,).
     """
     return np.asarray((bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10))
 

@@ -22,7 +22,7 @@ LONGEST = 1000
 
 
 def without_token(comment: str) -> str:
-    """Return the comment without batchcast's token.
+    """Return a job's comment without batchcast's token.
 
     >>> [without_token(t) for t in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
     ['nights only', '', 'batchcast a;b']

@@ -167,7 +167,7 @@ def overrunning(ran: Ran, most: float) -> np.ndarray:
 
 
 class Queue(NamedTuple):
-    """The waiting jobs, as arrays (n,); each task of a job array is a row. Times are in seconds.
+    """The waiting jobs, as arrays (n,); each task of a job array is a row. All times of waiting jobs are in seconds.
 
     Tasks that share a record in slurmctld have the same `group`. `arrival` is the instant since which a job waits only
     for its turn (NaN: it also waits for something else, such as a dependency). `priority` includes the present

@@ -39,11 +39,12 @@ class Terms(NamedTuple):
     are OverTimeLimit and MaxTime by partition, `defaults` are the limits of jobs that request no limit. `walls` are the
     longest time limits that Slurm's accounting enforces, by ("qos", name) and ("user", account, user). `margin` is the
     largest expected delay of a planning cycle. `least` is the shortest time limit that planning sets. `how` says what
-    planning sets: the limit, or --time-min. `comments`: whether AdminComment may be written. `booted` is the instant
-    when slurmctld started; changes from shortly before may be lost. Slurm may apply a change up to `grace` seconds
-    after the change's entry was recorded. All jobs of `partitions` and `qos` have opted in; in a trial, `percent` % of
-    the jobs are planned, drawn by `seed`. `at_start`: whether batchcast's script restores limits when jobs start
-    (`start_list`). If `at_start` is true, a job that runs with its user's limit counts as restored by the script.
+    planning sets: the limit, or --time-min. `comments`: whether batchcast may write Slurm's AdminComment. `booted` is
+    the instant when slurmctld started; changes from shortly before may be lost. Slurm may apply a change up to `grace`
+    seconds after the change's entry was recorded. All jobs of `partitions` and `qos` have opted in; in a trial,
+    `percent` % of the jobs are planned, drawn by `seed`. `at_start`: whether batchcast's script restores limits when
+    jobs start (`start_list`). If `at_start` is true, a job that runs with its user's limit counts as restored by the
+    script.
     """
 
     now: float
@@ -181,7 +182,7 @@ class Quiet:
 
 
 class Owner(StrEnum):
-    """Who set a limit."""
+    """Who set a job's time limit."""
 
     OURS = "ours"
     USERS = "the user's"
@@ -218,7 +219,7 @@ def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State
         if stands and job.submit_time != entry.submit_time:
             return None  # a requeued job still has the --time-min of its first run
         if not stands and job.begun:
-            return None  # Slurm does not lower every limit
+            return None  # Slurm does not lower the limit of every started job
     if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):
         return None  # the start script has restored the limit
     return State.RESTORED if stands else State.PLANNED

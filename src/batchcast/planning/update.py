@@ -30,7 +30,7 @@ class Update(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The change as arguments of scontrol.
+        """The change of the job as arguments of `scontrol update`.
 
         >>> Update(limit=600.0, admin_comment="a b").words, Update(time_min=0.0).words
         (('timelimit=10', 'admincomment=a b'), ('timemin=0',))
@@ -105,8 +105,8 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
     """Return the updates for these actions: each with its jobs for `scontrol update jobid=` and the actions for these
     jobs.
 
-    Jobs with equal updates are combined. Waiting tasks of an array are written as one list, so that slurmctld need not
-    split the array.
+    Jobs with equal updates share one command. Waiting tasks of an array are written as one list, so that slurmctld need
+    not split the array.
 
     >>> from batchcast.planning.record import State
     >>> def task(k):

@@ -104,7 +104,7 @@ class Numbers:
         return as_prediction(self.inner.predict(job, at))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on to the method."""
+        """Pass the event on to the wrapped method."""
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
@@ -200,7 +200,7 @@ class RiverRuntime:
     model
         The regressor, or a pipeline that ends in one. The adapter trains `model` itself, not a copy.
     features
-        Columns that are known at submission. `x` omits the values that are unknown for a job.
+        Columns known at submission that the model reads. `x` omits the values that are unknown for a job.
     min_jobs
         Number of ended jobs after which the model predicts, at least 1. Before that many jobs have ended, the time
         limit is predicted.

@@ -77,7 +77,7 @@ def sample_quantiles(
     If the n + 1 run times are exchangeable, the next run time is at most this value with probability `level` or more.
     If n is too small for a level, the largest (or smallest) run time is used, whose coverage is lower than the level;
     the report shows the reached coverage. Results are at least one second, at most the time limit, and ascending.
-    Without run times the result is (). O(n log n).
+    Without earlier run times, the result is an empty tuple. O(n log n).
 
     >>> sample_quantiles([30.0, 10.0, 20.0])
     (10.0, 20.0, 30.0)

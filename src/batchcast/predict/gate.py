@@ -93,7 +93,8 @@ def class_codes(columns: dict[str, Values], names: Sequence[str], count: int) ->
     """Number the classes of many jobs from 0: returns the class of each job (n,), and the number of classes.
 
     `columns` is the result of `Trace.at_submission`, limited to the `count` jobs that are predicted. Unlike in
-    `class_key`, a job with an unknown value in one of the columns belongs to no class: -1. O(n log n) a name.
+    `class_key`, a job with an unknown value in one of the columns belongs to no class: -1. Costs O(n log n) per column
+    name.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "req_gpus": [2, None, 2], "run_time": [5, 6, 7]})
     >>> class_codes(log.at_submission(), ("req_gpus",), 3)[0].tolist()

@@ -36,7 +36,8 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
         The task's own request, in the unit of `peaks`. The second attempt uses this request if it was enough for every
         ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
     risk
-        In (0, 1]. If `risk` is 1, the request is chosen only by its expected memory-time.
+        Largest share of tasks that may exceed the request, in (0, 1]. If `risk` is 1, the request is chosen only by its
+        expected memory-time.
 
     Returns
     -------
@@ -266,7 +267,7 @@ def requests_over_log(
     `needed` (n,) is the need that `namesakes` learns at each job's end (NaN to skip a job), `asked` (n,) the job's own
     request. NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,) are
     a predictor's bounds at the first risk: if `bounds` is given, a job of a new kind keeps its own request if bounds of
-    new kinds are exceeded too often (`Namesakes.is_unknown`). Takes about 60 microseconds per named job.
+    new kinds are exceeded too often (`Namesakes.is_unknown`). The function takes about 60 microseconds per named job.
     """
     found = np.full((len(risks), len(trace)), np.nan)
     if not len(trace.nominal("job_name").categories):

@@ -180,7 +180,7 @@ class LateMemory:
         self.pending: dict[int, End] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction in KiB per node."""
+        """Return the predicted peak memory in KiB per node."""
         answer: Prediction = self.inner.predict(job, at)
         kib = tuple(value * MIB for value in answer.quantiles)
         words = answer.basis.replace("limit", "memory request")
@@ -243,7 +243,7 @@ class AskedANode:
     """
 
     def __call__(self, job: JobRequest) -> float:
-        """Return the request in KiB per node."""
+        """Return the memory request in KiB per node."""
         return job.req_mem_kib / (job.req_nodes if job.req_nodes > 1 else 1.0)
 
 

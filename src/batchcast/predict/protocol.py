@@ -49,7 +49,8 @@ class Grounds(StrEnum):
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False):
-    """A prediction: a point, quantiles, and their basis. Immutable; `msgspec.structs.replace` returns a changed copy.
+    """A prediction: a point, quantiles, and their basis. The prediction is immutable; `msgspec.structs.replace` returns
+    a changed copy.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     quantiles
         Quantiles in seconds, one per level, at least 1, not descending.
     basis
-        The evidence that the prediction is based on, in words for people. Code must not depend on this text.
+        The evidence that the prediction is based on, in words for people. Code must not depend on the text of the
+        basis.
     grounds
         The evidence that the prediction is based on, as one of a few kinds, for code.
 

@@ -100,8 +100,8 @@ def bound_at(forecast: Prediction, level: float) -> float:
     """Return the value that is not exceeded with probability `level`, in the prediction's unit.
 
     Interpolates between two levels linearly in the logarithm. Outside the prediction's levels, the function returns the
-    nearest quantile; for a level above the highest level, this quantile is too low. Without quantiles it returns the
-    point. O(levels).
+    nearest quantile; for a level above the highest level, this quantile is too low. If the prediction has no quantiles,
+    the function returns the point. O(levels).
 
     >>> like = Prediction(10.0, (0.5, 0.9), (10.0, 1000.0))
     >>> round(bound_at(like, 0.7), 6), bound_at(like, 0.9), bound_at(like, 0.99), bound_at(Prediction(5.0), 0.9)

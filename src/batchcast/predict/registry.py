@@ -37,7 +37,7 @@ class Registered(NamedTuple):
     value: str
 
     def load(self) -> Any:
-        """Import and return the class or factory."""
+        """Import and return the predictor's class or factory."""
         module, _, name = self.value.partition(":")
         return getattr(importlib.import_module(module), name)
 
@@ -116,7 +116,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
             f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python can import)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
-    except Exception as error:  # raised by the user's own module
+    except Exception as error:  # the error was raised by the user's own module
         raise raised_outside(error, f"{module}, imported,") from error
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
@@ -188,7 +188,7 @@ def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) ->
     """
     try:
         parameters = inspect.signature(maker).parameters
-    except ValueError:  # written in C, without a signature
+    except ValueError:  # functions written in C have no signature
         return maker()
     arguments = {name: objects[name] for name in parameters if name in objects} | dict(chosen or {})
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -348,8 +348,8 @@ def method_of(
     given
         The predictor, as the user specified it. A class or function is called with `trace` and each of `objects` if one
         of its parameters has that name; if a function has a single parameter with another name, this parameter receives
-        the log. An object is used as it is. A function of `job` (and the state) is used as a predictor that does not
-        learn.
+        the log. A predictor object is used as it is, without a copy. A function of `job` (and the state) is used as a
+        predictor that does not learn.
     known_at_submit
         Columns, in addition to batchcast's own, that the predictor may read; with None the caller must check the
         columns.

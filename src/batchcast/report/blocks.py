@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The building blocks of a page as plain values: sections of paragraphs, callouts, tables and figures. Also renders the
-page.
+"""The building blocks of a page as plain values: sections of paragraphs, callouts, tables and figures. The module also
+renders the page.
 
 A page is one self-contained HTML file (`page`): a browser loads no other files for it.
 """
@@ -93,8 +93,8 @@ class Figure:
     `bar` (horizontal), with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and
     `customdata`, plain or as `%{y:.1%}`, `%{y:+.1%}` (points), `%{y:+}`, `%{x:span}` (of seconds). A layout: `xaxis`
     and `yaxis` (linear, log, date, category; `range`, `rangemode`, `tickvals`, `dtick`, `tickformat` .0%), `barmode`,
-    `bargap`, `hovermode`, level `shapes`. Names are text, never markup. A trace of type `heat` consists of cells with
-    `x` and `y` (categories of the axes), `shade` and `text`; see `heat.heat`.
+    `bargap`, `hovermode`, level `shapes`. Names in a figure are text, never markup. A trace of type `heat` consists of
+    cells with `x` and `y` (categories of the axes), `shade` and `text`; see `heat.heat`.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
     their own. If `pick` is set, the reader picks one variant from the list labelled `pick_label`, and the page draws

@@ -76,7 +76,7 @@ def difference_blocks(
 
 
 def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
-    """Return the column of a measure's differences."""
+    """Return the table column with a measure's differences."""
     return TableColumn(f"{measure.name}_words", f"{measure.title} against {plan_named(against)}", "difference", meaning)
 
 

@@ -169,5 +169,5 @@ def growth_table(rows: Cells, intervals: str) -> Table:
 
 
 def _spans(row: Mapping[str, Any], name: str) -> str:
-    """Return a time with its interval."""
+    """Return a duration with its interval as text."""
     return f"{span(row[name])} ({span(row[f'{name}_low'])} to {span(row[f'{name}_high'])})"

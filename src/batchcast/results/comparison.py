@@ -148,8 +148,8 @@ def compare(
 
 
 def whole_report(folder: str | Path) -> comparison.Report:
-    """Read a report with its predictions. The report's schedules are read when they are compared; a missing schedule is
-    None."""
+    """Read a report with its predictions from a folder. The report's schedules are read when they are compared; a
+    missing schedule is None."""
     document, place = read_result(folder)
 
     def schedule_of(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:

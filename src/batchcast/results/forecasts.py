@@ -76,7 +76,7 @@ def evaluate_run_times(
     procs, protocol
         Processor rule and event order, as in `replay`.
     against
-        The reference method. Default: `recent_mean`, else `requested`, else the first method.
+        The reference method of comparisons. Default: `recent_mean`, else `requested`, else the first method.
     seed
         Random seed of methods and intervals.
 
@@ -160,7 +160,7 @@ def evaluate_waits(
     cancelled
         How jobs that never ran are used: `count` counts their time in the queue as a wait, `skip` ignores them.
     against
-        The reference method. Default: `recent_wait`, else the first method.
+        The reference method of comparisons. Default: `recent_wait`, else the first method.
     seed
         Random seed of the intervals.
 

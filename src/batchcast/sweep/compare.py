@@ -42,7 +42,7 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
     table
         The results that `sweep.results` returns, including the columns with lists.
     against
-        The reference plan as `POLICY, PREDICTOR`. Default: the first plan.
+        The reference plan as `POLICY, PREDICTOR`. By default, the study's first plan is the reference.
     seed
         Random seed of the confidence intervals, which resample groups of jobs.
 
@@ -283,7 +283,7 @@ def read_sweep(folder: str | Path, against: str | None = None, *, seed: int = 0)
     folder
         The folder that `batchcast sweep -o` wrote.
     against
-        The reference plan as `POLICY, PREDICTOR`. Default: the first plan.
+        The reference plan as `POLICY, PREDICTOR`. By default, the study's first plan is the reference.
     seed
         Random seed of the confidence intervals, which resample groups of jobs.
 

@@ -200,11 +200,11 @@ def estimate(
     done
         Keys of finished tasks.
     measured
-        Run times from `measured_seconds`.
+        Measured run times of tasks, from `measured_seconds`.
     stated
         Run time of a task in seconds as stated in the study, used if no similar task was measured.
     workers
-        Number of workers.
+        Number of workers that run tasks in parallel.
 
     Returns
     -------

@@ -110,9 +110,9 @@ def read_study(text: str, path: str = "study.toml") -> Study:
     Parameters
     ----------
     text
-        The TOML text.
+        The study as TOML text.
     path
-        Name of the file in messages.
+        Name of the study's file in messages.
 
     Returns
     -------

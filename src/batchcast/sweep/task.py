@@ -52,7 +52,7 @@ def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
     Parameters
     ----------
     rooms
-        Folders and files of the package.
+        Folders and files of the package that are digested.
 
     Returns
     -------

@@ -28,14 +28,14 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
     values
         The ChunkedArray.
     kind
-        `id`, `instant`, `number` or `nominal`. If `kind` is empty, the Arrow type decides.
+        Kind of the result: `id`, `instant`, `number` or `nominal`. If `kind` is empty, the Arrow type decides.
     is_mixed
         Whether the texts are JSON values, which batchcast writes if a column mixes whole numbers and texts.
 
     Returns
     -------
     ndarray, Nominal or None
-        The column as float64 numbers, names or ids. None if the Arrow type is nested.
+        The column as float64 numbers, names or ids. The result is None if the Arrow type is nested.
 
     Raises
     ------

@@ -75,7 +75,7 @@ class LogInfo:
         Parameters
         ----------
         rule
-            Name of the rule.
+            Name of the rule by which records are left out.
         count
             Number of further records. A count of 0 is recorded too, and shows that the rule was applied.
 
@@ -115,7 +115,7 @@ class Nominal:
         Parameters
         ----------
         values
-            Values, shape (n,). None and NaN mean unknown.
+            The names to encode, shape (n,). None and NaN mean unknown.
 
         Returns
         -------
@@ -279,7 +279,7 @@ def _array(name: str, values: Any) -> np.ndarray:
     if hasattr(values, "notna") and hasattr(values, "to_numpy"):
         kind = str(values.dtype)
         if kind.startswith("datetime64"):
-            values = values.to_numpy(dtype="datetime64[ns]")  # converts times with a zone to UTC
+            values = values.to_numpy(dtype="datetime64[ns]")  # this call converts times with a zone to UTC
         elif isinstance(values.dtype, np.dtype):
             values = values.to_numpy()
         else:
@@ -418,7 +418,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     Parameters
     ----------
     columns
-        The columns by name.
+        The columns of the log, by name.
     info
         The provenance.
 

@@ -62,7 +62,7 @@ def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
     trace
         The trace.
     categories
-        Categories by column. The categories must include all names that occur in the column.
+        The categories of each column, by column name. The categories must include all names that occur in the column.
 
     Returns
     -------

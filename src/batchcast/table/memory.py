@@ -25,7 +25,7 @@ class MemoryUse:
     Attributes
     ----------
     per
-        `node`, `processor` or `job`.
+        The unit of comparison: `node`, `processor` or `job`.
     asked, used
         Requested and used memory in KiB, shape (n,). NaN means unknown. `used` is all NaN if the log's column is a copy
         of the request.
@@ -130,7 +130,7 @@ def per_processor(trace: Trace, name: str) -> np.ndarray:
     Returns
     -------
     ndarray
-        KiB, shape (n,). NaN if the processor count is unknown.
+        Memory in KiB per processor, shape (n,). NaN if the processor count is unknown.
     """
     return _shared(trace, name, "processor", "req" if name == "req_mem_kib" else "alloc")
 
@@ -143,7 +143,7 @@ def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
     trace
         The log.
     per
-        `node`, `processor` or `job`.
+        What to count: `node`, `processor` or `job`.
     rule
         `req`: the requested number, or the allocated number if the request is unknown. `alloc`: the reverse.
 

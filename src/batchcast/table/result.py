@@ -26,7 +26,7 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     Parameters
     ----------
     columns
-        Columns by name.
+        The frame's columns, by name.
     attrs
         Metadata that is stored in the frame's `attrs`.
 
@@ -37,7 +37,7 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     Raises
     ------
     UsageError
-        If pandas is not installed. The message has the install command.
+        If pandas is not installed. The error message has the install command.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def polars_frame(columns: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     columns
-        Columns by name.
+        The frame's columns, by name.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def polars_frame(columns: Mapping[str, Any]) -> Any:
     Raises
     ------
     UsageError
-        If polars is not installed. The message has the install command.
+        If polars is not installed. The error message has the install command.
 
     Examples
     --------
@@ -103,14 +103,14 @@ def _one_kind(values: Any) -> list[Any]:
 
 
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Convert rows to columns.
+    """Convert result rows to columns.
 
     Parameters
     ----------
     rows
-        Dictionaries. A missing key becomes None. A mapping from measures to objects, such as `differences`, becomes
-        columns named after each measure: "mae_s_difference" is the value, "mae_s_difference_low" the lower end of its
-        interval.
+        Dictionaries. A key that a row lacks becomes None. A mapping from measures to objects, such as `differences`,
+        becomes columns named after each measure: "mae_s_difference" is the value, "mae_s_difference_low" the lower end
+        of its interval.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
     Parameters
     ----------
     columns
-        Columns by name. Unknown values are shown as empty cells.
+        The table's columns, by name. Unknown values are shown as empty cells.
     title
         The caption.
 
@@ -247,7 +247,7 @@ def arrow() -> tuple[Any, Any]:
     Raises
     ------
     UsageError
-        If they are not installed. The message has the install command.
+        If pyarrow or Parquet support is not installed. The error message has the install command.
     """
     try:
         import pyarrow
@@ -343,7 +343,7 @@ class Result:
         Parameters
         ----------
         picture
-            One of `pictures`. Default: the first.
+            Name of the picture, one of `pictures`. Default: the first.
         ax
             The Axes to draw on. By default, new Axes are created.
         options
@@ -405,12 +405,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows(Result):
-    """A result that consists of flat rows, each a dictionary. A missing key means unknown."""
+    """A result that consists of flat rows, each a dictionary. A missing key means that the value is unknown."""
 
     rows: Sequence[Mapping[str, Any]]
 
     def columns(self) -> Columns:
-        """Return the rows as columns."""
+        """Return the result's rows as columns."""
         return by_column(self.rows)
 
     def _tables(self) -> Mapping[str, Columns]:

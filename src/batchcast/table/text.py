@@ -28,13 +28,13 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
     Parameters
     ----------
     columns
-        Columns by name.
+        The table's columns, by name.
     caption
         First line of the table.
     names
-        The columns to show. Default: all. Columns that do not exist or exceed the width are left out.
+        Names of the columns to show. Default: all. Columns that do not exist or exceed the width are left out.
     rows
-        Maximum number of rows.
+        Maximum number of rows to show.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     Parameters
     ----------
     columns
-        Columns by name.
+        The columns to describe, by name.
 
     Returns
     -------

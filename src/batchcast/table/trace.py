@@ -284,7 +284,7 @@ class Trace(Result):
         return self._columns[name]
 
     def number(self, name: str) -> np.ndarray:
-        """Return a numeric column.
+        """Return a numeric column of the log.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class Trace(Result):
         return values
 
     def nominal(self, name: str) -> Nominal:
-        """Return a nominal column.
+        """Return a nominal column (of names) of the log.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class Trace(Result):
         return self.number("req_time")
 
     def procs(self, rule: str = "req") -> np.ndarray:
-        """Return the processors of each job.
+        """Return the number of processors of each job.
 
         Parameters
         ----------
@@ -400,12 +400,13 @@ class Trace(Result):
         return Trace({n: _rows(v, rows) for n, v in self._columns.items()}, info or self.info, is_sorted=True)
 
     def with_columns(self, columns: Mapping[str, Values], info: LogInfo | None = None) -> Trace:
-        """Add or replace columns.
+        """Return a trace with added or replaced columns.
 
         Parameters
         ----------
         columns
-            Columns by name. `submit_time` and `job_id` cannot be replaced, because they define the order of the rows.
+            The new columns, by name. `submit_time` and `job_id` cannot be replaced, because they define the order of
+            the rows.
         info
             The provenance of the new trace. Default: unchanged.
 

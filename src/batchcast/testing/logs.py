@@ -23,7 +23,7 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
     Parameters
     ----------
     jobs
-        Number of jobs.
+        Number of jobs in the log.
     seed
         Seed of the random numbers.
 

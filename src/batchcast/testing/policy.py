@@ -34,7 +34,7 @@ def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
     Returns
     -------
     list of str
-        Names of the checks.
+        Names of the checks that were run.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def check_order(order: Order) -> list[str]:
     Returns
     -------
     list of str
-        Names of the checks.
+        Names of the checks that were run.
 
     Raises
     ------

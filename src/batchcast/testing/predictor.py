@@ -39,7 +39,8 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     Returns
     -------
     list of str
-        Names of the checks. A predictor with `is_oracle` skips the check that it does not use future data.
+        Names of the checks that were run. A predictor with `is_oracle` skips the check that it does not use future
+        data.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def poison(log: Trace, instant: float) -> Trace:
     log
         The log.
     instant
-        Seconds on the log's clock.
+        The instant, in seconds on the log's clock.
 
     Returns
     -------
@@ -272,7 +273,7 @@ def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     Returns
     -------
     list of str
-        Names of the checks.
+        Names of the checks that were run.
 
     Raises
     ------

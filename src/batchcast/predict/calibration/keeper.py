@@ -34,8 +34,8 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
 
     Notes
     -----
-    Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes the result is the
-    identity. Beyond the last outcome the curve is a straight line that reaches 1 at 1. O(n log n).
+    Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes, the result is the
+    identity (no correction). Beyond the last outcome the curve is a straight line that reaches 1 at 1. O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
     [0.165, 0.833]
@@ -302,7 +302,7 @@ class OnlineCalibration:
         return np.asarray(np.minimum(np.maximum(self.repaid * self.step * self.owed, low), high))
 
     def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
-        """Apply `_learn` to one missed bound."""
+        """Learn that one bound was missed (`_learn`)."""
         owed = self.levels[k]
         bounds.open[k] = False
         if bounds.promised:

@@ -198,7 +198,7 @@ def promise(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def paid(keeper: _Keeper, k: int) -> float:
-    """Return the account's repayment at a level."""
+    """Return how much the account shifts a level to repay missed coverage."""
     most = keeper.most_paid[k]
     back: float = min(max(keeper.step[k] * keeper.owed[k], -most), most)
     return back

@@ -97,7 +97,7 @@ class Pool:
 
     The average is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at
     least LEAST outcomes have a weight; if there is no such component, the first component with a curve is used.
-    `components` is the number of components.
+    `components` is the number of predicting components.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]

@@ -28,7 +28,7 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: floa
     Each distribution is the mean of five logistics around the quantiles of the simulated log(1 + wait), shifted by
     `lag` (scalar or (n, 1)).
 
-    NaN if the job never fits.
+    NaN if the job never fits the machine.
 
     >>> from batchcast.predict.hazard.features import NAMES
     >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()

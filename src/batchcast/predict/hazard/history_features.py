@@ -232,7 +232,7 @@ def time_passes(m: WaitHistory, now: float, busy: float) -> None:
 
 @inlined
 def count_in(m: WaitHistory, rate: int, amount: float) -> None:
-    """Add an amount to a rate."""
+    """Add an amount to an exponentially weighted rate."""
     for k in range(len(SPANS_S)):
         m.numbers[NUMBERS + rate * len(SPANS_S) + k] += amount
 

@@ -168,7 +168,7 @@ class Fitting:
     taught
         Training data of each model, copied.
     seed
-        Seed of the fits.
+        Random seed of the fits.
 
     >>> blank = Taught(np.zeros((1, 2), np.float32), Waits(np.zeros(1), np.zeros(1, bool), np.ones(1)))
     >>> Fitting((blank, blank), seed=0).result()

@@ -159,7 +159,7 @@ def ordered(values: np.ndarray) -> None:
 
 @inlined
 def mean_of(waits: np.ndarray) -> float:
-    """Return the mean of log(1 + wait)."""
+    """Return the mean of log(1 + wait) over simulated waits."""
     total = 0.0
     for k in range(len(waits)):
         total += scale(waits[k])

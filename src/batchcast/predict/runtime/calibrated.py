@@ -42,8 +42,8 @@ class Calibrated:
     level
         A further level of the predicted quantiles, in (0, 1).
     lots
-        Whether bounds in a burst of similar jobs are randomized. Randomization keeps the coverage over many jobs. Do
-        not use randomized bounds for a single job (see Notes).
+        Whether bounds in a burst of similar jobs are randomized. Randomized bounds have the promised coverage over many
+        jobs. Do not use randomized bounds for a single job (see Notes).
 
     Raises
     ------
@@ -52,11 +52,11 @@ class Calibrated:
 
     Notes
     -----
-    `OnlineCalibration` describes how levels move. A running job that has run longer than a bound counts as a miss at
-    once. Between the predictor's own quantiles, the bound is interpolated linearly in log seconds. Level 1 is the time
-    limit, or the largest limit so far if the job has none. A bound at the limit always holds: the few seconds that a
-    batch system takes to kill a job do not count. If no job had a limit so far, level 1 is one day, and every bound can
-    be missed.
+    `OnlineCalibration` describes how the levels are corrected. A running job that has run longer than a bound counts as
+    a miss at once. Between the predictor's own quantiles, the bound is interpolated linearly in log seconds. Level 1 is
+    the time limit, or the largest limit so far if the job has none. A bound at the limit always holds: the few seconds
+    that a batch system takes to kill a job do not count. If no job had a limit so far, level 1 is one day, and every
+    bound can be missed.
 
     The jobs of a burst mostly meet or miss their bounds together. With `lots`, most jobs of a burst therefore get their
     time limit as bound, and the other jobs get a bound of one second, so that bounds cover the promised share of jobs

@@ -96,8 +96,8 @@ class Kernel:
         Which value of the distribution is the point prediction. `between`: the candidate between the 40 % and the 60 %
         quantile with the largest expected accuracy min(p, y) / max(p, y); this point is nearly optimal for the
         accuracy, and its absolute error is hardly larger than the median's. `accuracy`: the candidate with the largest
-        expected accuracy. `median`: minimizes the expected absolute error. `geometric`: the geometric mean, for a queue
-        ordered by expected log run time (docs/evidence/policy-study.md).
+        expected accuracy. `median`: the median, which minimizes the expected absolute error. `geometric`: the geometric
+        mean, for a queue ordered by expected log run time (docs/evidence/policy-study.md).
 
     Raises
     ------

@@ -28,7 +28,7 @@ class Last2:
     need
         Number of finished jobs required, 1 or 2.
     round
-        `no`, or `down` to whole seconds.
+        Whether the mean is rounded: `no`, or `down` to whole seconds.
 
     Raises
     ------

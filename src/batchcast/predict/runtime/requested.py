@@ -33,7 +33,7 @@ class Requested:
         self.limits = LargestLimit()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the time limit."""
+        """Return the job's time limit as prediction."""
         return self.limits.forecast(job, BASIS)
 
     def observe(self, event: Event, at: SystemState) -> None:

@@ -57,7 +57,7 @@ def into_bins(m: Memory, n: int) -> None:
     scale = (number - 1) / (high - low) if high > low else 0.0
     bins[:number] = 0
     for j in range(n):
-        into = np.uint64(int((value[j] - low) * scale))  # unsigned, for the reason given in `place_in`
+        into = np.uint64(int((value[j] - low) * scale))  # unsigned: numba adds no check for negative indices
         bin_of[j] = into
         bins[into] += 1
     before = 0
@@ -91,7 +91,7 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
 
     As in Efron 1967, the weight of a censored observation moves to values beyond the censoring time, in proportion to
     their weight. A running job has the weight `o.running` times its similarity, while the weights of all candidates sum
-    to 1. Running jobs are processed newest first.
+    to 1. Running jobs are processed in order from newest to oldest.
     """
     other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
     while other >= 0 and seen < min(o.most_running, MOST_RUNNING):

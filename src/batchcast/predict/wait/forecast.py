@@ -102,13 +102,14 @@ class Forecast:
 
     A burst is a series of submissions by one sender before any job of the series has started. Only some predictions of
     a burst count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have
-    similar waits. Every job gets a prediction, however.
+    similar waits. Jobs that do not count also get a prediction.
 
-    The model is one of several components. The other components are simulated waits with a wide and a narrow spread, or
-    shifted by the median lag of jobs of the same class (queue, partition, QOS, size); the same simulated waits from
-    Slurm's loops on a described machine's nodes; and recent waits of the class. The prediction is the mean of all
-    components, each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of
-    the last 2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
+    The boosted model is one of several components of the prediction. The other components are simulated waits with a
+    wide and a narrow spread, or shifted by the median lag of jobs of the same class (queue, partition, QOS, size); the
+    same simulated waits from Slurm's loops on a described machine's nodes; and recent waits of the class. The
+    prediction is the mean of all components, each weighted by its CRPS of log(1 + wait) so far. Two corrections follow:
+    the probability transform of the last 2,000 predictions, and one adaptive level for each bound
+    (hazard.calibrated_waits).
 
     The method also learns from samples of waiting jobs (snapshots) how long these jobs still wait. With the learned
     remaining waits, the method renews the predictions of jobs that are still waiting (`renewed`, hazard.renewal). The

@@ -51,7 +51,7 @@ Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
-    """A whole log as input of `forecast`.
+    """The features and events of a whole log, as input of `forecast`.
 
     `rows` are features (n, f), `keys` the jobs' classes, and an event is (time, kind, row, wait to learn or NaN). The
     key of a snapshot (a sample of waiting jobs) is the row of the last submission before the snapshot.
@@ -175,9 +175,9 @@ class Burst(NamedTuple):
     """A series of equal jobs that were submitted with no other event between them, and the waits that were last
     simulated for one of them.
 
-    A task of a job array starts when the task before it starts, or a little later. So one simulation serves several
-    tasks. If each task were simulated, an array of ten thousand tasks would take ten thousand simulations of up to ten
-    thousand waiting jobs.
+    A task of a job array starts when the task before it starts, or a little later. Therefore one simulation is used for
+    several array tasks. If each task were simulated, an array of ten thousand tasks would take ten thousand simulations
+    of up to ten thousand waiting jobs.
     """
 
     job: JobRequest
@@ -392,7 +392,7 @@ class Components:
     Parameters
     ----------
     machine
-        A described machine. If None, there is no node simulation.
+        A described machine. If `machine` is None, there is no node simulation.
 
     >>> components = Components(None)
     >>> components.ended((0, 0, 0, 1), 0.0, SAID_NOTHING, 30.0)

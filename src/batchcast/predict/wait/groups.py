@@ -19,8 +19,8 @@ FITS, AN_HOUR = (
 class QueuedByGroup:
     """An index of the state's queue: for each group, the sorted submit times of its queued jobs.
 
-    A job may belong to several groups. `SystemState.taught` decides from which ended waits a predictor may learn. An
-    event costs O(log queue) for each group of its job, plus the time to insert into a sorted list.
+    A queued job may belong to several groups. `SystemState.taught` decides from which ended waits a predictor may
+    learn. An event costs O(log queue) for each group of its job, plus the time to insert into a sorted list.
 
     >>> from batchcast.events.event import Start, Submit
     >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()

@@ -43,9 +43,9 @@ def start_on(
     machine. Running jobs occupy their recorded nodes; if these are unknown, the simulation chooses the requested number
     of nodes. A running job ends after the run time that `length` returns, or now if it has already run longer. Queued
     jobs keep their submit times, which matter for Slurm's age priority, and wait for the jobs that they depend on.
-    Nodes that are down stay down. Slurm's backfill plans with time limits, if they are known. Fair-share starts from
-    the state's `usage`, or with equal shares if `usage` is unknown. A caller that simulates one state several times
-    passes the same dictionary `asked`, which caches the jobs' requests.
+    Nodes that are down now stay down during the simulation. Slurm's backfill plans with time limits, if they are known.
+    Fair-share starts from the state's `usage`, or with equal shares if `usage` is unknown. A caller that simulates one
+    state several times passes the same dictionary `asked`, which caches the jobs' requests.
     """
     asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
@@ -191,7 +191,7 @@ class SchedulerReplay:
     Running jobs end at their planned end times: the planned end that the state records, if there is one, else start +
     planned run time. A job past its planned end time ends now. The queue is served in order of arrival. The point uses
     planned run times, the bound uses time limits. A job without a limit is planned with the largest limit so far. The
-    method learns nothing from waits.
+    method does not learn from the waits of started jobs.
 
     A new job joins the end of the queue, so the new job does not affect the starts of other jobs. One simulation per
     state therefore serves all predictions. The simulation is computed as far as needed, and stays valid as long as the

@@ -89,7 +89,7 @@ CHANGES = (
 
 
 def class_words(low: float, high: float) -> str:
-    """Return a class of processors as text.
+    """Return a class of processor counts as text.
 
     >>> class_words(1, 1), class_words(5, 16), class_words(65, math.inf)
     ('1', '5–16', '65 and more')
@@ -100,7 +100,7 @@ def class_words(low: float, high: float) -> str:
 
 
 def limit_words(low: float, high: float) -> str:
-    """Return a class of limits as text.
+    """Return a class of time limits as text.
 
     >>> limit_words(0, 3600), limit_words(3600, 14400), limit_words(86400, math.inf)
     ('to 1 h', '1–4 h', 'over 1 d')

@@ -44,7 +44,7 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
     total = evaluation.outcomes[0].schedule.total
     submit, wait, run = outcome(evaluation.trace)
     procs = evaluation.trace.procs(evaluation.procs)
-    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # NaN if the wait is unknown
+    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # the value is NaN if the wait is unknown
     busy = {RECORDED: busy_share(submit + wait, submit + wait + run, procs, edges, total)}
     queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
     blocks: list[Block] = []

@@ -36,7 +36,7 @@ def write_report(evaluation: Evaluation, target: str | Path) -> Path:
     Returns
     -------
     Path
-        The path of index.html.
+        The path of the written index.html.
 
     Raises
     ------
