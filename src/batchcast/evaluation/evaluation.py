@@ -133,7 +133,7 @@ class Evaluation(Result):
 
     @cached_property  # because every section of a report needs this result, and computing its intervals takes long
     def findings(self) -> Findings | None:
-        """The findings on the schedules; None without schedules."""
+        """The conclusions from the schedules; None if nothing was simulated."""
         verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
         error_s = math.nan if self.validity is None else self.validity.error_s
         return find(self.schedules(), verdict, self._difference, self._optimism, error_s)

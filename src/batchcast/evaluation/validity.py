@@ -399,7 +399,7 @@ def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, f
 
 
 def not_covered(trace: Trace) -> dict[str, np.ndarray]:
-    """Return the jobs that need what a single pool of processors does not model, as masks (n,) by reason.
+    """Return the jobs with a need that a single pool of processors does not model, as masks (n,) by reason.
 
     memory: the job requested an amount of memory. GPUs: the job requested at least one GPU. partitions, priorities:
     the log names several partitions, or several classes of service (QOS), and the job was not in the partition or

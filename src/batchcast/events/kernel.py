@@ -220,7 +220,8 @@ def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
 
 @inner
 def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
-    """Removes the job with sequence number `turn` from an order and returns the order's new range (first, end).
+    """Removes the job with sequence number `turn` from an order (of the queue or of running jobs) and returns the
+    order's new range (first, end).
 
     A binary search finds the job to remove. The jobs between the removed job and the nearer end of the order move by
     one position. Costs O(log n + distance to the nearer end).

@@ -61,7 +61,7 @@ class Beside(NamedTuple):
     jobs
         Number of jobs with the smaller request.
     days
-        Number of days that have jobs of both kinds.
+        Number of days that have jobs with the full and with the smaller request.
     """
 
     queue: str

@@ -491,5 +491,5 @@ def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray | Sequence[float]) -> float:
-    """Returns the mean, or NaN if there are no values."""
+    """Returns the mean of values, or NaN if there are no values."""
     return float(np.mean(values)) if len(values) else float("nan")

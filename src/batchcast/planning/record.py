@@ -193,8 +193,8 @@ def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     """Return who set the limit that Slurm shows for a job with an entry in the record.
 
     The entry has two limits: the user's and the planned one. If Slurm shows neither of the two limits, somebody else
-    set the limit. Somebody else also set the limit if Slurm showed the other of the two limits in the last cycle. The
-    other limit is no evidence for somebody else if slurmctld has started since (a killed slurmctld loses its latest
+    set the limit. Somebody else also set the limit if Slurm has switched between the two limits since the last cycle.
+    The other limit is no evidence for somebody else if slurmctld has started since (a killed slurmctld loses its latest
     changes), or if one of our changes may still take effect.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)

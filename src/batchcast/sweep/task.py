@@ -146,7 +146,7 @@ def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
     study
         The study. Every log is read once for its digest.
     folder
-        The folder for relative paths of logs.
+        The folder to which relative paths of logs refer.
 
     Returns
     -------

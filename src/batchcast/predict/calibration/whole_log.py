@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`OnlineCalibration` over a whole log in one compiled pass, with exactly the same levels and bounds."""
+"""Runs `OnlineCalibration` over a whole log in one compiled pass, with exactly the same levels and bounds."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ class CalibratedWaits:
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
-        """Return waits (..., 7) at LEVELS from curves (..., 33)."""
+        """Return the waits (..., 7) at LEVELS of wait distributions (..., 33)."""
         many = np.atleast_2d(chances)
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 

@@ -106,10 +106,10 @@ def log_odds(curves: np.ndarray) -> np.ndarray:
 def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | None = None) -> Hazard | None:
     """Fit the model to features (n, f); None if the outcomes of fewer than two bins are known.
 
-    Each job gives a row for every bin that it entered: 0 for bins that it passed entirely, 1 for the bin in which it
-    started. A job that still waits has only the bins it has passed, so censoring is exact. LightGBM fits the trees in
-    one thread. The trees correct the predictions `known` (n, 33), which are LightGBM's initial score; without `known`,
-    the trees correct the base rates of the bins.
+    Each job gives a training row for every bin that it entered, with outcome 0 for bins that it passed entirely, 1 for
+    the bin in which it started. A job that still waits has only the bins it has passed, so censoring is exact. LightGBM
+    fits the trees in one thread. The trees correct the predictions `known` (n, 33), which are LightGBM's initial score;
+    without `known`, the trees correct the base rates of the bins.
     """
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)

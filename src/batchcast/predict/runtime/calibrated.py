@@ -27,8 +27,7 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
 class Calibrated:
-    """Corrects the quantiles of the predictor `of` online, so that their coverage equals their level; the point of the
-    predictor is unchanged.
+    """Corrects the quantiles of a predictor online until their coverage equals their level; its point is unchanged.
 
     Parameters
     ----------

@@ -195,8 +195,8 @@ class Kernel:
         return float(revised(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn, and add the job to
-        the candidates.
+        """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn from the run time,
+        and add the job to the candidates.
         """
         if isinstance(event, Submit):
             self._enter(event.job, event.time)

@@ -20,8 +20,7 @@ from .recent_mean import means_or_limits, recent_runs
 
 
 class Last2:
-    """Predicts the mean run time of the user's last two finished jobs (or the run time of the only finished job), else
-    the time limit.
+    """Predicts the mean run time of the user's last one or two finished jobs, else the time limit.
 
     Parameters
     ----------

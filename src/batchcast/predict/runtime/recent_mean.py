@@ -22,8 +22,7 @@ FIELDS = ("user_id", "req_time", "procs")
 
 
 class RecentMean:
-    """Predicts the mean run time of the last `k` finished jobs with equal `fields`, else of the user's last `k` jobs,
-    else the time limit.
+    """Predicts the mean run time of the last `k` jobs with equal `fields`, else of the user, else the time limit.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ class SklearnRuntime:
         Parameters
         ----------
         trace
-            The log; n jobs.
+            The log, with n jobs.
         protocol
             How events at one instant are ordered, see `events.recorded.timeline`.
         procs
