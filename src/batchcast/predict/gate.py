@@ -176,7 +176,8 @@ ABSURD = 1e9
 
 
 def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, float]:
-    """Return processors, and sine and cosine of the hour of submission; `offset` is the time zone's offset in seconds.
+    """Return a job's processors, and sine and cosine of the hour of submission; `offset` is the time zone's offset in
+    seconds.
 
     Processors are NaN if unknown or implausible (10^9 or more).
 

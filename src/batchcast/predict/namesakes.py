@@ -50,9 +50,9 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
     The expected cost follows Tovar et al. 2018 (see `least_waste`), eq. 1: the sum over all tasks of the first request
     times the run time, plus, over the tasks that exceed the first request, the second request times the run time. The
     empirical distribution of peaks, which Tovar et al. use, ends at the largest peak so far, which the next task may
-    exceed. So we smooth that distribution with a normal kernel on the logarithm, with a bandwidth of half the peaks'
-    spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is averaged with the default `_SPREAD`, which has
-    the weight of one task. O(n log n).
+    exceed. We therefore smooth the distribution of peaks with a normal kernel on the logarithm, with a bandwidth of
+    half the peaks' spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is averaged with the default
+    `_SPREAD`, which has the weight of one task. O(n log n).
 
     >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1)
     10.4

@@ -35,7 +35,8 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     Notes
     -----
     Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes, the result is the
-    identity (no correction). Beyond the last outcome the curve is a straight line that reaches 1 at 1. O(n log n).
+    identity (no correction). Beyond the last outcome the estimated distribution is a straight line that reaches 1 at 1.
+    O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
     [0.165, 0.833]
@@ -141,8 +142,8 @@ class OnlineCalibration:
     *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level gives
     the promised coverage. Predictions late in a burst therefore use at random either level 1 (the bound that always
     holds) or level 0 (the smallest bound). The share of randomized predictions rises from 0 at the fiftieth prediction
-    of a burst to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment (see
-    *Account*). The shift learns only from bounds that are not randomized.
+    of a burst to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment of missed
+    coverage (see *Account*). The shift learns only from bounds that are not randomized.
 
     *Account*: a sum, called the account, adds up the difference between promised and reached coverage over the last
     thousands of outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). Because

@@ -58,7 +58,8 @@ def jitter(number: int) -> float:
 
 
 def crps(curve: np.ndarray, wait: float) -> float:
-    """Return the CRPS of log(1 + wait) of a curve (33,): the integrated squared distance to the step at the true wait.
+    """Return the CRPS of log(1 + wait) of a wait distribution (33,): the integrated squared distance to the step at the
+    true wait.
 
     >>> crps(np.ones(33), 0.0)
     0.0
@@ -108,7 +109,8 @@ class Pool:
         self.outcomes = np.zeros(components)
 
     def weights(self, curves: np.ndarray) -> np.ndarray:
-        """Return weights (..., components) for curves (..., components, 33); 0 for components without a curve."""
+        """Return weights (..., components) for predicted distributions (..., components, 33); 0 for components without
+        a prediction."""
         known = ~np.isnan(curves[..., 0])
         first = np.cumsum(known, axis=-1) * known == 1
         tried = known & (self.outcomes >= LEAST)
@@ -120,18 +122,19 @@ class Pool:
         return np.asarray(np.where(none, first, weight / np.where(none, 1.0, weight.sum(axis=-1, keepdims=True))))
 
     def heaviest(self, curves: np.ndarray) -> np.ndarray:
-        """Return the component with the largest weight (...) for curves (..., components, 33); -1 if none is known."""
+        """Return the component with the largest weight (...) for predicted distributions (..., components, 33); -1 if
+        no component has a prediction."""
         weight = self.weights(curves)
         return np.asarray(np.where(weight.any(axis=-1), weight.argmax(axis=-1), -1))
 
     def mean(self, curves: np.ndarray) -> np.ndarray:
-        """Return the weighted mean (..., 33) of curves (..., components, 33)."""
+        """Return the weighted mean (..., 33) of the components' distributions (..., components, 33)."""
         weight = self.weights(curves)[..., None, :]
         mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
         return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
 
     def came_out(self, curves: np.ndarray, wait: float) -> None:
-        """Score the curves (components, 33) of a prediction whose job waited `wait` seconds."""
+        """Score the components' distributions (components, 33) of a prediction whose job waited `wait` seconds."""
         for way, curve in enumerate(curves):
             if curve[0] == curve[0]:
                 self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
@@ -176,7 +179,8 @@ class LevelsBySpan:
         return np.asarray(share * own + (1.0 - share) * self.together.asked(None))
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-        """Return corrected curves (n, 33); `seconds` (n,) determines the range whose levels correct each curve."""
+        """Return corrected wait distributions (n, 33); `seconds` (n,) determines the range whose levels correct each
+        distribution."""
         out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
         for span in np.unique(spans).tolist():
             out[spans == span] = as_kept(self.asked(span), curves[spans == span])
@@ -209,13 +213,13 @@ class LevelsBySpan:
 
 
 class LevelsInBursts:
-    """Levels of predictions deep in a burst, where only some predictions count: one outcome per doubling of the burst.
+    """Levels of predictions late in a burst, where only some predictions count: one outcome per doubling of the burst.
 
-    The waits of jobs in short queues say little about how long the last tasks of a large array wait. So these levels
-    learn from bursts only, and are averaged with the levels of all predictions while few outcomes are known. The weight
-    of a job is 1 / EACH, because EACH jobs count as evidence each time the burst's length doubles. Outcomes of bursts
-    are few, so steps begin large and shrink with the square root of the number of outcomes (Angelopoulos, Barber &
-    Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
+    The waits of jobs in short queues say little about how long the last tasks of a large array wait. Therefore the
+    levels for bursts learn only from bursts, and are averaged with the levels of all predictions while few outcomes are
+    known. The weight of a job is 1 / EACH, because EACH jobs count as evidence each time the burst's length doubles.
+    Outcomes of bursts are few, so steps begin large and shrink with the square root of the number of outcomes
+    (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):
@@ -258,7 +262,8 @@ class LevelsInBursts:
 
 
 class CalibratedWaits:
-    """Stores recent submissions with their component curves and outcomes, and computes both corrections from them.
+    """Stores recent submissions with their component curves and outcomes, and computes the probability transform and
+    the levels from them.
 
     Parameters
     ----------
@@ -286,7 +291,8 @@ class CalibratedWaits:
         self.transform = GRID
 
     def chances(self, curves: np.ndarray, is_deep: bool = False) -> np.ndarray:
-        """Return one job's predicted curve (33,) from `curves` (components, 33): averaged, then corrected twice.
+        """Return one job's predicted wait distribution (33,) from the components' `curves` (components, 33): averaged,
+        then corrected twice.
 
         `is_deep` says whether the prediction is made late in a burst, where only some predictions count as evidence.
         """

@@ -38,7 +38,8 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: floa
 
 
 def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
-    """Return wait distributions (n, 33): means of m logistics around log(1 + wait) (n, m); NaN if one is unknown.
+    """Return wait distributions (n, 33): means of m logistics around log(1 + wait) (n, m); NaN if one of the m waits is
+    unknown.
 
     >>> spread_curves(np.array([[0.0]]), 1.5)[0, [0, 32]].tolist()
     [0.5, 1.0]
@@ -55,8 +56,8 @@ class Lag:
 
     Simulated waits up to a minute have a lag of their own, because the time that a scheduler takes to start a job
     dominates a short wait but not a long one. A class of jobs has its own lag once 5 of its jobs have started, because
-    the simulated starts may be too early or too late for a whole QOS, or for a partition with its own queue. Before
-    that, the lag of all jobs is used; it is 0 before 5 jobs have started.
+    the simulated starts may be too early or too late for a whole QOS, or for a partition with its own queue. Before 5
+    jobs of the class have started, the lag of all jobs is used, which is 0 until 5 jobs have started.
 
     >>> lag = Lag()
     >>> for _ in range(5):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes all features of a submitted job, or of every waiting job at its position in the queue.
 
-One compiled pass over the system state computes them.
+One compiled pass over the system state computes the features.
 """
 
 from __future__ import annotations

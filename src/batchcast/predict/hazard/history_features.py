@@ -206,7 +206,7 @@ def was_submitted(m: WaitHistory, keys: np.ndarray, now: float) -> None:
 
 @inner
 def was_started(m: WaitHistory, job: Record, now: float) -> None:
-    """Record a start; it replaces the oldest start in the ring."""
+    """Record a job's start; the new record replaces the oldest start in the ring buffer."""
     start = m.starts[int(m.numbers[STARTS]) % len(m.starts)]
     start.time, start.procs, start.limit = now, job.procs, job.limit
     start.wait = max(now - job.submit, 0.0)

@@ -37,7 +37,8 @@ class Waits(NamedTuple):
 
 
 class Trees:
-    """LightGBM's trees; pickled as text and parsed at the first prediction, so that loading does not import LightGBM.
+    """LightGBM's trees, which are pickled as text and parsed at the first prediction, so that loading does not import
+    LightGBM.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class Trees:
         self._text = ""
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
-        """Return the raw score (n,) of rows (n, f)."""
+        """Return LightGBM's raw score (n,) of feature rows (n, f)."""
         if self._booster is None:
             import lightgbm
 
@@ -65,7 +66,7 @@ class Trees:
 
 
 class Hazard(NamedTuple):
-    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, to which the trees add.
+    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, to which the trees add their scores.
 
     The log odds are NaN if the trees correct a prediction that the caller passes with each row.
     """
@@ -77,7 +78,8 @@ class Hazard(NamedTuple):
         """Return the probabilities (n, 33) of a wait up to the end of each bin; the last is 1. Costs O(33 trees) per
         row.
 
-        `known` are the curves (n, 33) that the model corrects, if it was fitted to correct a prediction.
+        `known` are the predicted distributions (n, 33) that the model corrects, if it was fitted to correct a
+        prediction.
         """
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
@@ -92,8 +94,8 @@ class Hazard(NamedTuple):
 
 
 def log_odds(curves: np.ndarray) -> np.ndarray:
-    """Return the log odds (n, 33) that a job which has reached a bin starts in it, from curves (n, 33), with
-    probabilities limited to the range CERTAIN.
+    """Return the log odds (n, 33) that a job which has reached a bin starts in it, from wait distributions (n, 33),
+    with probabilities limited to the range CERTAIN.
 
     >>> log_odds(np.linspace(1 / 33, 1.0, 33)[None, :])[0, [0, 16, 31]].round(2).tolist()
     [-3.47, -2.77, 0.0]
@@ -107,9 +109,9 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
     """Fit the model to features (n, f); None if the outcomes of fewer than two bins are known.
 
     Each job gives a training row for every bin that it entered, with outcome 0 for bins that it passed entirely, 1 for
-    the bin in which it started. A job that still waits has only the bins it has passed, so censoring is exact. LightGBM
-    fits the trees in one thread. The trees correct the predictions `known` (n, 33), which are LightGBM's initial score;
-    without `known`, the trees correct the base rates of the bins.
+    the bin in which it started. A job that still waits has rows only for the bins that it has passed, so censoring is
+    exact. LightGBM fits the trees in one thread. The trees correct the predictions `known` (n, 33), which are
+    LightGBM's initial score; without `known`, the trees correct the base rates of the bins.
     """
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)
@@ -189,7 +191,7 @@ class Fitting:
         """Start the fit in the background: `run` takes a function and returns the future of its result, like an
         executor's `submit`.
 
-        The future may hold None if a package that the fit needs is missing; then there are no models.
+        The future's result may be None if a package that the fit needs is missing; there are no models in this case.
         """
         if self._future is None and self._given is not None:
             self._future = run(self._work)

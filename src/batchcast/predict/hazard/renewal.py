@@ -105,9 +105,9 @@ class Renewed(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Uncorrected predictions of remaining waits: curves (n, 33), the component that made each curve (`way`, -1 if
-    none), the curves `known` (n, 33) that the model corrected, and the other components' curves (n, components - 1,
-    33), NaN if missing.
+    """Uncorrected predictions of remaining waits: distributions (n, 33), the component that made each distribution
+    (`way`, -1 if none), the distributions `known` (n, 33) that the model corrected, and the other components'
+    distributions (n, components - 1, 33), NaN if missing.
     """
 
     curves: np.ndarray
@@ -118,7 +118,8 @@ class Expected(NamedTuple):
 
 class _Look(NamedTuple):
     """One waiting job of a training sample, whose start is not known yet: its number, the time waited, log(1 +
-    remaining wait) from the simulations on processors and on nodes, and the curves of all components except the model.
+    remaining wait) from the simulations on processors and on nodes, and the predicted distributions of all components
+    except the model.
     """
 
     number: int
@@ -144,10 +145,10 @@ class Renewal:
     described machine averaged with the node simulation). From snapshots (samples of jobs that wait), the model learns
     what the present state of the cluster adds to that prediction. On some logs, one model for submissions and snapshots
     together predicted remaining waits worse than the prediction at submission. The predictions of the last two fitted
-    models are averaged. Before the first fit, the prediction at submission and the simulations are weighted by their
-    CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the levels for all times
-    waited while few outcomes are known. All predictions that snapshots record for one job depend on the same start, so
-    the k-th snapshot since the last known outcome has weight 1 / k.
+    models are averaged. Before the first fit, the prediction at submission and the simulations are averaged with
+    weights by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the
+    levels for all times waited while few outcomes are known. All predictions that snapshots record for one job depend
+    on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
     >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
@@ -165,7 +166,7 @@ class Renewal:
         self.of: dict[int, list[_Look]] = {}
 
     def expected(self, look: Snapshot, promised: np.ndarray) -> Expected:
-        """Predict remaining waits with the model, or before its first fit with the other components.
+        """Predict remaining waits with the model, or, before the model's first fit, with the other components.
 
         `promised` are the distributions (n, 33) of the whole wait that were predicted at submission, NaN if unknown.
         """

@@ -168,7 +168,7 @@ def mean_of(waits: np.ndarray) -> float:
 
 @inlined
 def within(waits: np.ndarray, span: float) -> float:
-    """Return the share of waits up to a span."""
+    """Return the share of simulated waits that are at most a time span."""
     total = 0.0
     for k in range(len(waits)):
         total += 1.0 if waits[k] <= span else 0.0

@@ -41,8 +41,9 @@ class Bursts:
     A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
     blind predictions all count, then every second prediction, from the `4 each`-th prediction on every fourth, and so
     on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how
-    long the last tasks of the array wait. Whether a prediction counts is decided when it is made, so that no outcome
-    affects its own weight. Each call costs O(1); memory grows with the number of predictions without a known outcome.
+    long the last tasks of the array wait. Whether a prediction counts is decided when the prediction is made, so that
+    no outcome affects its own weight. Each call costs O(1); memory grows with the number of predictions without a known
+    outcome.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
@@ -60,7 +61,7 @@ class Bursts:
         self.of: dict[int, tuple[Hashable, int]] = {}
 
     def is_deep(self, sender: Hashable) -> bool:
-        """Return whether the sender is so deep in a burst that only some of its predictions count."""
+        """Return whether the sender is so late in a burst that only some of its predictions count."""
         mine = self.senders.get(sender)
         return mine is not None and min(mine.open, mine.issued - mine.known) >= 2 * self.each
 
@@ -126,7 +127,7 @@ class Submissions:
             self.fate[place], self.waited[place] = fate, waited
 
     def of(self, number: int) -> np.ndarray | None:
-        """Return the features of a submission; None if it has left the window."""
+        """Return the features of a submission; None if the submission has left the window."""
         place = number % len(self.features)
         features: np.ndarray = self.features[place]
         return features if self.number[place] == number else None

@@ -67,13 +67,13 @@ class Forecast:
     Parameters
     ----------
     window
-        Number of the latest submissions used for training. Only some submissions of a burst count
+        Number of the latest submissions used for training. Only some submissions of a burst count as evidence
         (`hazard.training_rows.Bursts`).
     half_life
         Number of submissions after which a submission's training weight has halved.
     first, every
         The first fit begins after `first` submissions that count as evidence. The next fit begins when the number of
-        submissions has grown by half since the last fit, or by `every`.
+        submissions has grown by half since the last fit, or by the number `every`.
     step
         Number of submissions between two checks whether a fit is due. A fitted model is used from the next check on. So
         the live service can fit in the background and still make the same predictions as a replay.
@@ -84,8 +84,8 @@ class Forecast:
         in the queue counts as a job whose wait would have been longer (censored).
     machine
         A described machine (`machines.machine`). A simulation of Slurm's main and backfill loops on the machine's nodes
-        is then a further component. Set it in Python, by `wait --machine FILE`, or for the service by the setting
-        `machine`.
+        is then a further component. Set the machine in Python, by `wait --machine FILE`, or for the service by the
+        setting `machine`.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class Forecast:
         self.snapshots: list[tuple[float, Snapshot, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the median wait with quantiles."""
+        """Return the prediction of the job's wait: the median with quantiles."""
         return self._prediction(*self._asked(job, at))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
@@ -204,7 +204,8 @@ class Forecast:
         self.components.observe(event, at)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Simulate on this machine from now on (None: on a pool of processors), without forgetting anything learned.
+        """Simulate on this machine from now on (None: on a pool of processors), and keep everything that was learned
+        before.
 
         If no machine was set before, the simulation starts with a copy of this method's run-time predictor.
         """
@@ -309,8 +310,8 @@ class Forecast:
             self.runs = bigger
 
     def at_submission(self, rows: np.ndarray) -> np.ndarray:
-        """Return the distributions (n, 33) predicted at the submission of waiting jobs; NaN if the submission was not
-        observed.
+        """Return the distributions (n, 33) predicted at the submission of waiting jobs; NaN for a job whose submission
+        was not observed.
         """
         unseen = np.full(BINS, np.nan)
         known = [self.numbers[row][3] if row in self.numbers else unseen for row in rows.tolist()]

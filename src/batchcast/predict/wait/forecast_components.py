@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The components that `forecast` combines: its model, simulated waits, recent waits, simulation on a machine's nodes.
 
-Also computes their features for a whole log.
+The module also computes the components' features for a whole log.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 def look_at(
     state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
-    """Return the ages and features of the queued jobs at positions `places`.
+    """Return the waits so far and the features of the queued jobs at positions `places`.
 
     Each draw of run times is simulated once for all queued jobs.
     """
@@ -206,9 +206,9 @@ def _request_of(job: JobRequest) -> tuple[object, ...]:
 class NodesComponent:
     """Simulates waits with Slurm's main and backfill loops on a machine, with a few draws of run times (futures).
 
-    A further prediction is shifted by the observed lag. In each future, every job's run time is another quantile of
-    `kernel`'s distribution, conditioned on the time that the job has already run. The quantiles are spread evenly over
-    futures and jobs, so no random generator is needed.
+    A further prediction is shifted by the observed lag of true behind simulated waits. In each future, every job's run
+    time is another quantile of `kernel`'s distribution, conditioned on the time that the job has already run. The
+    quantiles are spread evenly over futures and jobs, so no random generator is needed.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class NodesComponent:
         return [partial(length, draw) for draw in range(DRAWS)]
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Update run times and the current burst with an event."""
+        """Update the run-time predictor and the current burst with an event."""
         self.burst = self._grown(event.job, at) if isinstance(event, Submit) else None
         self.run_times.observe(event, at)
         if isinstance(event, Submit | Change):
@@ -278,8 +278,8 @@ class NodesComponent:
         return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
 
     def of_trace(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """Simulate the waits of every job of a log at its submission; add simulated remaining waits to the snapshots
-        `looks`.
+        """Simulate the waits of every job of a log at its submission; add simulated remaining waits to the snapshots of
+        waiting jobs, `looks`.
         """
         fresh = _OfLog(self.machine, looks)
         said = replay(trace, {"nodes": fresh}, protocol=protocol, procs=procs, total=total)
@@ -313,9 +313,9 @@ class NodesComponent:
         return tuple(sorted(self._wait(job, at, length, asked) for length in self._futures(at)))
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
-        """Return the burst with the job submitted just now, or a new burst if the job differs."""
-        # Every caller predicts a job before it submits the job. The burst depends on events only, so that calls of
-        # `predict` do not change later results.
+        """Return the burst with the job submitted just now, or a new burst if the job's request differs."""
+        # Every caller predicts a job before it submits the job. The burst depends on events only, so calls of `predict`
+        # do not change later results.
         if self.last is not None and self.last[0] is job and self.last[1] == at.version - 1:
             waits = self.last[2]
         else:
@@ -352,7 +352,8 @@ class NodesComponent:
 
 
 class _OfLog(NodesComponent):
-    """The component for a whole log, which also adds node simulations to the snapshots in `looks`."""
+    """The node simulation of a whole log, which also adds simulated waits to the snapshots of waiting jobs in
+    `looks`."""
 
     def __init__(self, machine: Machine, looks: Looks) -> None:
         super().__init__(machine)
@@ -387,7 +388,7 @@ GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Ground
 
 
 class Components:
-    """Computes the curves of all components, and updates the components that learn from every outcome.
+    """Computes the predicted distributions of all components, and updates the components that learn from every outcome.
 
     Parameters
     ----------
