@@ -178,7 +178,7 @@ class Namesakes:
             self.running.setdefault(_kind(job), {})[job.row] = time
 
     def stop(self, job: JobRequest) -> None:
-        """Record that a job no longer runs or waits, and that its need is unknown."""
+        """Record that a job no longer runs or waits, and that its needed time or memory is unknown."""
         self.expected.pop(job.row, None)
         of_kind = self.running.get(_kind(job), {})
         of_kind.pop(job.row, None)
@@ -186,7 +186,8 @@ class Namesakes:
             self.running.pop(_kind(job), None)
 
     def learn(self, job: JobRequest, amount: float, length: float = 1.0, asked: float = math.nan) -> None:
-        """Learn from an ended job that needed `amount` and requested `asked`; `length` is the run time in seconds.
+        """Learn from an ended job that needed the time or memory `amount` and requested `asked`; `length` is the run
+        time in seconds.
 
         If the job exceeded its request, `amount` is twice the request.
         """
@@ -209,8 +210,8 @@ class Namesakes:
                 del of_user[next(iter(of_user))]
 
     def _of_others(self, job: JobRequest, asked: float, risk: float) -> float:
-        """Return a request for a job of a new kind from the user's other kinds, at least the largest need; NaN if
-        unknown.
+        """Return a request for a job of a new kind from the user's other kinds, at least the largest need so far; NaN
+        if too few kinds are known.
         """
         if self.shares is None or job.job_name is None or not asked > 0:
             return math.nan

@@ -52,10 +52,10 @@ class PeakMemory:
     Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about its
     memory. A job that ran out of memory needed more memory than it requested. For a job that ran out of memory, the
     predictor learns the median of its own distribution above the request (by `revise`), or twice the request if the
-    distribution lies entirely below the request. Nothing is learned from a job without a measurement. Without history,
-    the prediction is the request, or the largest peak so far if there is no request. Predictions are at least 1 MiB,
-    which is Slurm's unit of a request. Predictions are at most a node's memory, and at most the larger of the request
-    and twice the largest peak so far. Each event costs O(1) more than the run-time predictor.
+    distribution lies entirely below the request. Nothing is learned from a job without a measurement. If no job has
+    ended, the prediction is the request, or the largest peak so far if there is no request. Predictions are at least 1
+    MiB, which is Slurm's unit of a request. Predictions are at most a node's memory, and at most the larger of the
+    request and twice the largest peak so far. Each event costs O(1) more than the run-time predictor.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class PeakMemory:
                 setattr(self, name, getattr(of, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction in MiB; the memory request if the predictor has no history."""
+        """Return the predicted peak in MiB, or the memory request if no job has ended."""
         answer: Prediction = self.inner.predict(self._seen(job), at)
         if answer.grounds == Grounds.LIMIT:
             return self._request(job, answer)
@@ -96,7 +96,8 @@ class PeakMemory:
         return replace(answer, point=point, quantiles=tuple(quantiles))
 
     def _most(self, job: JobRequest) -> float:
-        """Return the upper limit of predictions: a node's memory, and the request or twice the largest peak so far."""
+        """Return the upper limit of predictions: a node's memory, or the larger of the request and twice the largest
+        peak so far, whichever is less."""
         asked, seen = self.asked(job) / MIB, TWICE * self.largest
         return min(self.most, max((a for a in (asked, seen) if a == a), default=math.inf))
 
@@ -105,8 +106,8 @@ class PeakMemory:
         return self.inner.distribution(self._seen(job), at)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on with memory in place of time; Start events are ignored, because they say nothing about
-        memory."""
+        """Pass the event on to the run-time predictor, with memory in place of time; Start events are ignored, because
+        they say nothing about memory."""
         if isinstance(event, End):
             self._end(event, at)
         elif isinstance(event, Submit | Requeue | Change | Withdraw):
@@ -126,7 +127,8 @@ class PeakMemory:
         self.inner.observe(event._replace(job=job, run_time=max(amount, 1.0)), at)
 
     def _needed(self, job: JobRequest, got: float, at: SystemState) -> float:
-        """Estimate the need of a job that ran out of memory at `got`, from the predictor's own distribution."""
+        """Estimate the need of a job that ran out of memory when it used `got`, from the predictor's own
+        distribution."""
         if not got > 0 or not hasattr(self.inner, "revise"):
             return got
         revised = float(self.inner.revise(job, got, at))
@@ -155,8 +157,8 @@ class LateMemory:
     """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, for measurements that arrive
     after a job's end.
 
-    A job's peak may arrive with its end or later (`measured`). If it does not arrive within an hour, nothing is learned
-    from the job. Each event costs O(1) more than the run-time predictor.
+    A job's peak may arrive with its end or later (`measured`). If the peak does not arrive within an hour, nothing is
+    learned from the job. Each event costs O(1) more than the run-time predictor.
 
     Parameters
     ----------
@@ -279,8 +281,8 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
     We use calibrated levels because they are valid for the next job; an empirical distribution would end at the largest
     peak so far, which the next job may exceed. An attempt is charged for the whole run time although it ends when
-    memory runs out, which favors larger requests. The run time is assumed independent of the peak. After Tovar et al.,
-    A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
+    memory runs out, which favors larger requests. The run time is assumed to be independent of the peak memory. After
+    Tovar et al., A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
     doi:10.1109/TPDS.2017.2762310, who take the first request from an empirical distribution and use the largest peak so
     far as the second. O(n^2).
 

@@ -88,7 +88,7 @@ def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) ->
 
 @inlined
 def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, code: int) -> None:
-    """Write, for each of the n newest entries, 1 if its code differs from `code`, else 0."""
+    """Write, for each of the n newest entries of a user's window, 1 if the entry's code differs from `code`, else 0."""
     until = before_the_end(newest, n)
     begin, rest = window[newest:], into[until:]
     for j in range(until):
@@ -99,7 +99,7 @@ def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, c
 
 @inlined
 def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> tuple[int, int]:
-    """Return how many of the n newest entries have this code, and the index of the oldest of them (-1: none)."""
+    """Return how many of the n newest entries have the code, and the index of the oldest such entry (-1: none)."""
     until = before_the_end(newest, n)
     begin, count, last = window[newest:], 0, -1
     for j in range(until):

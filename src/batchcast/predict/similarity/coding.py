@@ -37,7 +37,7 @@ def field_code(value: Any) -> int:
 
 
 class Coder:
-    """Numbers users and classes in order of appearance."""
+    """Numbers users and classes of jobs in the order of their first appearance."""
 
     def __init__(self) -> None:
         self.users: dict[Any, int] = {}
@@ -146,8 +146,8 @@ def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int
 
 @lru_cache(maxsize=16)
 def _category_codes(categories: tuple[int | str, ...], stems: bool) -> np.ndarray:
-    """Return the codes of all categories (`field_code`), followed by 0 for unknown. Cached, because an evaluation
-    encodes a log five times.
+    """Return the codes of all categories (`field_code`), followed by 0 for unknown. The result is cached, because an
+    evaluation encodes a log five times.
     """
     names = [name_stem(name) for name in categories] if stems else categories
     return np.array([*map(field_code, names), 0], np.int64)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes how a job's candidates differ from it, and their weights exp(-theta . d).
+"""Computes how a job differs from its candidates (the finished jobs that it is compared with), and the candidates'
+weights exp(-theta . d).
 
 The logarithm and the exponential use only float64 additions and multiplications, so results are equal bit for bit on
 every machine; a C library's functions differ between versions.
@@ -165,7 +166,8 @@ def gather(m: Memory, o: Options, slot: int) -> int:
 
 @inlined
 def compare(m: Memory, slot: int, own: int, n: int) -> None:
-    """Convert collected values to differences; the first `own` candidates are the user's latest jobs, newest first."""
+    """Convert the candidates' collected values to differences from the job; the first `own` candidates are the user's
+    latest jobs, newest first."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
