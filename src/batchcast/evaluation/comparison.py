@@ -81,10 +81,10 @@ class Report:
 def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Comparison:
     """Match two reports of `evaluate` by policy and predictor; changes are B - A.
 
-    A row has the values of each measure in A and in B, and in `differences` the change. If both reports store a row's
-    schedule, the changes of mean wait and of mean bounded slowdown have an interval over groups of one user's
-    submissions of one week (`metrics.paired`; a week and size class if the reports store no users), and `blocks` names
-    the groups; else `no_interval` gives the reason. If both reports store their predictions, the changes of
+    A row has the values of each measure in report A and in report B, and the change in `differences`. If both reports
+    store a row's schedule, the changes of mean wait and of mean bounded slowdown have an interval over groups of one
+    user's submissions of one week (`metrics.paired`; a week and size class if the reports store no users), and `blocks`
+    names the groups; else `no_interval` gives the reason. If both reports store their predictions, the changes of
     `FORECAST_MEANS` also have confidence intervals. Equal seeds give equal confidence intervals.
     """
     rows: list[dict[str, Any]] = []
@@ -164,7 +164,7 @@ def _of_schedules(
 def _change(
     a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resamples: int, level: float = 0.9
 ) -> PairedDifference:
-    """Return the mean of b - a with its confidence interval."""
+    """Return the mean of the paired differences b - a, with its confidence interval."""
     return paired_differences(b[None], a, group, np.random.default_rng(seed), level=level, draws=resamples)[0]
 
 
@@ -241,7 +241,7 @@ def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
 def _means(
     ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], submit: np.ndarray | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the quantities to compare, from both schedules."""
+    """Return the waits, turnarounds and slowdowns to compare, from both schedules."""
     a, b, end_a, end_b = (side[name] for name in ("start_time", "end_time") for side in (ours, theirs))
     if submit is None:
         return {"start": (a, b)}
@@ -307,7 +307,7 @@ def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
 
 
 def _settings(a: Document, b: Document) -> list[tuple[str, Any, Any]]:
-    """Return the settings that differ, with both values."""
+    """Return the settings that differ between the reports, with both values."""
     ours, theirs = a["settings"], b["settings"]
     names = dict.fromkeys([*ours, *theirs])
     return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]

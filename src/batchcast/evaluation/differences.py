@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differences between methods, each with its confidence interval.
 
-Methods are compared with a named reference method by resampling user-weeks, and the results are flat keys; the module
-also gives the names of users, queues and accounts that results may show.
+Methods are compared with a named reference method by resampling user-weeks, and the results are flat keys of result
+rows; the module also gives the names of users, queues and accounts that results may show.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def shown_names(trace: Trace, column: str) -> list[str]:
     """Return the names of a nominal column's codes, as results may show them.
 
-    On a private site, users are numbered in the order of the log's categories, which reveals no name.
+    If user names are private, users are numbered in the order of the log's categories, which reveals no name.
 
     >>> from dataclasses import replace
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, 5.0], "user_id": ["ada", "bo"]})

@@ -75,7 +75,8 @@ STATED = (Verdict.CLOSE, Verdict.ROUGH)
 
 
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
-    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
+    """The share of perfect knowledge's gain that predictions reach: (requests - planned) / (requests - actual) of mean
+    waits in seconds, not clipped.
 
     NaN if perfect knowledge gains next to nothing (less than `LEAST_GAIN_S` or than the share `LEAST_GAIN` of the
     wait), because a share of so small a gain would be noise.
@@ -113,12 +114,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The change in mean wait from today's schedule to the best one, corrected for the selection of the best.
+    """The change in mean wait from today's schedule to the best schedule, corrected for the selection of the best.
 
     Attributes
     ----------
     change
-        Change in seconds, negative if jobs wait less. The value and the ends of its interval are corrected by
+        Change in seconds, negative if jobs wait less. The change and the ends of its interval are corrected by
         `optimism_s`.
     candidates
         Number of schedules from which the best schedule was selected.
@@ -176,8 +177,8 @@ class Findings:
         interval below zero. None if there is no such row, or if the gain's interval contains zero after the correction
         for selection. If planning with time limits is as good as planning with a prediction, the row with time limits.
     forecast
-        The best row that is planned with a prediction. None if no row with a prediction has a clearly shorter mean wait
-        than `today`.
+        The best row that is planned with a prediction. None if no row that plans with a prediction has a clearly
+        shorter mean wait than `today`.
     steps
         Today's schedule, then the policy of `best` (else of `shortest`) planned with limits, with predictions and with
         perfect knowledge.
@@ -213,7 +214,7 @@ def find(
     rows: Sequence[ScheduleRow], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
     error_s: float = float("nan"),
 ) -> Findings | None:  # fmt: skip
-    """Return the findings from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
+    """Return the conclusions from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
 
     Parameters
     ----------

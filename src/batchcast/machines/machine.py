@@ -68,12 +68,12 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a QOS or an association. A limit that is not set is infinite; a mapping has no entry for it. TRES
-    (trackable resources) are named as in Slurm, such as `gres/gpu`.
+    """Resource and job limits of a QOS or an association. A limit that is not set is infinite; a mapping has no entry
+    for it. TRES (trackable resources) are named as in Slurm, such as `gres/gpu`.
 
     The limits `grp_*` apply to all running jobs together. `max_*_per_user` and `max_*_per_account` of a QOS apply to
-    one user or account. `max_jobs` of an association applies to its user. `max_wall` is in seconds, `max_tres` limits
-    one job.
+    one user or account. `max_jobs` of an association applies to the association's user. `max_wall` is in seconds,
+    `max_tres` limits one job.
     """
 
     grp_jobs: float = math.inf

@@ -98,7 +98,8 @@ class MachineSizes:
 
     @classmethod
     def of(cls, machine: Machine) -> MachineSizes:
-        """Return the sizes of a machine; if it has no default partition, the first partition is used as default."""
+        """Return the sizes of a machine that job requests are checked against; if it has no default partition, the
+        first partition is used as default."""
         cpus = {name: group.cpus for group in machine.nodes for name in group.names}
         sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
         default = machine.partition("") or machine.partitions[0]
@@ -110,7 +111,7 @@ class MachineSizes:
     def request(
         self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
     ) -> NodeRequest | str:
-        """Return the job's request on this machine, or the reason why it cannot fit.
+        """Return the job's request on this machine, or the reason why the job cannot fit the machine.
 
         The job has tasks of one processor each, on the requested number of nodes, or on any number of nodes if the
         request is unknown.
@@ -251,7 +252,8 @@ def _amount(values: Mapping[str, Any], column: str) -> float:
 
 
 def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the features that every node of a job must have; a choice (`a|b`) and unknown features are ignored.
+    """Return the features that every node of a job must have; a choice (`a|b`) and features that the machine does not
+    have are ignored.
 
     >>> features_of("skylake&ib", {"skylake", "ib"}), features_of("a|b", {"a"}), features_of("", {"a"})
     (('skylake', 'ib'), (), ())
@@ -262,7 +264,7 @@ def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
 
 
 def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
-    """Return licenses and their numbers: `matlab:2,ansys`.
+    """Return the requested licenses with their numbers: `matlab:2,ansys`.
 
     >>> licenses_of("matlab:2,other", {"matlab"})
     {'matlab': 2}

@@ -158,8 +158,8 @@ def _in_trial(job: Plannable, terms: Terms) -> str:
 
 
 def is_drawn(base: str, terms: Terms) -> bool:
-    """Return whether a job, or a whole array, is in the planned arm of the trial. The result depends only on id and
-    seed.
+    """Return whether a job, or a whole array, is in the planned arm of the trial. The result depends only on the job's
+    id and the trial's seed.
 
     >>> terms = Terms(0.0, {}, {}, percent=10.0, seed=1)
     >>> 80 < sum(is_drawn(str(k), terms) for k in range(1000)) < 120
@@ -319,7 +319,7 @@ def _plans(
     forecast: Forecast,
     signal: Signal,
 ) -> list[Action]:
-    """Return new planned limits, for whole groups of tasks that share one record in slurmctld."""
+    """Return new planned limits; array tasks that share one record in slurmctld get one limit."""
     size: dict[str, int] = {}
     for job in jobs:
         if job.waits:

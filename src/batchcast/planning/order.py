@@ -2,16 +2,16 @@
 """The order of waiting jobs by Slurm's SiteFactor: by predicted work; jobs that have waited longer than a given age are
 ordered by arrival. Pure.
 
-Work is run time times processors. The run time is the `ORDER_QUANTILE` of the prediction, or the time limit itself.
-The quantile is far below time limits that are too long, and close to accurate time limits (docs/evidence/order.md).
-Jobs are not ordered by run time alone, because a wide job at the head of Slurm's queue leaves processors idle, so that
-ordering by run time loses what it gains (docs/guides/planning.md).
+Work is run time times processors. The run time used for the order is the `ORDER_QUANTILE` of the prediction, or the
+time limit itself. This quantile of the run time is far below time limits that are too long, and close to accurate time
+limits (docs/evidence/order.md). Jobs are not ordered by run time alone, because a wide job at the head of Slurm's queue
+leaves processors idle, so that ordering by run time loses what it gains (docs/guides/planning.md).
 
-Within the queue (`within="queue"`) all jobs of one level have the same factor. There are 63 levels by work, five for
-every factor of four in work, and one level above them for jobs that have waited longer than the age. Within an account
-or a user, jobs of one QOS and partition exchange their own priorities, if the priorities differ by at most the band.
-The exchanged priorities are rounded down. So a job of another account or user is not passed by more jobs than before,
-and no job's priority falls by more than the band.
+Within the queue (`within="queue"`) all jobs of one level have the same SiteFactor. There are 63 levels by work, five
+for every factor of four in work, and one level above them for jobs that have waited longer than the age. Within an
+account or a user, jobs of one QOS and partition exchange their own priorities, if the priorities differ by at most a
+given range (`band`). The exchanged priorities are rounded down. Therefore a job of another account or user is not
+passed by more jobs than before, and no job's priority falls by more than `band`.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class OrderRule:
         and at most the limit.
 
         A prediction of NaN (no similar job has ended) is replaced by the limit. A limit that is unknown (NaN) or
-        infinite is not used as a bound. The lower bound protects against a predictor that has learned from too short
-        jobs.
+        infinite is not used as a bound. The share `least_share` protects against a predictor that has learned from too
+        short jobs.
 
         >>> rule = OrderRule(least_share=0.25)
         >>> [rule.length(said, 7200.0) for said in (60.0, 3600.0, 9000.0, math.nan)]
@@ -133,7 +133,7 @@ def kind_of(user: Hashable, name: Hashable, command: Hashable) -> tuple[Hashable
 
 
 class Ran(NamedTuple):
-    """Jobs that still run or ended within the last `OVERRUN_WINDOW`, as arrays (n,).
+    """Jobs that still run, or that ended within the last `OVERRUN_WINDOW` seconds, as arrays (n,).
 
     `user` is the user's number, `elapsed` the run time until now (s), `length` the run time that ordered the job (s),
     `limit` the time limit (s; NaN or infinity: none), and `size` the number of processors.
@@ -169,11 +169,11 @@ def overrunning(ran: Ran, most: float) -> np.ndarray:
 class Queue(NamedTuple):
     """The waiting jobs, as arrays (n,); each task of a job array is a row. All times of waiting jobs are in seconds.
 
-    Tasks that share a record in slurmctld have the same `group`. `arrival` is the instant since which a job waits only
-    for its turn (NaN: it also waits for something else, such as a dependency). `priority` includes the present
-    SiteFactor `factor`; `ours` says whether batchcast has set the factor. `forecast` is the run time that orders the
-    job, which is the limit if there is no prediction. Jobs with the same `party` may exchange priorities: jobs of one
-    account (and user), one QOS and the same partitions.
+    Array tasks that share one record in slurmctld have the same `group`. `arrival` is the instant since which a job
+    waits only for its turn (NaN: it also waits for something else, such as a dependency). `priority` includes the
+    present SiteFactor `factor`; `ours` says whether batchcast has set the factor. `forecast` is the run time that
+    orders the job, which is the limit if there is no prediction. Jobs with the same `party` may exchange priorities:
+    jobs of one account (and user), one QOS and the same partitions.
     """
 
     group: np.ndarray
@@ -194,12 +194,13 @@ class Order(NamedTuple):
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
-    """Return the SiteFactor of each waiting job. Raises UsageError if the rule's age is NaN.
+    """Return the SiteFactor of each waiting job. Raises UsageError if `age` is NaN.
 
-    Tasks that share a record have one factor, which depends on their largest work and earliest arrival. If somebody
-    else has set the factor of a record, it is not changed. A job keeps its factor if the factor belongs to the level of
-    jobs that have waited longer than the age. A job changes its level only if its work lies more than half a level
-    outside its present level. Equal jobs are ordered by arrival, then in the given order. O(n log n).
+    Array tasks that share a record in slurmctld have one SiteFactor, which depends on the tasks' largest work and
+    earliest arrival. If somebody else has set the SiteFactor of a record, batchcast does not change it. A job keeps its
+    SiteFactor if this factor belongs to the level of jobs that have waited longer than the age. A job moves to another
+    level only if its work lies more than half a level outside its present level. Equal jobs are ordered by arrival,
+    then in the given order. O(n log n).
 
     >>> one = np.array([1.0, 1.0])
     >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
@@ -276,11 +277,11 @@ class AgeFinder:
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
-    """Return the factor of a level: the whole band for level 0 (jobs that have waited longer than the age), at most
-    half the band for other levels.
+    """Return the SiteFactor of a level: `band` for level 0 (jobs that have waited longer than the age), at most half of
+    `band` for other levels.
 
-    The factors of the other levels are equally spaced. Jobs that have waited longer than the age precede all other jobs
-    if the site's own priorities differ by less than half the band.
+    The SiteFactors of the levels after level 0 are equally spaced. Jobs that have waited longer than the age precede
+    all other jobs if the site's own priorities differ by less than half of `band`.
 
     >>> factor_of(np.array([0, 1, 63]), 10_000).tolist()
     [10000, 4921, 78]
@@ -304,15 +305,15 @@ def head_start(band: int, age_weight: float, max_age: float) -> float:
 
 
 def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """Return the factor of each record by its level, or the present factor if the work lies within half a level of the
-    record's present level.
+    """Return the SiteFactor of each record by its level, or the present SiteFactor if the work lies within half a level
+    of the record's present level.
 
-    A present factor that is not the factor of a level counts as missing.
+    A present SiteFactor that does not belong to any level counts as missing.
     """
     exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
-    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # a higher level has a lower factor
+    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # a higher level has a lower SiteFactor
     known = (before >= 1) & (ladder[np.clip(before, 0, LEVELS - 1)] == stands) & (stands > 0)
     beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)
     keeps = known & (exact >= before - 1.5) & (exact < beyond)
@@ -328,17 +329,18 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Return factors that exchange priorities within each party: first the jobs that have waited longer than the age,
-    by arrival, then the other jobs, least work first.
+    """Return SiteFactors that exchange priorities within each party (jobs that may exchange priorities): first the jobs
+    that have waited longer than the age, by arrival, then the other jobs, least work first.
 
-    Priorities are exchanged only among records that differ by at most the band, so factors lie between -band and band.
-    Factors are rounded down to a multiple of a step, so that about 64 factors are in use and jobs of other parties are
-    not passed. If a factor would be too low after rounding, the step is halved. Records of party -1 get no factor.
+    Priorities are exchanged only if they differ by at most `band`, so SiteFactors lie between -`band` and `band`.
+    SiteFactors are rounded down to a multiple of a step, so that about 64 values are in use and jobs of other parties
+    are not passed. If a SiteFactor would be too low after rounding, the step is halved. Records of party -1 (jobs that
+    exchange with no other job) get no SiteFactor.
     """
     level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     peers, spread = _peers(own, party, band)
     best = np.lexsort((arrival, np.where(aged, -1.0, level), peers))
-    prizes = np.lexsort((arrival, -own, peers))  # a group has the same positions in both orders
+    prizes = np.lexsort((arrival, -own, peers))  # a group of records has the same positions in both orders
     due = np.zeros(len(own))
     due[best] = own[prizes] - own[best]
     due = np.where(party == -1, 0.0, due)
@@ -355,8 +357,8 @@ def _dealt(
 def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, float]:
     """Return group numbers (n,) of records that exchange priorities, and the widest spread of priorities in a group.
 
-    Going down from a party's highest priority, a record that is more than the band below the group's first record
-    begins a new group.
+    Going down from a party's highest priority, a record whose priority is more than `band` below the group's first
+    record begins a new group.
     """
     ranked = np.lexsort((-own, party))
     peers, number, top, of, spread = np.empty(len(own), np.int64), -1, 0.0, None, 0.0
@@ -370,6 +372,6 @@ def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, f
 
 
 def _step(spread: float) -> float:
-    """Return the step of factors: the smallest power of two, at least 1, of which at most 31 fit into the widest spread
-    of priorities."""
+    """Return the step between SiteFactors: the smallest power of two, at least 1, of which at most 31 fit into the
+    widest spread of priorities."""
     return float(2.0 ** max(math.ceil(math.log2(spread / 31)), 0)) if spread > 0 else 1.0

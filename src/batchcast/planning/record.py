@@ -33,7 +33,7 @@ class How(StrEnum):
 
 
 class Terms(NamedTuple):
-    """Facts and settings of one planning cycle. Durations are in seconds, instants in epoch seconds.
+    """Facts about the site and settings for one planning cycle. Durations are in seconds, instants in epoch seconds.
 
     `stopped` is the reason why no planned limit may be applied now; empty if there is none. `over_time` and `longest`
     are OverTimeLimit and MaxTime by partition, `defaults` are the limits of jobs that request no limit. `walls` are the
@@ -111,7 +111,8 @@ def names_in(text: str) -> frozenset[str]:
 
 
 class State(StrEnum):
-    """The progress of a change of a limit. Each state is stored before the next step of the change is taken."""
+    """The state of batchcast's change of one job's time limit. Each state is stored before the next step of the change
+    is taken."""
 
     INTENDED = "intended"
     """The planned limit is about to be set."""
@@ -284,7 +285,7 @@ def _as_slurm(limit: float) -> str:
 
 @dataclass(slots=True)
 class CycleOutcome:
-    """What one cycle of planning did, and how many jobs have a planned limit after the cycle.
+    """Counts of what one planning cycle changed, and how many jobs have a planned limit after the cycle.
 
     About the order: the number of factors that were set (`ordered`) and restored (`returned`), and of records that have
     a factor (`placed`).

@@ -41,7 +41,7 @@ class Update(NamedTuple):
 
 
 def update_of(action: Action, terms: Terms) -> Update:
-    """Return the update of an action, with its entry's token if AdminComment may be written."""
+    """Return the update that performs an action, with a token for AdminComment if batchcast may write comments."""
     job, entry, plans = action.job, action.entry, action.what == "plan"
     comment = commented(job, words_for(entry) if plans else "") if terms.comments else None
     if entry.how is How.LIMIT:
@@ -73,7 +73,7 @@ def commented(job: Plannable, words: str) -> str | None:
 def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
     """Return jobs with an outdated batchcast token in AdminComment, and the comment without the token.
 
-    The token of a job that is not in the record belongs to another batchcast and is not removed.
+    If a job is not in batchcast's record, its token belongs to another batchcast instance and is not removed.
     """
     written = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
     return [
@@ -135,7 +135,7 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
 
 
 def chunks(actions: Sequence[Action]) -> list[list[Action]]:
-    """Split actions into pieces; tasks that share one record in slurmctld stay in one piece."""
+    """Split the actions of a cycle into pieces; tasks that share one record in slurmctld stay in one piece."""
     chunks: list[list[Action]] = []
     for one in actions:
         last = chunks[-1] if chunks else None

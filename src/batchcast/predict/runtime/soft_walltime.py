@@ -70,7 +70,7 @@ class SoftWalltime:
         """Return the soft limit, between one second and the time limit."""
         limit = _limit(job)
         shares = self.shares.get(job.user_id) if job.user_id is not None else None
-        if not shares or (share := min(max(shares), 1.0)) <= 0:  # if the user has no ended job, the hook sets no soft limit
+        if not shares or (share := min(max(shares), 1.0)) <= 0:  # without history, the hook sets no soft limit
             return Prediction(at_least_a_second(limit), basis="limit: no history", grounds=Grounds.LIMIT)
         factor = self.long_factor if limit > DAY else 1.0
         point = at_least_a_second(limit * share * factor + self.margin_s, limit)
