@@ -106,8 +106,8 @@ def latest_limits(
     """Return the result of `find_limits` for the last `most` jobs, scored on the jobs in `mask` (n,); None if there are
     too few jobs.
 
-    `answers` are the predictions of `kernel` for the whole log, if the caller has them already. For a longer log, its
-    last jobs are predicted again, from the last jobs alone.
+    `answers` are the predictions of `kernel` for the whole log, if the caller has them already. In a longer log, the
+    last `most` jobs are predicted again, from these jobs alone.
     """
     last = np.arange(max(len(trace) - most, 0), len(trace))
     known = (trace.req_time > 0) & np.isfinite(trace.req_time) & ~np.isnan(trace.run_time)

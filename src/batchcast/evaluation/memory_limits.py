@@ -60,7 +60,8 @@ class MemoryLimits:
 
     @property
     def peak(self) -> np.ndarray:
-        """Return peak memory, MiB (n,); for a job that ran out of memory, its allocation (which was not enough)."""
+        """Return the peak memory of each job in MiB (n,); for a job that ran out of memory, its allocation, which was
+        not enough."""
         got = np.fmax(self.use.used, np.where(self.use.ended, self.use.asked, np.nan))
         return np.asarray(np.maximum(np.where(self.use.ended, got, self.use.used) / MIB, 1.0))
 
@@ -247,7 +248,7 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
     """Return the memory request with which each job is placed on nodes: the suggestion at the risk, or `least_waste`,
     at most the largest node's memory.
 
-    Raises NoAnswer if the log has no measured peak. The cost is that of `find_memory_limits`.
+    Raises NoAnswer if the log has no measured peak. The function costs as much as `find_memory_limits`.
     """
     from ..simulation.on_nodes import plan_of  # sixty kernels more
 

@@ -194,6 +194,6 @@ def forecast_new(
 
 
 def _rows_of(said: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions of some rows, with the basis of each prediction."""
+    """Return the predictions for some rows of the log, with the basis of each prediction."""
     words = ([one[row] for row in rows.tolist()] if len(one) else [] for one in (said.basis, said.grounds))
     return Forecasts(said.points[rows], said.levels, said.quantiles[rows], *words)

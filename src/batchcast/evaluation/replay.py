@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay a log through predictors event by event.
 
-The log is replayed as a whole, or in periods between which each method's state is carried over.
+The log is replayed as a whole, or in periods between which the history of each method is carried over.
 """
 
 from __future__ import annotations

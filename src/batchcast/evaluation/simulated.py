@@ -40,7 +40,7 @@ def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
     def make(trace: Trace, max_procs: float) -> Any:
         return predictor(spec, trace, max_procs, seed, makers)
 
-    make.__name__ = spec  # the name used in notes about the predictor
+    make.__name__ = spec  # this name appears in notes about the predictor
     return make
 
 

@@ -188,7 +188,8 @@ class Validity:
 
     @property
     def ratio(self) -> float:
-        """Return recorded / simulated mean wait; 1 if no job waits a minute in either, NaN without recorded waits."""
+        """Return recorded / simulated mean wait; 1 if no job waits a minute in the record or in the simulation, NaN
+        without recorded waits."""
         recorded, simulated = self.recorded_mean_wait_s, self.simulated_mean_wait_s
         if recorded < MINUTE and simulated < MINUTE:
             return 1.0
@@ -233,7 +234,7 @@ class Validity:
 
     @property
     def trusted(self) -> bool:
-        """Whether this simulation's gains are measurements and not hints."""
+        """Whether gains in this simulation count as measurements and not only as hints."""
         return self.verdict is Verdict.CLOSE
 
     def row(self) -> dict[str, Any]:
@@ -306,8 +307,8 @@ def validity(
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
     """Return the processors of the recorded machine, and the source of that number.
 
-    The number comes from the log's header, unless recorded jobs used far more processors. If recorded jobs did, the
-    number is the log's `max_procs`.
+    The number comes from the log's header, unless recorded jobs used far more processors. If recorded jobs used far
+    more, the number is the log's `max_procs`.
 
     >>> from batchcast.table import LogInfo
     >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})

@@ -219,7 +219,7 @@ def crps(run: WaitRun, trace: Trace) -> np.ndarray:
 
 
 def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions of some rows, without the text of their basis."""
+    """Return the predictions for some rows of the log, without the text of their basis."""
     return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
 
 
@@ -253,7 +253,7 @@ def recorded_wait(trace: Trace) -> np.ndarray:
 
 
 def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: str = "count") -> np.ndarray:
-    """Return the scored jobs as booleans: the jobs at the positions `jobs` of the log (from 1, both ends included) that
+    """Return a mask of the scored jobs: the jobs at the positions `jobs` of the log (from 1, both ends included) that
     have a known wait.
 
     `cancelled="skip"` excludes jobs that never ran. Raises NoAnswer if no job is left.

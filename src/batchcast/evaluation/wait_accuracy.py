@@ -86,7 +86,7 @@ def judge_waits(
     procs
         The rule for a job's processors.
     tick
-        Called with the number of replayed jobs.
+        Function that is called with the number of replayed jobs.
 
     Returns
     -------
@@ -125,7 +125,8 @@ def why_not_judged() -> str:
 
 
 def _missing() -> str:
-    """Why LightGBM cannot be loaded; empty if it can. A report must not fail because LightGBM is missing."""
+    """Return the reason why LightGBM cannot be loaded; empty if it can be loaded. A report must not fail because
+    LightGBM is missing."""
     try:
         import lightgbm  # noqa: F401 - it loads a library of the system, which may be missing
     except ImportError:

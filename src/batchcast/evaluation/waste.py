@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unused core-hours by user, account, queue and application: used, requested, unused, failed and cut."""
+"""Unused core-hours by user, account, queue and application: used, requested and unused core-hours, and core-hours of
+failed and killed runs."""
 
 from __future__ import annotations
 

@@ -334,8 +334,8 @@ def _dealt(
 
     Priorities are exchanged only if they differ by at most `band`, so SiteFactors lie between -`band` and `band`.
     SiteFactors are rounded down to a multiple of a step, so that about 64 values are in use and jobs of other parties
-    are not passed. If a SiteFactor would be too low after rounding, the step is halved. Records of party -1 (jobs that
-    exchange with no other job) get no SiteFactor.
+    are not passed. If a SiteFactor would be too low after rounding, the step is halved. Records of
+    party -1, whose SiteFactor somebody else has set, get the factor 0.
     """
     level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     peers, spread = _peers(own, party, band)

@@ -40,7 +40,7 @@ def difference_blocks(
     """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
     `rows` are results with the keys of `evaluation.differences`; the result is empty if there is no second method.
-    `naming` are the columns that identify a row.
+    `naming` has the columns that identify a row.
     """
     against = next((row["against"] for row in rows if row.get("against")), None)
     if against is None:
@@ -113,7 +113,7 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
 
 
 def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
-    """Return why a difference has no interval; empty if each has one."""
+    """Return a sentence on why a difference has no interval; empty if each difference has one."""
     stated = (Difference.of(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
@@ -146,7 +146,7 @@ def _of_replicates(row: Mapping[str, Any], measure: Measure) -> str | None:
 
 
 def difference_words(one: Difference | None, kind: Kind) -> str | None:
-    """Return a difference with its interval and verdict as text; None if there is none.
+    """Return a difference with its interval and verdict as text; None if there is no difference.
 
     >>> difference_words(Difference(-60.0, -90.0, -30.0, "ahead"), "seconds")
     'ahead -60 s (-90 to -30)'
@@ -161,7 +161,7 @@ UNITS = ((100.0, 1.0, "s"), (6000.0, 60.0, "min"), (2 * 86400.0, 3600.0, "h"), (
 
 
 def interval_words(one: Difference | None, kind: Kind) -> str | None:
-    """Return a difference and its interval as text, times in one unit; None if there is none.
+    """Return a difference and its interval as text, with times in one unit; None if there is no difference.
 
     >>> interval_words(Difference(-792.0, -1008.0, -586.0), "seconds")
     '-13.2 min (-16.8 to -9.8)'
@@ -299,7 +299,8 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 
 
 def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
-    """Return dots and bars of the differences in the first measure; empty if nothing is compared."""
+    """Return a figure with dots and interval bars of the differences in the first measure; empty if nothing is
+    compared."""
     measure = measures[0]
     compared = {
         ", ".join(str(row[key]) for key in naming): one
@@ -311,11 +312,12 @@ def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, nami
 
 
 def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kind, against: str, groups: str) -> Figure:
-    """Return dots with bars, the smallest difference on top, and a line at zero; `differences` are by their names."""
+    """Return a figure with a dot and an interval bar per difference, the smallest on top, and a line at zero;
+    `differences` has the differences by name."""
     ordered = dict(sorted(differences.items(), key=lambda item: item[1].value))
     largest = np.nanmax(np.abs([end for one in ordered.values() for end in (one.value, one.low, one.high)]))
     unit, size = "", 1.0
-    if kind == "seconds":  # the unit in which the largest difference has few digits
+    if kind == "seconds":  # choose the unit in which the largest difference has few digits
         unit, size = next((unit, size) for unit, size, least in _UNITS if largest >= least)
     data = []
     for verdict, (symbol, slot) in _SYMBOLS.items():

@@ -81,7 +81,7 @@ class FirstScreen:
     example: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return the content as an object for JSON."""
+        """Return the first screen's content as an object for JSON."""
         return {"part": "first_screen", **asdict(self)}
 
 
@@ -315,7 +315,8 @@ def _step_without_gain(evaluation: Evaluation) -> str:
 
 
 def price(findings: Findings) -> str:
-    """Return who would wait longer under the best schedule; empty if no user would."""
+    """Return a sentence on the users who would wait longer under the best schedule; empty if there are no such
+    users."""
     if findings.best is None:
         return ""
     best, today = findings.best, findings.today

@@ -297,7 +297,7 @@ def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, A
 def _shared(
     evaluation: Evaluation, schedules: Mapping[str, Jobs], traces: Sequence[dict[str, Any]], low: float, high: float
 ) -> tuple[dict[str, Any], tuple[Colouring, ...]]:
-    """Return the columns that the bars of all schedules share, and the possible colourings.
+    """Return the columns that the bars of all schedules share, and the colourings that the reader can choose.
 
     A user has the same color under every schedule: users are ranked by their processor time within the window over all
     schedules.

@@ -115,7 +115,7 @@ def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def versions() -> str:
-    """Return the versions of the programs that computed the report."""
+    """Return the versions of the software that computed the report."""
     from importlib.metadata import version
     from platform import python_version
 
