@@ -118,9 +118,9 @@ class Namesakes:
 
     Parameters
     ----------
-    of `memory`: requests and needs are amounts of memory in any one unit, and an attempt costs memory times run time.
-    For memory,
-        `LEAST_NAMED` ended jobs of the kind are enough for a suggestion.
+    of
+        `memory`: requests and needs are amounts of memory in any one unit, and an attempt costs memory times run time.
+        For memory, `LEAST_NAMED` ended jobs of the kind are enough for a suggestion.
 
         `time`: requests and needs are in seconds, and an attempt costs the time that it requests. At least 1/risk - 1
         jobs must have ended; with fewer jobs, no order statistic of their run times is exceeded with a probability of

@@ -166,9 +166,9 @@ class SklearnRuntime:
 
         Returns
         -------
-        Forecasts The same predictions as if the jobs were predicted one by one. Processes 3 n events, and calls the
-        estimator's
-            `predict` once per fit.
+        Forecasts
+            The same predictions as if the jobs were predicted one by one. The method processes 3 n events, and calls
+            the estimator's `predict` once per fit.
         """
         check_names(self.features, trace.info.known_at_submit, type(self).__name__)
         fresh = SklearnRuntime(
