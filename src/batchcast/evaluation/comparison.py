@@ -181,12 +181,12 @@ def compare_starts(
     mean.
 
     Jobs are matched by their id; submit times, end times and processors that one schedule lacks are taken from the
-    other schedule. Rows are `wait` and `turnaround` in seconds and `bounded_slowdown`, each with the value of A, the
-    value of B, and B
-    - A with an interval that resamples groups of one `user` (a number by job id) and week, else of one size class and
-    week. If neither schedule has submit times, the only row is `start`. If all submissions differ by the same number of
-    seconds, B's times are shifted by this number; `other_job_in_b` counts jobs with equal ids whose submission or size
-    still differs in B. Raises UsageError if no job is in both schedules. O(n log n).
+    other schedule. Rows are `wait` and `turnaround` in seconds and `bounded_slowdown`. Each row has the value of A, the
+    value of B, and the difference B minus A with an interval that resamples groups of one `user` (a number by job id)
+    and week, else of one size class and week. If neither schedule has submit times, the only row is `start`. If all
+    submissions differ by the same number of seconds, B's times are shifted by this number; `other_job_in_b` counts jobs
+    with equal ids whose submission or size still differs in B. Raises UsageError if no job is in both schedules.
+    Costs O(n log n).
     """
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
     if not len(ids):
