@@ -13,7 +13,7 @@ Results of earlier runs: `compare`, `read_report`, `read_sweep`.
 Methods of your own: `Predictor`, `Prediction`, `SklearnRuntime`, `testing`.
 
 `print` shows a result as a table, `.summary()` returns its main figures, `.plot()` draws it, `.to_polars()` and
-`.to_pandas()` give all of its columns. Each name is imported when it is first used. The tutorial is
+`.to_pandas()` return all columns as a data frame. Each name is imported when it is first used. The tutorial is
 docs/start/tutorial.md.
 """
 
@@ -75,7 +75,7 @@ _PLACES = {
     "testing": "batchcast.testing:",
 }
 
-if not TYPE_CHECKING:  # type checkers read the imports above, and reject all other names
+if not TYPE_CHECKING:  # type checkers read the imports above, and must reject all other names
 
     def __getattr__(name: str) -> object:
         if name not in _PLACES:

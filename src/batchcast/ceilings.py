@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits on the cost of reading a file: unpacked size, compression ratio, line length, number of records, file type.
 
-The environment sets them: BATCHCAST_MAX_UNPACKED and BATCHCAST_MAX_LINE (bytes, with K, M, G or T),
+Environment variables set the limits: BATCHCAST_MAX_UNPACKED and BATCHCAST_MAX_LINE (bytes, with K, M, G or T),
 BATCHCAST_MAX_RATIO and BATCHCAST_MAX_RECORDS.
 """
 
@@ -32,7 +32,7 @@ _KINDS = (
 
 
 class Ceilings(NamedTuple):
-    """Limits for one file: bytes unpacked, ratio of unpacked to packed bytes, bytes of a line, and number of
+    """Limits for reading one file: unpacked bytes, ratio of unpacked to packed bytes, bytes per line, and number of
     records."""
 
     unpacked: float = 64 << 30
@@ -42,7 +42,7 @@ class Ceilings(NamedTuple):
 
     @classmethod
     def set(cls) -> Ceilings:
-        """Return the ceilings of this process: the defaults, or the values in environment variables."""
+        """Return the limits that apply to this process: the defaults, or the values in environment variables."""
         return cls(*(_of_environment(name, default) for name, default in cls()._asdict().items()))
 
     def check_unpacked(self, name: str, unpacked: float, packed: float) -> None:
@@ -101,9 +101,9 @@ def _of_environment(name: str, default: float) -> float:
 def open_regular(path: str | Path, *, or_pipe: bool = False) -> BufferedReader:
     """Open a regular file for reading; raises InputError for a pipe, a device or a socket, and OSError like `open`.
 
-    With `or_pipe`, a pipe is opened too, and the call waits until a process writes to the pipe. Use it only for a log
-    that the user names on the command line, such as a shell's `<(zcat log.gz)`. A pipe named in a file must not be
-    opened, because reading a pipe without a writer does not end.
+    If `or_pipe` is true, a pipe is opened too, and the call waits until a process writes to the pipe. Use `or_pipe`
+    only for a log that the user names on the command line, such as a shell's `<(zcat log.gz)`. A pipe whose name comes
+    from a file must not be opened, because reading a pipe without a writer does not end.
 
     >>> open_regular("/dev/zero")
     Traceback (most recent call last):
@@ -151,7 +151,7 @@ def small_text(path: str | Path, most: int = SMALL) -> str:
 
 
 def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
-    """Return the tables of a TOML text; InputError if it is not TOML or nested too deeply.
+    """Return the tables of a TOML text; InputError if the text is not TOML or nested too deeply.
 
     >>> parse_toml("a.b = 1", "m.toml")
     {'a': {'b': 1}}
@@ -163,7 +163,7 @@ def parse_toml(text: str, path: str, hint: str = "") -> dict[str, Any]:
             raise input_error(path, f"a key of more than {_MOST_DOTS} parts", line=number, value=line, hint=hint)
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # ValueError, because a number of more than 4300 digits raises no TOMLDecodeError
+    except ValueError as error:  # a number of more than 4300 digits raises no TOMLDecodeError
         raise InputError(f"{path}: not TOML: {error}", hint=hint) from None
     except RecursionError:
         raise InputError(f"{path}: not TOML: nested too deep", hint=hint) from None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of a batchcast service, for programs that submit jobs. This file needs only the standard library and can be
-copied.
+copied into other projects.
 
 The client *fails open*: if the service does not answer within 200 ms, the job's request stays unchanged, one line is
 written to the logger `batchcast`, and no further query is sent for 30 s. The client never raises an exception into its
@@ -47,7 +47,7 @@ class Start(NamedTuple):
     by_90_s: float
 
     def words(self, now: float | None = None) -> str:
-        """Format the start time for people, in local time, with the day unless it is today.
+        """Format the start time for people, in local time, with the date if the job does not start today.
 
         Examples
         --------
@@ -62,12 +62,13 @@ class Start(NamedTuple):
 
 
 class Client:
-    """A client of one service. Each call returns within `patience_s`, with or without an answer.
+    """A client of one batchcast service. Each call returns within `patience_s`, even if the service does not answer.
 
     Parameters
     ----------
     address
-        The path of a Unix socket, or http://HOST:PORT. Default: $BATCHCAST_SERVICE, else /run/batchcast/api.sock.
+        Address of the service: the path of a Unix socket, or http://HOST:PORT. Default: $BATCHCAST_SERVICE, else
+        /run/batchcast/api.sock.
     token
         A bearer token (`batchcast site token create`). Default: $BATCHCAST_TOKEN. The Unix socket needs no token.
     patience_s
@@ -101,10 +102,10 @@ class Client:
         name
             Name of the job.
         attempt
-            Number of the attempt. From the second attempt on, `written_s` is returned, because the suggested limit may
-            have been too short.
+            Number of the job's attempt, from 1. From the second attempt on, `written_s` is returned, because the
+            suggested limit may have been too short.
         procs, partition
-            Tasks and partition of the job.
+            Number of tasks and partition of the job.
 
         Returns
         -------
@@ -131,12 +132,12 @@ class Client:
         name
             Name of the job. For a new name, the suggestion comes from the user's jobs with other names.
         attempt
-            Number of the attempt. From the second attempt on, the result is `held_mib` times 1.5 for each further
-            attempt, at most `written_mib`, or `written_mib` if `held_mib` is unknown.
+            Number of the job's attempt, from 1. From the second attempt on, the result is `held_mib` times 1.5 for each
+            further attempt, at most `written_mib`, or `written_mib` if `held_mib` is unknown.
         held_mib
             Memory that the first attempt used, in MiB.
         procs, partition
-            Tasks and partition of the job.
+            Number of tasks and partition of the job.
 
         Returns
         -------
@@ -158,8 +159,8 @@ class Client:
         choices
             At most 20 choices, each a number of tasks or a mapping of sbatch's long options.
         user
-            Predict for this user instead of the caller. This is allowed for root on the socket, for a proxy that the
-            site trusts (`user_header`), and for all callers if jobs are not private.
+            User for whom the start is predicted, instead of the caller. Another user is allowed for root on the socket,
+            for a proxy that the site trusts (`user_header`), and for all callers if jobs are not private.
 
         Returns
         -------
@@ -183,15 +184,15 @@ class Client:
     ) -> str:  # fmt: skip
         """Return the cluster that is expected to finish a job first, as `batchcast start --test --where` predicts it.
 
-        This method runs the program `batchcast` of this computer, whose settings list the clusters in `[[cluster]]`
-        tables. All other methods query one service.
+        This method runs the program `batchcast` of this computer; the program's settings list the clusters in
+        `[[cluster]]` tables. All other methods of the client query one service.
 
         Parameters
         ----------
         options
             The job's sbatch options by their long names: `{"ntasks": 4, "time": "2:00:00", "job-name": "align"}`.
         otherwise
-            The cluster to return if there is no answer.
+            The cluster to return if the program gives no answer.
         inputs
             Files that the job reads, as for `--input`: `["20G@archive"]`.
         done_by
@@ -228,12 +229,13 @@ class Client:
             _tell("batchcast client: wrong arguments (%s: %s); requests stay as written", type(error).__name__, error)
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
-        """Return the first result of the query /v1/QUESTION; None if there is no result or no answer in time."""
+        """Return the first result of the query /v1/QUESTION; None if the service returns no result or does not answer
+        in time."""
         rows = self._rows(question, parameters)
         return rows[0] if rows else None
 
     def _rows(self, question: str, parameters: Mapping[str, object], user: str = "") -> list[dict[str, Any]] | None:
-        """Returns all results of the query /v1/QUESTION; None if there is no answer in time."""
+        """Returns all results of the query /v1/QUESTION; None if the service does not answer in time."""
         begun = time.monotonic()
         if begun < self.not_before:
             return None
@@ -255,7 +257,8 @@ class Client:
             return None
 
     def get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
-        """Return status and body of one GET request over a new connection; fails at the monotonic time `until`.
+        """Return status and body of one GET request over a new connection; the request fails at the monotonic time
+        `until`.
 
         Unlike all other methods, this method raises OSError or ValueError if there is no answer.
         """
@@ -316,7 +319,7 @@ def _resolved(host: str, port: int, until: float) -> list[Any]:
 
 
 def _connected(family: int, place: Any, until: float) -> socket.socket:
-    """Returns a connected socket; TimeoutError at time `until`."""
+    """Returns a connected socket; raises TimeoutError at the time `until`."""
     connection = socket.socket(family)
     try:
         _within(connection, until).connect(place)
@@ -327,7 +330,7 @@ def _connected(family: int, place: Any, until: float) -> socket.socket:
 
 
 def _tell(words: str, *more: object) -> None:
-    """Writes a line to the log and ignores failures."""
+    """Writes a line to the logger, and ignores failures to write."""
     with suppress(Exception):
         LOG.warning(words, *more)
 
@@ -348,8 +351,8 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 
 
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
-    """Returns a field of an answer if its value is a plausible amount, else None. So other values cannot become a
-    request.
+    """Returns a field of the service's answer if its value is a plausible amount, else None. The check keeps
+    implausible values out of job requests.
     """
     value = None if answer is None else answer.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -358,8 +361,8 @@ def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Print the number to request, for `limit SECONDS NAME` and `memory MIB NAME`. A number is printed even after
-    errors.
+    """Print the number to request, for `limit SECONDS NAME` and `memory MIB NAME`. Even after errors, the command
+    prints a number.
     """
     parser = argparse.ArgumentParser(
         description="Print the time limit or memory to request for a task, based on similar past jobs. "
@@ -377,7 +380,7 @@ def main(words: Sequence[str] | None = None) -> None:
         given, client = parser.parse_args(words), Client()
     except SystemExit as stop:
         if stop.code and len(words) > 1 and words[1].replace(".", "", 1).isdigit():
-            print(words[1])  # the written number; the error is on stderr and in the exit code
+            print(words[1])  # print the unchanged request; the error is on stderr and in the exit code
         raise
     if given.what == "limit":
         number = client.limit_s(

@@ -3,13 +3,13 @@
 
 There are three kinds of columns. A `number` is float64 with NaN for unknown. A `nominal` is dictionary-coded: int32
 codes into a tuple of categories, with the code -1 for null, as in Arrow. An `id` identifies the job. `known` is the
-event of a job from which on the value is known, such as its submission or its end. Predictors see only columns that are
+event of a job at which the value becomes known, such as its submission or its end. Predictors see only columns that are
 known at submission (predict/gate.py).
 
 Memory amounts are for the whole job in all logs except SWF, in which fields 7 and 10 are per processor.
-`LogInfo.memory_per` records the unit, and `table.memory` converts both columns to the same unit: per node if the log
-has node counts, else per processor. Used memory is the peak of the busiest node times the number of allocated nodes,
-so that it can be compared with the request.
+`LogInfo.memory_per` records the unit of memory columns, and `table.memory` converts requested and used memory to one
+unit: per node if the log has node counts, else per processor. Used memory is the peak of the busiest node times the
+number of allocated nodes, so that it can be compared with the request.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ class Column:
     Attributes
     ----------
     name
-        The name in a `Trace`.
+        The column's name in a `Trace`.
     kind
-        `number`, `nominal` or `id`.
+        Kind of the column: `number`, `nominal` or `id`.
     unit
-        The unit of a number; empty if it has none.
+        The unit of the column's numbers; empty if they have none.
     known
-        The event of a job from which on the value is known.
+        The event of a job at which the value becomes known.
     meaning
-        A short description for people.
+        A short description of the column for people.
     swf
-        Field number in SWF, from 1.
+        The column's field number in SWF, from 1.
     sacct
-        Field of sacct.
+        The column's field in sacct's output.
     squeue
-        Field of `squeue -O`. The store saves these values in an SQL column with the name of this column.
+        The column's field in the output of `squeue -O`. The store saves the values of this field in an SQL column with
+        this column's name.
     pbs
-        Attribute of `qstat -f`.
+        The column's attribute in the output of `qstat -f`.
     """
 
     name: str
@@ -166,7 +167,7 @@ COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
 INPUT_COLUMNS: dict[str, Column] = {column.name: column for column in _FROM_INPUTS}
 DECLARED: dict[str, Column] = {**COLUMNS, **INPUT_COLUMNS}
 KNOWN_AT_SUBMISSION = frozenset(column.name for column in DECLARED.values() if column.known == "submission")
-# Names of common sums of columns, and the event from which on a log's column with such a name is known.
+# Names of common sums of columns, and the event of a job at which the sum becomes known.
 SUMS: dict[str, Moment] = {"start_time": "start", "end_time": "end", "response_time": "end"}
 SWF_FIELDS: tuple[str, ...] = tuple(c.name for c in sorted((c for c in _ALL if c.swf), key=lambda c: c.swf or 0))
 
@@ -195,7 +196,8 @@ def is_copied(equal: float, known: float) -> bool:
     equal
         Number of jobs whose measured amount equals the requested amount.
     known
-        Number of jobs for which both amounts are known. With fewer than 20 jobs, the result is False.
+        Number of jobs for which the measured and the requested amounts are known. If both amounts are known for fewer
+        than 20 jobs, the result is False.
 
     Returns
     -------

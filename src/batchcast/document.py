@@ -44,7 +44,7 @@ _ONE = re.compile(
 
 
 def in_number(text: str) -> str:
-    """Return a number with its noun, singular after the number 1.
+    """Return a number with its noun, in the singular after the number 1.
 
     >>> in_number("1 jobs have no limit: 1 lines torn, 21 jobs are kept")
     '1 job has no limit: 1 line torn, 21 jobs are kept'
@@ -62,7 +62,7 @@ def dumps(value: Any, indent: int | None = 2) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value converted to JSON's types; a dataclass becomes an object."""
+    """Return a value converted to JSON's types; a dataclass becomes a JSON object."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (str, int, bool)) or value is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions whose messages are written for users, each with an exit code.
 
-A message names the place (file and line), the rejected value, the accepted forms and what to do next. Any other
+A message names the location (file and line), the rejected value, the accepted forms and what to do next. Any other
 exception that reaches the user is a defect of batchcast and not of the user's input.
 """
 
@@ -58,7 +58,8 @@ def as_arguments(text: str) -> str:
 
 
 def worded(text: str) -> str:
-    """Return a message for its reader: with flags for users of the command line, else with names of Python arguments.
+    """Return a message in the form for its reader: with flags on the command line, with names of Python arguments
+    otherwise.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def worded(text: str) -> str:
 
 
 class BatchcastError(Exception):
-    """An operation failed for a known reason. Exit code 1.
+    """Base class: an operation failed for a known reason. Exit code 1.
 
     Parameters
     ----------
@@ -151,12 +152,13 @@ def how_to_install(extra: str, only: str = "") -> str:
     Returns
     -------
     str
-        A shell command.
+        The command for the shell.
 
     Notes
     -----
-    In a checkout, the command reinstalls the checkout with the extra. Otherwise it names the required packages
-    themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would fail.
+    In a checkout, the command reinstalls the checkout with the extra. Outside a checkout, the command names the
+    required packages themselves, because batchcast is not on a package index and `pip install batchcast[EXTRA]` would
+    fail.
     """
     import json
     import shlex
@@ -189,7 +191,7 @@ def check_takes(method: object, who: str, form: str) -> None:
     Parameters
     ----------
     method
-        The user's object.
+        The user's method or function.
     who
         Name of the object in the message.
     form
@@ -221,7 +223,7 @@ def check_takes(method: object, who: str, form: str) -> None:
 
 
 def standing_at(method: object) -> str:
-    """Return the file and line of user code as ` (mine.py, line 7)`.
+    """Return the file and line in which a user's function is defined, as ` (mine.py, line 7)`.
 
     Parameters
     ----------
@@ -245,7 +247,7 @@ def standing_at(method: object) -> str:
 
 
 def says_arguments(call: Callable[P, R], who: str = "") -> Callable[P, R]:
-    """Wrap a function so that wrong arguments raise UsageError, which lists the accepted arguments.
+    """Wrap a function so that wrong arguments raise a UsageError, whose message lists the accepted arguments.
 
     Parameters
     ----------
@@ -304,14 +306,14 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     error
         The exception.
     what
-        The called function, such as `Mine.predict`.
+        Name of the called function, such as `Mine.predict`.
     hint
         What the user can try next.
 
     Returns
     -------
     BatchcastError
-        The given error itself if it is a BatchcastError already.
+        The given exception itself if it is a BatchcastError already.
 
     Examples
     --------
@@ -325,14 +327,16 @@ def raised_outside(error: Exception, what: str, hint: str = "") -> BatchcastErro
     ours = __file__.rpartition("/")[0]
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     user_lines = [(file, line) for file, line in lines if not file.startswith(ours) and "importlib" not in file]
-    # The last line in the first file of user code; deeper calls may be in libraries such as NumPy.
+    # The location is the last line in the first file of user code, because deeper calls may be in libraries such as
+    # NumPy.
     last = [(file, line) for file, line in user_lines if file == user_lines[0][0]][-1:]
     location = "".join(f" ({file.rpartition('/')[2]}, line {line})" for file, line in last)
     return BatchcastError(f"{what} raised {type(error).__name__}: {error}{location}{_attributes(error)}", hint=hint)
 
 
 def _attributes(error: Exception) -> str:
-    """Returns the attributes of a batchcast object if user code read one that does not exist, else an empty text."""
+    """Returns a text with the attributes of a batchcast object if user code read a missing attribute of the object,
+    else an empty text."""
     target = getattr(error, "obj", None)
     if not isinstance(error, AttributeError) or not type(target).__module__.startswith(f"{__package__}."):
         return ""
@@ -343,20 +347,20 @@ def _attributes(error: Exception) -> str:
 def input_error(
     path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
 ) -> InputError:
-    """Build an `InputError` from its parts: place, problem, value, accepted forms and next step.
+    """Build an `InputError` from its parts: location, problem, value, accepted forms and next step.
 
     Parameters
     ----------
     path
-        The file or source.
+        The file or source in which the problem is.
     what
-        What is wrong.
+        A description of the problem.
     line
-        Line number, from 1.
+        Line number of the problem, from 1.
     value
         The rejected value, shown with at most 80 characters.
     accepted
-        The accepted forms.
+        The accepted forms of the value.
     hint
         What the user can try next.
 
@@ -385,7 +389,7 @@ def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
     word
         The value.
     accepted
-        The accepted words.
+        The accepted words of the option.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of a job: `JobRequest` (known at submission) and `JobRecord` (with wait, run time and status).
 
-Predictors receive only a `JobRequest`. Only clocks hold a `JobRecord`. This module also translates the final states of
-jobs between SWF numbers, sacct's words and batchcast's words.
+Predictors receive only a `JobRequest`. Only event sources (replay, simulation, live collector) have a `JobRecord`. This
+module also translates the final states of jobs between SWF numbers, sacct's words and batchcast's words.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JobRequest(NamedTuple):
     job_id
         The batch system's id of the job.
     submit_time
-        Submission, in seconds on the log's clock.
+        Submit time, in seconds on the log's clock.
     procs
         Number of processors: requested, or allocated if the request is unknown.
     req_time
@@ -96,7 +96,7 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     row
         Position of the job in log order, or a running number.
     values
-        Column name to value. An absent column or None means unknown.
+        Values of the job's columns, by column name. An absent column or None means unknown.
     procs
         Number of processors, by the rule that the caller applies (`Trace.procs`). NaN means unknown.
 
@@ -110,8 +110,8 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     2.0
     """
     attributes = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
-    # The names are taken from BEYOND and not from `values`, so that all requests share the strings and pickles are
-    # small.
+    # The names of extra columns come from BEYOND and not from `values`, so that all requests share the strings and
+    # pickles are small.
     extra = {name: values[name] for name in BEYOND if values.get(name) is not None}
     return JobRequest(row=row, procs=procs, **attributes, extra=extra or NO_EXTRA)
 
@@ -126,8 +126,8 @@ class JobRecord(NamedTuple):
     Attributes
     ----------
     request
-        The job's request: all data known at submission. Its attributes and extra columns can also be read from the
-        record itself.
+        The job's request: all data known at submission. The request's attributes and extra columns can also be read
+        from the record itself.
     wait_time
         Queue wait, in seconds. NaN means unknown.
     run_time
@@ -142,7 +142,8 @@ class JobRecord(NamedTuple):
     status: Name = None
 
     def __getattr__(self, name: str) -> Any:
-        """Read an attribute of the request: `job.user_id` is `job.request.user_id`, and extra columns work too."""
+        """Read an attribute of the request: `job.user_id` is `job.request.user_id`, and extra columns can be read in
+        this way too."""
         request = self.request
         if name in JobRequest._fields:
             return getattr(request, name)
@@ -210,7 +211,7 @@ def status_from_swf(number: int) -> str | None:
     Parameters
     ----------
     number
-        SWF field 11.
+        The status number in SWF field 11.
 
     Returns
     -------
@@ -315,7 +316,7 @@ def status_words(text: str) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        The given word, or all words that the SWF number stands for.
+        The status word of the text, or all words that an SWF number stands for.
 
     Examples
     --------

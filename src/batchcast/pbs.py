@@ -28,11 +28,11 @@ TWO_WEEKS = 14 * 86400.0
 
 @dataclass(slots=True)
 class Pbs:
-    """A PBS server, queried through a transport. Set `as_text` for qstat without -x and JSON (Torque, Slurm's
+    """A PBS server, queried through a transport. Set `as_text` if qstat does not support -x and JSON (Torque, Slurm's
     wrappers).
 
-    `json_fails` is set when qstat has printed invalid JSON; from then on the text form is used. OpenPBS 22 and older
-    print invalid JSON for an environment variable such as `N=005`, until the job leaves the history.
+    `json_fails` becomes true when qstat has printed invalid JSON; from then on, qstat's text output is used. OpenPBS 22
+    and older print invalid JSON for an environment variable such as `N=005`, until the job leaves the history.
     """
 
     transport: Any
@@ -44,7 +44,7 @@ class Pbs:
         return float(self.transport.now())
 
     def ticks(self) -> float:
-        """The transport's monotonic clock."""
+        """The time on the transport's monotonic clock, in seconds."""
         return float(self.transport.ticks())
 
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
@@ -61,7 +61,7 @@ class Pbs:
         return ()
 
     def hides_jobs(self) -> bool:
-        """Return whether the server hides users' jobs from other users at present."""
+        """Return whether the server currently hides users' jobs from other users."""
         return not self.as_text and self.site().private
 
     def snapshot(self) -> Snapshot:
@@ -71,22 +71,22 @@ class Pbs:
         return self._ask()
 
     def job(self, job_id: str) -> Snapshot:
-        """Return one job; used if there is no store."""
+        """Return one job; batchcast uses this method if it has no store."""
         return self._ask(*job_id.split(","))
 
     def jobs_of(self, user: str) -> Snapshot:
-        """Return a user's jobs; used if there is no store."""
+        """Return a user's jobs; batchcast uses this method if it has no store."""
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history_of(self, user: str, since: float, until: float, *, memory: bool = False) -> Snapshot:
-        """Return the jobs of one user that ended in the time span; their memory use is always included."""
+        """Return the jobs of one user that ended in the time span; memory use is always included."""
         whole = self.history(since, until)
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history(self, since: float, until: float) -> Snapshot:
-        """Return the jobs in the server's history that ended in the time span. For older jobs, `read_trace` reads
-        accounting logs.
+        """Return the jobs in the server's history that ended in the time span. Older jobs are not in the history;
+        `read_trace` reads them from PBS accounting logs.
         """
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if since <= s.end_time < until))
@@ -122,7 +122,7 @@ class Pbs:
         )
 
     def _ask(self, *ids: str) -> Snapshot:
-        """Return the jobs `ids`, or all jobs; jobs that cannot be read, or whose id occurs twice, are counted as
+        """Return the jobs `ids`, or all jobs; jobs that cannot be read, or whose id occurs twice, are only counted, as
         broken.
         """
         asked_at, records = self._records(ids)
@@ -142,7 +142,7 @@ class Pbs:
         return Snapshot(asked_at, tuple(jobs), broken)
 
     def _records(self, ids: tuple[str, ...]) -> tuple[float, list[tuple[str, dict[str, str]]]]:
-        """Return the time of the qstat call and the parsed jobs, from JSON, or from text if the JSON is invalid."""
+        """Return the time of the qstat call and the jobs, parsed from JSON, or from text if the JSON is invalid."""
         if not self.as_text and not self.json_fails:
             answer = self.transport.ask((*JOBS, *ids))
             try:
@@ -154,7 +154,7 @@ class Pbs:
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, dict[str, str]]]:
-    """Return `Server: name` or `Queue: name` blocks with their attributes."""
+    """Parse qstat's `Server: name` or `Queue: name` blocks, and return their attributes."""
     blocks: list[tuple[str, dict[str, str]]] = []
     for line in text.splitlines():
         if match := re.match(rf"{kind}:?\s+(\S+)", line):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures for papers, with matplotlib: errors, coverage, waits, a Gantt chart, a frontier, differences.
 
-Each function takes `ax`, an Axes to draw on (by default a new one), and returns it, so that callers can set titles and
-save files with matplotlib. matplotlib is optional; the extra `notebook` installs it. The method `.plot()` of every
-result calls these functions.
+Each function takes `ax`, the Axes to draw on (by default new Axes), and returns these Axes, so that callers can set
+titles and save files with matplotlib. matplotlib is optional; the extra `notebook` installs it. The method `.plot()` of
+every result calls these functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ NAMES = {"mae_s": "mean absolute error", "mae_mib": "mean absolute error", "mean
 def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
     """Draw the run-time errors of each method: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
 
-    `log` is a log, or the actual values (n,) in seconds; `forecasts` are objects with `points` (n,), by method.
+    `log` is a trace, or an array of the actual run times (n,) in seconds; `forecasts` are objects with `points` (n,),
+    by method.
     """
     truth = getattr(log, "run_time", log)
     return shares({name: np.abs(said.points - truth) for name, said in forecasts.items()}, "absolute error (s)", ax)
@@ -64,7 +65,7 @@ def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = 
         raise UsageError(
             f"{len(rows):,} jobs are too many for one picture (accepted: {MOST_BARS:,}); set begin and end"
         )
-    from matplotlib.collections import PolyCollection  # one artist for all bars, because 50,000 artists take minutes
+    from matplotlib.collections import PolyCollection  # one artist for all bars: 50,000 artists take minutes
 
     held, starts, ends = schedule.placed(), schedule.start_time / 3600.0, schedule.end_time / 3600.0
     for passed, color, label in ((False, "C0", "in its turn"), (True, "C1", "backfilled")):
@@ -85,8 +86,8 @@ def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = 
 
 
 def frontier(schedules: Mapping[str, Any], ax: Any = None) -> Any:
-    """Draw each schedule by its mean and longest wait in hours. A line joins the schedules for which no other
-    schedule is better in both.
+    """Draw each schedule by its mean and longest wait in hours. A line joins the schedules for which no other schedule
+    is better in both mean and longest wait.
     """
     points = {name: (s.wait_time.mean() / 3600.0, s.wait_time.max() / 3600.0) for name, s in schedules.items()}
     return tradeoff(points, "mean wait (h)", "longest wait (h)", ax)
@@ -98,8 +99,8 @@ def differences(
 ) -> Any:  # fmt: skip
     """Draw each row's difference from the reference row in one measure, with its 90 % interval.
 
-    `rows` are the rows of a result or of its JSON; `by` are the keys that name a row, `of` is the key of the row's
-    differences. Values left of the line are smaller than the value of the reference.
+    `rows` are the rows of a result or of its JSON; `by` has the keys that name a row; `of` is the key under which a row
+    has its differences. Differences left of the zero line mean smaller values than the reference.
 
     >>> stated = {"value": -60.0, "low": -90.0, "high": -30.0}
     >>> rows = [{"policy": "sjf", "against": "fcfs", "differences": {"mean_wait_s": stated}}]
@@ -122,7 +123,7 @@ def differences(
 
 
 def _part(stated: Any, name: str) -> Any:
-    """Return a field of a `Difference`, or of its JSON object."""
+    """Return a field of a `Difference` object, or of the JSON form of a `Difference`."""
     return stated.get(name) if isinstance(stated, Mapping) else getattr(stated, name)
 
 
@@ -144,7 +145,7 @@ def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
     """Draw the observed coverage of each level for every method; the diagonal is exact coverage."""
     ax = axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
-    drawn = {name: each for name, each in held.items() if each}  # methods that predict only points have no levels
+    drawn = {name: each for name, each in held.items() if each}  # methods without quantiles have no levels to draw
     for name, each in drawn.items():
         ax.plot(list(each), list(each.values()), marker="o", label=name, clip_on=False)
     ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))
@@ -181,7 +182,7 @@ def intervals(each: Mapping[str, tuple[float, ...]], xlabel: str, ax: Any = None
 
 
 def axes(ax: Any = None) -> Any:
-    """Return the Axes to draw on, a new one by default; UsageError if matplotlib is not installed."""
+    """Return the Axes to draw on, by default new Axes; UsageError if matplotlib is not installed."""
     if ax is not None:
         return ax
     try:

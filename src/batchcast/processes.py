@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tasks on several processors in forked processes, which inherit their inputs without pickling.
 
-The results equal those of the same calls in this process, for any number of processes.
+The results do not depend on the number of processes, and equal the results in a single process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def in_processes(
     `workers` processes.
 
     Results are pickled to return them to this process. If tasks raise exceptions, the exception of the first such task
-    is raised here. `finished` is called with the number of finished tasks. Ctrl-C ends the processes.
+    is raised here. `finished` is called with the number of finished tasks. Ctrl-C ends the worker processes.
 
     >>> in_processes([lambda: 1 + 1, lambda: 2 * 3, lambda: 9], workers=2)
     [2, 6, 9]
@@ -98,7 +98,7 @@ def _unheard(done: int) -> None:
 
 
 class _Raised:
-    """An exception that a task raised."""
+    """An exception that a task raised in a worker process."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -112,12 +112,14 @@ def _here(tasks: Sequence[Callable[[], T]], finished: Callable[[int], None] | No
 
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
-    """Start a process that runs the tasks whose numbers it receives; return this end of the pipe, and the process."""
+    """Start a process that runs the tasks whose numbers it receives; return the parent's end of the pipe, and the
+    process."""
     import multiprocessing
 
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_work, args=(tasks, here, there), daemon=True)
-    # Python 3.12 warns because a thread draws the progress bar. The child does not use the thread's locks.
+    # Python 3.12 warns about forking, because a thread draws the progress bar. The forked child does not use the
+    # thread's locks, so the warning does not apply.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
@@ -139,7 +141,7 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
             there.send(_answer(task))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             there.send(_Raised(RuntimeError(f"a result cannot be sent from a separate process: {error}")))
-        except BrokenPipeError:  # the parent was killed
+        except BrokenPipeError:  # the parent process was killed
             return
 
 
@@ -148,7 +150,7 @@ def _answer(task: Callable[[], Any]) -> Any:
         return task()
     except BatchcastError as error:
         return _Raised(error)
-    except Exception as error:  # the exception's type may not be picklable
+    except Exception as error:  # it may be impossible to pickle the exception
         text = "".join(traceback.format_exception(error))
         return _Raised(RuntimeError(f"{type(error).__name__} in a separate process: {error}\n{text}"))
 

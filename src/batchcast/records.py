@@ -9,7 +9,7 @@ import numpy as np
 
 
 def array_fields(*names: str) -> list[tuple[str, str]]:
-    """Return the fields of a record's dtype for arrays with these names.
+    """Return the fields of a record's dtype, for arrays with the given names.
 
     >>> array_fields("jobs")
     [('jobs', 'i8'), ('jobs_size', 'i8')]
@@ -18,7 +18,8 @@ def array_fields(*names: str) -> list[tuple[str, str]]:
 
 
 def point_to(records: np.ndarray, **arrays: np.ndarray) -> None:
-    """Write the addresses of arrays into records (1,); the owner of the records must also keep the arrays alive.
+    """Write the addresses of arrays into a structured array of shape (1,); its owner must keep a reference to the
+    arrays.
 
     >>> records = np.zeros(1, array_fields("jobs"))
     >>> point_to(records, jobs=np.zeros(3)); int(records["jobs_size"][0])

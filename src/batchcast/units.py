@@ -49,12 +49,12 @@ def parse_duration(text: str) -> float:
     Returns
     -------
     float
-        Seconds. Infinity for UNLIMITED, NaN for a word that means unknown.
+        Seconds; infinity for UNLIMITED, NaN for a word that means unknown.
 
     Raises
     ------
     UsageError
-        If the text has none of these forms.
+        If the text has none of the accepted forms.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
     now
         The current time, in epoch seconds.
     where
-        Time zone of texts without an offset. Default: the time zone of this machine.
+        Time zone of texts that have no UTC offset. Default: the time zone of this machine.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
     Raises
     ------
     UsageError
-        If the text has none of these forms.
+        If the text has none of the accepted forms.
 
     Notes
     -----
@@ -194,7 +194,7 @@ def parse_when(text: str, now: float, where: tzinfo | None = None) -> float:
             return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
         stamp = datetime.fromisoformat(word)
         return (stamp if stamp.tzinfo else stamp.replace(tzinfo=where)).timestamp()
-    except (ValueError, OverflowError):  # not an accepted form, or outside the years 1 to 9999 that datetime supports
+    except (ValueError, OverflowError):  # no accepted form, or a year outside datetime's range (1 to 9999)
         raise UsageError(f"not a time: {text[:40]!r} (accepted: {TIME_FORMS})") from None
 
 
@@ -270,7 +270,7 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
     Parameters
     ----------
     seconds
-        Seconds. The second unit is rounded.
+        Seconds. The amount of the smaller unit is rounded.
     unknown
         The text that is returned for NaN and None.
 
@@ -345,7 +345,7 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     Returns
     -------
     float
-        KiB. NaN for an unknown size and for 0.
+        Size in KiB; NaN for an unknown size and for 0.
 
     Raises
     ------
@@ -354,8 +354,8 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
 
     Notes
     -----
-    Slurm prints 0 both for "all memory of the node" and for "no request". Both meanings of 0
-    become NaN, because neither is an amount of memory.
+    Slurm prints 0 both for "all memory of the node" and for "no request". Therefore 0 becomes NaN, because neither
+    meaning of 0 is an amount of memory.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def format_memory(kib: float) -> str:
     Returns
     -------
     str
-        `-` for NaN.
+        The formatted size; `-` for NaN.
 
     Examples
     --------

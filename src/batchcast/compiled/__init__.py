@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decorators for all compiled code (kernels): exact floating point, cached on disk until the code changes.
 
-numba notices a change in the file of a kernel, but no change in kernels that the kernel calls. Therefore the name of
-the cache folder depends on all code with kernels (`place`). If no folder can be written, kernels are compiled at every
-start. The first compilation is shown on a terminal (`once`).
+numba notices a change in the file of a kernel, but not a change in other kernels that the kernel calls. Therefore the
+name of the cache folder depends on all code with kernels (`place`). If no cache folder is writable, kernels are
+compiled at every start. A line on the terminal shows the first compilation (`once`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ with numba_alone():
 from .place import kernel_folder
 
 CONFIG: Any = numba.config
-UNTYPED: Any = cgutils  # numba has no annotations here
+UNTYPED: Any = cgutils  # numba has no type annotations
 TYPES: Any = types
 PUBLIC: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 OPTIONS: dict[str, Any] = PUBLIC
@@ -37,7 +37,7 @@ if OWN_PASSES:
         **PUBLIC,
         "_nrt": False,
         "no_cfunc_wrapper": True,
-        "forceinline": False,  # otherwise a kernel inherits this option from its first caller
+        "forceinline": False,  # without an explicit value, a kernel inherits this option from its first caller
         "pipeline_class": Pipeline,
     }
     BRANCHING = {**OPTIONS, "pipeline_class": BranchingPipeline}
@@ -50,8 +50,8 @@ Bundle = TypeVar("Bundle", bound=type)
 def kernel(function: Function) -> Function:
     """Compile a function with numba at its first call, for kernels that take arrays and allocate none.
 
-    Fast-math is off, because schedules are compared start by start. Without numba's run-time (`_nrt`), arrays are not
-    reference-counted at every call, which took half of the scheduling kernel's time.
+    Fast-math is off, because schedules are compared by their exact start times. Without numba's run-time (`_nrt`),
+    arrays are not reference-counted at every call, which took half of the scheduling kernel's time.
     """
     return _compiled(function, OPTIONS)
 
@@ -76,15 +76,15 @@ def inlined(function: Function) -> Function:
 
 
 def allocating(function: Function) -> Function:
-    """Compile a kernel that allocates arrays."""
+    """Compile a kernel that may allocate arrays, with numba's run-time."""
     return _compiled(function, {**OPTIONS, "_nrt": True})
 
 
 def by_address(bundle: Bundle) -> Bundle:
-    """Let kernels receive instances of a named tuple class by address (see `passes`). Its members are arrays and
-    numbers.
+    """Let kernels receive instances of a named tuple class by memory address (see `passes`). The members of the named
+    tuple are arrays and numbers.
 
-    Without batchcast's own passes, numba passes all members, as for other named tuples.
+    Without batchcast's own passes, numba passes all members of the tuple, as for other named tuples.
     """
     if OWN_PASSES:
         from .passes import register
@@ -112,8 +112,8 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
 
 
 def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
-    """Returns numba's dispatcher for a function. Its cache is in a subfolder `room`, because a function can be compiled
-    in two ways.
+    """Returns numba's dispatcher for a function. The dispatcher's cache is in the subfolder `room`, because a function
+    can be compiled in two ways.
 
     The cache is set up at the first compilation, because numba writes a test file to the folder, and most kernels of a
     command are never called.
@@ -161,17 +161,19 @@ def _part(function: Function, options: dict[str, Any]) -> Any:
 
 
 def compile_key(function: Callable[..., float]) -> Any:
-    """Compile a Python function of five float64 to an object with an `address`; raises numba's errors on failure.
+    """Compile a Python function of five float64 arguments to an object with an `address`; raises numba's errors on
+    failure.
 
-    The caller must keep the result as long as the address is used.
+    The caller must keep a reference to the object as long as the address is used.
     """
     return numba.cfunc(types.float64(*KEY), error_model="numpy")(function)
 
 
 def reads(function: Callable[..., float], places: tuple[int, ...]) -> bool:
-    """Whether a function of five float64 uses the arguments at the given positions.
+    """Whether a function of five float64 arguments uses the arguments at the given positions.
 
-    The function is compiled with a type that has no operations at these positions. Compilation fails if they are used.
+    The function is compiled with a type that has no operations at these positions. Compilation fails if the function
+    uses these arguments.
     """
     nothing = types.Opaque("nothing")
     kinds = tuple(nothing if place in places else kind for place, kind in enumerate(KEY))

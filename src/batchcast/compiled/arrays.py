@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from ..compiled import inlined, inner
 from .versions import OWN_PASSES
 
-# numba has no annotations here
+# numba has no type annotations
 _BUILD: Any = cgutils
 WORD: Any = types.int64
 COMPILED: Any = extending.intrinsic
@@ -38,7 +38,7 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
     name
         Name of the array in the record.
     dtype
-        Type of its elements.
+        Type of the array's elements.
     columns
         Number of columns of an array of shape (n, columns); 0 for an array of shape (n,).
     """
@@ -91,7 +91,7 @@ _pointer: Any = COMPILED(_address_to_pointer)
 
 
 def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Record], Any]:
-    """Returns a function equal to that of `array_in`, built on numba's public function `carray`."""
+    """Returns a function that does the same as the result of `array_in`, built on numba's public function `carray`."""
     size = f"{name}_size"
 
     @inlined
@@ -130,8 +130,8 @@ lowest = _of_a_word(_lowest)  # position of the lowest set bit; undefined for 0
 
 @inlined
 def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
-    """Sort the first n entries of `order` by their values, with a stable insertion sort. O(n) if sorted, O(n**2) at
-    worst.
+    """Sort the first n entries of `order` by their values, with a stable insertion sort. Costs O(n) if the entries are
+    sorted, O(n**2) at worst.
     """
     for a in range(1, n):
         j = order[a]
@@ -142,7 +142,7 @@ def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
         order[b + 1] = j
 
 
-TYPES: Any = types  # numba has no annotations here
+TYPES: Any = types  # numba has no type annotations
 
 
 def address_of(whole: Any, *arguments: Any) -> int:
@@ -177,7 +177,7 @@ _at_address: Any = intrinsic(_call_there)
 def called_there(whole: Any) -> Any:
     """Return the function (address, record, rules) by which kernels call the kernel `whole`.
 
-    It calls `whole` by its address, or by name if batchcast's own passes are not used.
+    The function calls `whole` by its address, or by name if batchcast's own passes are not used.
     """
     if OWN_PASSES:
         return _at_address

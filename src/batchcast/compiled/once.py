@@ -26,7 +26,8 @@ LEFT = "\r\x1b[2K"  # terminal codes: go to the begin of the line and erase it
 
 
 class CompilerLine(compiler.Listener):
-    """Shows one line on stderr while batchcast's kernels are compiled. Kernels that a kernel calls are counted."""
+    """Shows one line on stderr while batchcast's kernels are compiled. Nested compilations of kernels that a kernel
+    calls are counted."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -76,7 +77,7 @@ def watch_compiler() -> CompilerLine:
     return line
 
 
-LOCK: Any = compiler_lock  # numba has no annotations here
+LOCK: Any = compiler_lock  # numba has no type annotations
 SYSTEM: Any = runtime
 FILE = "compiling"
 RUNTIME = b"NRT_"  # prefix of functions of numba's run-time, which crash the process if it is not initialised
@@ -89,8 +90,8 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
     Each kernel has one byte of a lock file. The byte is locked while the kernel is compiled (a POSIX record lock, which
     the system releases when the process ends). During the compilation of a kernel, the kernels that it calls are locked
     as well; calls have no cycles, so there is no deadlock. numba's own lock, which separates the threads of one
-    process, is taken first. If the file system has no locks, each process compiles for itself. `keep` sets up the
-    dispatcher's cache and is called once.
+    process, is taken first. If the file system has no locks, each process compiles for itself. The function `keep` sets
+    up the dispatcher's cache and is called once.
     """
     name = f"{compiled.py_func.__module__}.{compiled.py_func.__qualname__}".removeprefix("batchcast.")
     compile_here: Callable[[Any], Any] = compiled.compile
@@ -108,8 +109,8 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
 def read_alone(compiled: Any) -> None:
     """Let a dispatcher load machine code without importing numba's declarations, which are needed only for compiling.
 
-    numba imports them before it looks for the machine code, which takes a quarter of a second at every start. Code that
-    allocates memory needs numba's run-time, so the run-time is initialised before such code is loaded.
+    numba imports them before it looks for the machine code, and the import takes a quarter of a second at every start.
+    Code that allocates memory needs numba's run-time, so the run-time is initialised before such code is loaded.
     """
     kept = compiled._cache
     rebuild = kept._impl.rebuild
@@ -133,7 +134,7 @@ def read_alone(compiled: Any) -> None:
 
 @contextmanager
 def _alone(folder: str, name: str) -> Iterator[None]:
-    """A context that locks a kernel."""
+    """A context that locks one kernel against other processes."""
     place = crc32(name.encode())
     if place in _held:
         yield
@@ -160,7 +161,7 @@ def _take(file: int, place: int, name: str) -> None:
 
 @cache
 def _opened(folder: str, _process: int) -> int:
-    """Returns the lock file, opened once per process, because closing any descriptor of it would release all its
+    """Returns the lock file, opened once per process, because closing any descriptor of the file would release all its
     locks.
     """
     return os.open(Path(folder) / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

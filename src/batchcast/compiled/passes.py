@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """batchcast's own compiler passes for numba, which compile a scheduling kernel in a fraction of numba's time.
 
-They make two steps faster, which took most of the compile time.
+The passes make two steps faster that took most of the compile time.
 
-numba passes a named tuple to a kernel by its members, seven machine words for each array. A class registered here is
-passed as the address of its members instead. Kernels read the members as before (`state.free[k]`), but cannot replace
-an array or create such a tuple.
+numba passes a named tuple to a kernel by its members, seven machine words for each array. A named tuple class that is
+registered in this module is passed as the address of its members instead. Kernels read the members as before
+(`state.free[k]`), but cannot replace an array or create a tuple of a registered class.
 
 For every addition of two numbers, numba tries some fifty declarations of `+`, each with and without literals. The
 result depends only on the operation, the types of its arguments and the options, so it is computed once and cached.
@@ -63,7 +63,7 @@ class ByAddress(types.Type):
 
     @property
     def key(self) -> tuple[type, tuple[Any, ...]]:
-        """The values that make two of these types equal."""
+        """The values that must be equal for two types to count as equal."""
         return self.bundle, self.members
 
     @property
@@ -98,9 +98,7 @@ EXTEND.typeof_impl.register(np.ndarray, kind_of_array)
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
-    """Return the type of a member by its name; None if there is no such member, in which case numba reports an
-    error.
-    """
+    """Return the type of a member by name; None if no member has this name, in which case numba reports an error."""
     return bundle.members[bundle.names.index(name)] if name in bundle.names else None
 
 
@@ -110,7 +108,7 @@ def _lean(kind: Any) -> bool:
 
 
 def _layout(context: Any, bundle: ByAddress) -> Any:
-    """Returns the memory layout of the members."""
+    """Returns the memory layout of a named tuple's members."""
     word = context.get_value_type(TYPES.intp)
     return ir.LiteralStructType(
         [
@@ -147,7 +145,8 @@ def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
             if c.context.enable_nrt:
                 c.context.nrt.decref(c.builder, kind, native.value)
 
-    # `read_member` marks its loads as invariant. LLVM may then drop the stores above, unless a barrier hides them.
+    # `read_member` marks its loads as invariant. With invariant loads, LLVM may drop the stores above, unless a barrier
+    # hides the stores.
     address = c.builder.bitcast(space, ir.IntType(8).as_pointer())
     barrier = ir.InlineAsm(ir.FunctionType(address.type, [address.type]), "", BARRIER, side_effect=True)
     return EXTEND.NativeValue(c.builder.call(barrier, [address]), is_error=failed, cleanup=give_back)
@@ -238,7 +237,7 @@ class Remembering:
         return answer
 
 
-Library: Any = JITCodeLibrary  # numba has no annotations here
+Library: Any = JITCodeLibrary  # numba has no type annotations
 Compiler: Any = CompilerBase
 Pass: Any = LoweringPass
 PASSES: Any = DefaultPassBuilder
@@ -251,7 +250,8 @@ NEEDLESS = {  # passes for closures, `with`, unrolled tuples and array expressio
 
 
 def _places_alone(code: Any, entries: Any = ()) -> Any:
-    """Returns an LLVM module with only numba's variables for environments, and empty functions named `entries`."""
+    """Returns an LLVM module with only numba's variables for environments, and empty functions with the names in
+    `entries`."""
     names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
     lines = [f'@"{name}" = common global ptr null' for name in names]
     lines += [f'define void @"{name}"() {{\n ret void\n}}' for name in entries]
@@ -264,7 +264,7 @@ class Part(Library):  # type: ignore[misc]
     """
 
     def _optimize_final_module(self) -> None:
-        """Does nothing, because the kernel that links this code optimizes it."""
+        """Does nothing, because the kernel that links this code also optimizes the code."""
 
     def _finalize_final_module(self) -> None:
         """Keeps the code for linking, and gives the execution engine only the variables that numba writes to."""
@@ -295,7 +295,7 @@ class Whole(Library):  # type: ignore[misc]
         return self.name, "object", (self._get_compiled_object(), _places_alone(code, entries).as_bitcode())
 
     def _optimize(self) -> None:
-        """Optimizes as numba does."""
+        """Optimizes the code as numba does."""
         super()._optimize_final_module()
 
 
@@ -303,7 +303,8 @@ class Branching(Whole):
     """A `Whole` without vector instructions, which slow short loops down."""
 
     def _optimize(self) -> None:
-        """Optimizes once. numba's additional first round removes reference counts, which kernels do not have."""
+        """Optimizes the code once. numba's additional first round removes reference counts, which kernels do not
+        have."""
         passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
         passes.run(self._final_module, builder)
 
@@ -336,7 +337,7 @@ class Pipeline(Compiler):  # type: ignore[misc]
         super().__init__(Remembering(context, flags), target, library, arguments, result, Settled(flags), names)
 
     def define_pipelines(self) -> list[Any]:
-        """Return a single pipeline; there is no fallback."""
+        """Return a single pipeline; there is no second pipeline to fall back to."""
         passes = PASSES.define_nopython_pipeline(self.state)
         if not self.state.flags.nrt:
             passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache folder of compiled kernels. It is writable, safe from other users, and used only for exactly this code."""
+"""The cache folder of compiled kernels. The folder is writable, safe from other users, and used only for exactly this
+version of the code."""
 
 from __future__ import annotations
 
@@ -43,10 +44,10 @@ def kernel_folder() -> str:
 
     Notes
     -----
-    Files in the folder are executed. So its location depends only on the environment (NUMBA_CACHE_DIR, else
-    XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), not on a file in the working directory. The folder is used only if
-    no other user can write to it or replace it; otherwise a private folder in the temporary directory is used. The
-    function takes about two milliseconds, once per process.
+    The process executes the machine code in the folder's files. Therefore the folder's location depends only on the
+    environment (NUMBA_CACHE_DIR, else XDG_CACHE_HOME/batchcast or ~/.cache/batchcast), not on a file in the working
+    directory. The folder is used only if no other user can write to it or replace it; otherwise a private folder in the
+    temporary directory is used. The function takes about two milliseconds, once per process.
     """
     name = f"kernels-{fingerprint():08x}"
     named = os.environ.get("NUMBA_CACHE_DIR")
@@ -72,7 +73,7 @@ def _make_closed(folder: Path) -> None:
     for way in reversed([above, *above.parents]):
         way.mkdir(mode=0o755, exist_ok=True)  # mkdir(parents=True) would ignore the mode for parents
     if above.name == OURS and above.stat().st_uid == os.geteuid() and above.stat().st_mode & 0o022:
-        above.chmod(0o755)  # a umask of 002 has made it writable for the group
+        above.chmod(0o755)  # a umask of 002 has made the folder writable for the group
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
@@ -131,8 +132,8 @@ def fingerprint(rooms: tuple[str, ...] = KERNELS) -> int:
     Parameters
     ----------
     rooms
-        Folders (with their subfolders) and files. Default: all code with kernels. Changes in other code do not change
-        the checksum, so kernels are not compiled again.
+        Folders (with their subfolders) and files whose state counts. By default, all code with kernels counts. Changes
+        in other code do not change the checksum, so kernels are not compiled again.
 
     Returns
     -------

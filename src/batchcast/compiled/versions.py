@@ -24,8 +24,9 @@ TESTED = ((0, 68),)  # the version in constraints.txt, with which .ci/run passed
 def numba_alone() -> Iterator[None]:
     """A context in which numba finds neither SciPy nor YAML.
 
-    Importing SciPy takes a quarter of a second. With YAML, numba would read `.numba_config.yaml` in the working
-    directory. This file may belong to another user and could name another cache of kernels, which would be executed.
+    Importing SciPy takes a quarter of a second. If numba found YAML, it would read `.numba_config.yaml` in the working
+    directory. The configuration file may belong to another user and could name another cache of kernels, whose code
+    would be executed.
     """
     hidden = {name: sys.modules.get(name) for name in ("scipy", "yaml") if name == "yaml" or name not in sys.modules}
     loaded = cast("dict[str, Any]", sys.modules)
@@ -44,7 +45,7 @@ def declare() -> None:
     """Import numba's declarations of NumPy before the first compilation, once per process.
 
     numba looks for SciPy's BLAS once, for `np.correlate` and `np.convolve`, which batchcast's kernels do not use.
-    `np.dot` and `np.linalg` in users' kernels look for it again. Hiding SciPy saves 0.1 s.
+    `np.dot` and `np.linalg` in users' kernels look for SciPy's BLAS again. Hiding SciPy saves 0.1 s.
     """
     with numba_alone(), suppress(ImportError):
         import_module("numba.np.arraymath")

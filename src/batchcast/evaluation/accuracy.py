@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replays a log through run-time predictors and scores their predictions.
 
-One replay serves all predictors; the module also gives figures by group, and the effect of planning with another
-quantile.
+All predictors share one replay. The module also computes error measures by group of jobs, and the errors of a scheduler
+that plans with a quantile of the prediction.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ Maker = Any  # a name, a class, an object or a function of the log that makes on
 class Scores:
     """Predictions of several predictors for one log, and which jobs are scored.
 
-    `points` holds one array (n,) per predictor, NaN where it was not asked; `scored` (n,) marks jobs inside the score
-    mask that ran; `never_ran` counts those inside it that did not. `seconds` is the time spent inside each predictor,
-    without the replay's own. `coverage` is the share of scored jobs that ended
-    within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
-    the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
-    `trains_from` after how many submissions a method first trains that never did;
-    `planned` what planning with each of its quantiles would come to (run times alone);
-    `against` is the method that the others are compared with, if any, `seed` for the intervals; memory is MiB per
-    `per`. `whole` are the forecasts of all jobs by one method, if `score` was asked to keep them.
+    `points` has one array of predictions (n,) per predictor, NaN for jobs that were not predicted. `scored` (n,) marks
+    the jobs inside the score mask that ran; `never_ran` counts the jobs inside the mask that did not run. `seconds` is
+    the computing time of each predictor, without the time of the replay itself. The other mappings have an entry per
+    predictor. `coverage`: the share of scored jobs that ran no longer than each predicted quantile, by level.
+    `lacking`: the fields that the predictor uses and the log lacks. `stood_in`: the fallback method that predicted in
+    place of the predictor, and the share of scored jobs with replaced predictions. `trained`: the results of the
+    predictor's refits. `trains_from`: if the predictor never trained, the number of submissions before its first
+    training. `planned`: the errors of planning with each quantile (run times only). `against` is the reference method
+    of comparisons, if any; `seed` seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions
+    of all jobs, if the caller of `score` requested them.
     """
 
     trace: Trace
@@ -72,13 +73,13 @@ class Scores:
     whole: Forecasts | None = None
 
     def held_against(self, method: str | None) -> Scores:
-        """Return the same scores with this reference method, None for the present one. Raises UsageError if the method
-        was not run."""
+        """Return the same scores with another reference method; None keeps the present reference. Raises UsageError if
+        the method was not evaluated."""
         return replace(self, against=reference_of(list(self.points), method, RUN_TIME)) if method else self
 
-    @cached_property  # because every table of a report needs it, and drawing the intervals takes long
+    @cached_property  # because every table of a report needs the differences, and computing their intervals takes long
     def differences(self) -> Keys:
-        """The differences of every method to the reference, and to the users' limits."""
+        """The differences between every method and the reference, and between every method and the users' limits."""
         return _differences(self) if self.against else {}
 
 
@@ -94,14 +95,15 @@ def score(
     whole_of: str = "",
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
-    """Replay a log once on the recorded clock and collect every predictor's prediction at each scored submission.
+    """Replay a log once and collect every predictor's prediction at the submission of each scored job.
 
-    `methods` are names with parameters (predict.registry), or a mapping of names to what makes a method; they learn
-    from the whole trace, `mask` (n,) says which jobs are scored (default: all). They are compared with `recent_mean`,
-    else with the request, else with the first method (`Scores.held_against` sets another); the same seed gives the same
-    intervals. `target` is `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view.
-    `whole_of` names the method whose predictions of all jobs, scored or not, are added as `Scores.whole`. `tick(done)`
-    is called now and then with the number of submissions so far.
+    `methods` are names with parameters (predict.registry), or a mapping from names to classes, objects or factories.
+    The methods learn from the whole trace; `mask` (n,) says which jobs are scored (default: all). The methods are
+    compared with `recent_mean`, else with `requested`, else with the first method (`Scores.held_against` sets another
+    reference). Equal seeds give equal confidence intervals. `target` is `run_time` or `memory`: for `memory`, measures
+    are in MiB, and `Scores.trace` has peak memory in place of run times. `whole_of` names the method whose predictions
+    of all jobs, scored or not, are added as `Scores.whole`. `tick(done)` is called from time to time with the number of
+    submissions so far.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
     ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
@@ -121,7 +123,7 @@ def score(
         trace,
         protocol,
         procs,
-        # the fallback of `requested`, which no user requested, is not scored
+        # jobs without a time limit are not scored for `requested`, which predicts a fallback for them
         points={
             spec: np.where(requested, each.points, np.nan) if _is_limit(spec) else each.points
             for spec, each in forecasts.items()
@@ -164,7 +166,8 @@ def error_pictures(scores: Scores) -> dict[str, Picture]:
 
 
 def measures_of(per: str) -> tuple[Measure, Measure]:
-    """Return the compared measures: of run times, or of memory per `per` (node or processor)."""
+    """Return the two measures by which methods are compared: for run times, or for memory per `per` (node or
+    processor)."""
     return (replace(MAE, name="mae_mib", unit="memory"), APA) if per else (MAE, APA)
 
 
@@ -186,7 +189,8 @@ def _is_limit(spec: str) -> bool:
 def _stood_in(
     forecasts: Mapping[str, Forecasts], timed: Mapping[str, Timed], scored: np.ndarray
 ) -> dict[str, tuple[str, float]]:
-    """Return the method that answered in place of a predictor, and its share of the scored jobs, if there is one."""
+    """Return, for each predictor that another method replaced, the replacing method and the share of scored jobs that
+    it predicted."""
     stand_ins = {}
     for spec, forecast in forecasts.items():
         stand_in = np.array([grounds == Grounds.FALLBACK for grounds in forecast.grounds], bool)
@@ -197,7 +201,8 @@ def _stood_in(
 
 
 def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
-    """Return, by level, the share of jobs that ran no longer than that quantile; jobs without a quantile are left out.
+    """Return, for each level, the share of jobs that ran no longer than their predicted quantile; jobs without a
+    quantile are left out.
 
     >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
     {0.9: 0.5}
@@ -208,7 +213,8 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
 
 
 def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
-    """Return a new run-time predictor for this log, by name or from `makers`; an object is copied."""
+    """Return a new run-time predictor for this log, by name or from the mapping `makers`; a predictor object is
+    copied."""
     given = makers[spec] if makers and spec in makers else spec
     return fresh_predictor(fresh(given), trace, total, seed, who=spec)
 
@@ -216,7 +222,8 @@ def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[
 def fresh_predictor(
     given: Any, trace: Trace, total: float, seed: int, *, kind: str = "runtime", who: str = ""
 ) -> Predictor:
-    """Return a predictor for this log, by name, class, maker or as an object. Only oracles get the log's run times."""
+    """Return a predictor for this log from a name, a class, a factory or an object. Only oracles, such as `actual`,
+    receive the log's run times."""
     method: Predictor = method_of(
         kind, given, known_at_submit=trace.info.known_at_submit, who=who, trace=trace, max_procs=total,
         rng=np.random.default_rng(seed), seed=seed, answers=trace.run_time.tolist(),
@@ -262,7 +269,8 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
-    """Return the group of each job as an index (n,) into names, -1 if unknown; months are local.
+    """Return the group of each job as an index (n,) into the group names, -1 if unknown, and the names; months are in
+    local time.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 1.0], "req_procs": [1, 8]})
     >>> codes, names = groups(trace, "size"); [names[k] for k in codes]
@@ -282,7 +290,8 @@ LEAST, MOST = 0.3, 0.95
 
 
 class Planned(NamedTuple):
-    """Result of planning with one quantile: mean absolute error (s), share of jobs that ran longer."""
+    """Result of planning with one quantile of the prediction as run time: mean absolute error (s), and the share of
+    jobs that ran longer than the quantile."""
 
     level: float
     mae_s: float
@@ -322,7 +331,7 @@ def planned_keys(planned: tuple[Planned, ...]) -> dict[str, Any]:
 
 
 def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
-    """Return a row of `metrics.accuracy` with memory's names: `mae_s` is `mae_mib`, and so on.
+    """Return a row of `metrics.accuracy` with the key names for memory: `mae_s` becomes `mae_mib`, and so on.
 
     >>> in_mebibytes({"predictor": "kernel", "mae_s": 3.0, "apa": 0.9}, "node")
     {'predictor': 'kernel', 'per': 'node', 'mae_mib': 3.0, 'apa': 0.9}
@@ -333,11 +342,12 @@ def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The predicted quantity: `view.run_time` is the actual value (n,), `view.req_time` the request.
+    """The predicted quantity: The column `view.run_time` has the actual values (n,), `view.req_time` the requested
+    values.
 
-    Values are seconds, or MiB of memory per `per`; the actual value is NaN for jobs that are not scored. `within` (n,)
-    is the value that a bound must reach. `wrap` turns a run-time method into one that receives the log's events and
-    learns the target.
+    Values are seconds, or MiB of memory per `per`; the actual value is NaN for jobs that are not scored. A predicted
+    bound is met if it is at least the value in `within` (n,). `wrap` converts a run-time predictor to a predictor that
+    receives the log's events and learns the target.
     """
 
     view: Trace
@@ -347,17 +357,17 @@ class Target:
 
 
 def run_time_target(trace: Trace) -> Target:
-    """Return the run times unchanged; a bound equal to the limit counts as held, because a batch system needs seconds
-    to kill a job."""
+    """Return the run times unchanged; a bound equal to the time limit counts as met, because a batch system needs
+    seconds to kill a job."""
     within = np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
     return Target(trace, within, lambda method: method)
 
 
 def memory_target(trace: Trace) -> Target:
-    """Return peak memory, MiB per node or processor as `table.memory` decides.
+    """Return peak memory as prediction target, in MiB per node or per processor (`table.memory` chooses the unit).
 
-    Jobs that ran out of memory teach that they needed more, and are not scored, because the amount is unknown. Raises
-    NoAnswer if no job has a measured peak.
+    From jobs that ran out of memory, predictors learn that the jobs needed more; these jobs are not scored, because the
+    needed amount is unknown. Raises NoAnswer if no job has a measured peak.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [1, 1], "req_procs": [2, 2],
     ...     "used_mem_kib": [4096.0, 2048.0], "status": ["completed", "out_of_memory"]})
@@ -372,7 +382,7 @@ def memory_target(trace: Trace) -> Target:
 
 
 def measured(trace: Trace) -> MemoryUse:
-    """Return the memory that jobs requested and used; NoAnswer without a measured peak."""
+    """Return the memory that jobs requested and used; raises NoAnswer if no peak was measured."""
     from ..formats.slurm.sacct_layout import COMMAND
 
     use = memory_use(trace)
@@ -389,6 +399,6 @@ def measured(trace: Trace) -> MemoryUse:
 
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:
-    """Return a run-time method as a predictor of peak memory, which it reads from each job's End."""
+    """Return a run-time method as a predictor of peak memory, which learns the peak from each job's End event."""
     asked, used = use.asked.tolist(), use.used.tolist()
     return PeakMemory(method, lambda job: asked[job.row], lambda end: used[end.job.row], most)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the columns of a log that would improve a prediction: chosen on earlier jobs, judged on later ones."""
+"""Find the columns of a log that would improve a prediction: the columns are chosen on earlier jobs and tested on later
+jobs."""
 
 from __future__ import annotations
 
@@ -31,22 +32,23 @@ NOT_A_CLASS = {"job_id", "submit_time", "req_procs"}
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A prediction from columns of the log that is better than the methods that ran.
+    """A prediction from columns of the log that is better than all evaluated methods.
 
     Attributes
     ----------
     predictor
-        As `--predictor` takes it.
+        The predictor with its settings, as `--predictor` accepts it.
     columns
-        Those of its columns that `recent_mean` does not use by itself.
+        The predictor's columns that `recent_mean` does not use by default.
     since
-        Index of the first job that had no part in the choice; the figures are of jobs from there on.
+        Index of the first job that was not used to choose the columns; the errors are measured from this job on.
     past_jobs, jobs
-        How many jobs the choice was made on, and how many the figures are of.
+        Number of jobs on which the columns were chosen, and number of jobs on which the errors are measured.
     mae_s, against, against_mae_s
-        Its mean absolute error, the best forecast tried and that one's; seconds.
+        Mean absolute error of the advised predictor, name of the best evaluated method, and that method's error; in
+        seconds.
     difference
-        mae_s - against_mae_s with its interval over users' weeks.
+        mae_s - against_mae_s with its confidence interval, which resamples user-weeks.
     """
 
     predictor: str
@@ -60,7 +62,7 @@ class Advice:
     difference: PairedDifference
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the advice as one flat object for JSON."""
         return {
             "part": "advice",
             "predictor": self.predictor,
@@ -76,30 +78,32 @@ class Advice:
 def advise(
     trace: Trace, points: Mapping[str, np.ndarray], scored: np.ndarray, *, procs: str = "req", seed: int = 0
 ) -> Advice | None:
-    """Return columns with which `recent_mean` predicts better than the methods that ran; None if there are none.
+    """Return columns with which `recent_mean` predicts better than all evaluated methods; None if no columns do.
 
     Parameters
     ----------
     trace
         The log.
     points
-        What each method tried said of each job (n,), seconds, NaN where it was not asked.
+        Predictions of each evaluated method (n,), in seconds; NaN for jobs that were not predicted.
     scored
-        Which jobs are scored (n,).
+        Which jobs are scored, booleans of shape (n,).
     procs
-        The rule for a job's processors, `req` or `alloc`.
+        The rule for a job's processors: `req` (requested) or `alloc` (allocated).
     seed
-        For the interval's draws.
+        Random seed of the confidence interval.
 
     Notes
     -----
-    The past is what comes before the first scored job; where that is less than `LEAST_PAST` jobs, the first half of the
-    scored ones. On its last `MOST_PAST` jobs columns are added to requested time and processors one at a time, the one
-    that lowers the mean error most, while it lowers it by a hundredth, `MOST_ADDED` at most (forward selection). A run
-    time counts there only if it was known when the past ended. The winner must beat the limits and `recent_mean` as it
-    is by `LEAST_GAIN` on the past, and then, on the jobs that follow, the best method tried, by as much and by an
-    interval over users' weeks that holds no zero. A log with no column beyond those that `recent_mean` uses is answered
-    at once. The cost is O(columns) predictions of the past for each added column, and one of the whole log.
+    The past consists of the jobs before the first scored job; if there are fewer than `LEAST_PAST`, it ends in the
+    middle of the scored jobs. Forward selection on the last `MOST_PAST` jobs of the past starts with time limit and
+    processors. Each step adds the column that reduces the mean error most, as long as it reduces the error by at least
+    1 %, and adds at most `MOST_ADDED` columns. Only run times that were known at the end of the past count. On the
+    past, the error with the chosen columns must be smaller, by the share `LEAST_GAIN`, than the errors of the time
+    limits and of `recent_mean` with its default columns. On the later jobs, it must be smaller by this share than the
+    error of the best evaluated method, with a confidence interval over user-weeks that excludes zero. If the log has no
+    column that `recent_mean` does not use by default, the function returns None at once. The cost is O(columns) replays
+    of the past for each added column, and one replay of the whole log.
 
     Examples
     --------
@@ -116,7 +120,7 @@ def advise(
 
 
 class _Chosen(NamedTuple):
-    """The columns chosen on the past; empty if none reduces the error enough."""
+    """The columns chosen on the past jobs; empty if no column reduces the error enough."""
 
     columns: tuple[str, ...]
     since: int
@@ -132,7 +136,7 @@ class _Chosen(NamedTuple):
 def _held(
     trace: Trace, chosen: _Chosen, points: Mapping[str, np.ndarray], scored: np.ndarray, procs: str, seed: int
 ) -> Advice | None:
-    """Return the advice, if the chosen columns are also better on the jobs that had no part in the choice."""
+    """Return the advice, if the chosen columns are also better on the jobs that were not used to choose the columns."""
     spec, run = chosen.predictor, trace.run_time
     window = scored & (np.arange(len(trace)) >= chosen.since)
     ours = _replayed(trace, {spec: chosen.columns}, window, procs)
@@ -151,7 +155,7 @@ def _held(
 
 
 def _cut(scored: np.ndarray) -> int:
-    """Return the index of the first job that has no part in the choice."""
+    """Return the index of the first job that is not used to choose the columns."""
     rows = np.flatnonzero(scored)
     if not len(rows):
         return 0
@@ -177,7 +181,7 @@ def _parts(trace: Trace, name: str, cut: int) -> bool:
 
 
 def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chosen:
-    """Return the columns that forward selection chooses on the past."""
+    """Return the columns that forward selection chooses on the past jobs."""
     first = max(0, cut - MOST_PAST)
     past = trace.take(np.arange(first, cut))
     submit, wait, run = outcome(past)
@@ -205,8 +209,8 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chos
 
 
 def _replayed(trace: Trace, sets: Mapping[str, tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:
-    """Return the predictions of `recent_mean` with each set of columns for the jobs in `ask`, from jobs ended by
-    then."""
+    """Return the predictions of `recent_mean` with each set of columns for the jobs in `ask`, each from the jobs that
+    ended before its submission."""
     vouched = trace.info.known_at_submit
     methods = {
         name: make("runtime", f"recent_mean:fields={'+'.join(fields)}", known_at_submit=vouched)

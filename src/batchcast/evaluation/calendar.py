@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hours, days, weeks and months of a log in its own time zone, and median waits by weekday and hour.
+"""Hours, days, weeks and months of a log in its own time zone, and median waits by weekday and hour, and by job size
+and time limit.
 
 By size and limit.
 """
@@ -51,7 +52,8 @@ def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
 
 
 def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
-    """Return even periods of a log's submissions: edges (m + 1,), local start of each as ISO text, and the unit.
+    """Return periods of equal length that cover a log's submissions: boundaries (m + 1,), each period's local start as
+    ISO text, and the unit.
 
     Periods are weeks; days if there are fewer than ten weeks, hours if fewer than five days; several weeks if there are
     more than `MOST`. The first period starts at local midnight (or at the hour) before the first submission; a clock
@@ -82,7 +84,8 @@ QUARTER = 900.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Number of jobs and median of their values in each cell (rows, columns). NaN in cells with too few jobs."""
+    """Number of jobs and median of their values in each cell of a table (rows, columns). The median is NaN in cells
+    with too few jobs."""
 
     jobs: np.ndarray
     median: np.ndarray
@@ -91,7 +94,8 @@ class Cells:
 def median_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int], least: int = LEAST_JOBS
 ) -> Cells:
-    """Return counts and medians of values (n,) by two classes (n,). Values of class -1 and NaN are ignored.
+    """Return the counts and medians of values (n,), grouped by two classifications (n,) of the jobs. Values of class -1
+    and NaN are ignored.
 
     >>> cells = median_cells(np.array([0, 0, 0, -1]), np.array([1, 1, 0, 0]), np.array([5.0, 7.0, 9.0, 1.0]), (1, 2), 2)
     >>> cells.jobs.tolist(), cells.median.tolist()
@@ -132,5 +136,5 @@ def by_size(trace: Trace, values: np.ndarray, procs: str = "req") -> Cells:
 
 
 def _classes(values: np.ndarray, ends: list[float]) -> np.ndarray:
-    """Return the class of each value (n,), -1 if unknown. A class includes its upper end."""
+    """Return the class of each value (n,), -1 if unknown. A class includes its upper boundary."""
     return np.where(np.isfinite(values), np.searchsorted(ends, values, side="left"), -1)

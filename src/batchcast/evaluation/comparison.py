@@ -33,10 +33,11 @@ Waits = Callable[[Mapping[str, Any]], Columns | None]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Rows):
-    """`rows` are flat: part (forecast, schedule, validity or setting), and each value of A and B under `_a` and `_b`.
+    """`rows` are flat: `part` (forecast, schedule, validity or setting), and each value of reports A and B under keys
+    that end in `_a` and `_b`.
 
     `unlike` has the reasons why the two reports are not comparable (empty: they are); `only` names what only one report
-    has. `samples` has, job by job for A and B, the absolute errors of a method, ("forecast", "", its name), and the
+    has. `samples` has, for each job in A and B, the absolute errors of a method, ("forecast", "", its name), and the
     waits of a schedule, ("schedule", policy, predictor), if an interval could be computed from them.
     """
 
@@ -48,7 +49,7 @@ class Comparison(Rows):
         return f"<Comparison of two reports: {len(self.part('schedule'))} schedules in both>"
 
     def part(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the rows of one part."""
+        """Return the rows of one part of the comparison, such as `forecast`."""
         return [row for row in self.rows if row["part"] == name]
 
     def _pictures(self) -> Mapping[str, Picture]:
@@ -69,7 +70,8 @@ class Comparison(Rows):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report of `evaluate`: its document, the schedule of each row (None if not kept), and the forecasts."""
+    """A report of `evaluate`: its document, the schedule of each result row (None if the report does not store it), and
+    the predictions."""
 
     document: Document
     schedules: Waits = lambda row: None
@@ -79,11 +81,11 @@ class Report:
 def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Comparison:
     """Match two reports of `evaluate` by policy and predictor; changes are B - A.
 
-    A row has the values of each measure in A and in B, and in `differences` the change. If both reports store a row's
-    schedule, the changes of mean wait and of mean bounded slowdown have an interval over groups of one user's
-    submissions of one week (`metrics.paired`; a week and size class if the reports store no users), and `blocks` names
-    the groups; else `no_interval` gives the reason. If both reports store their predictions, the changes of
-    `FORECAST_MEANS` have an interval too. The same seed gives the same intervals.
+    A row has the values of each measure in report A and in report B, and the change in `differences`. If both reports
+    store a row's schedule, the changes of mean wait and of mean bounded slowdown have an interval over groups of one
+    user's submissions of one week (`metrics.paired`; a week and size class if the reports store no users), and `blocks`
+    names the groups; else `no_interval` gives the reason. If both reports store their predictions, the changes of
+    `FORECAST_MEANS` also have confidence intervals. Equal seeds give equal confidence intervals.
     """
     rows: list[dict[str, Any]] = []
     samples: dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = {}
@@ -108,7 +110,8 @@ def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Co
 
 
 class _Found(NamedTuple):
-    """Return the interval of one row as keys, or the reason why there is none; and the samples behind it."""
+    """The confidence interval of one row as keys, or the reason why there is no interval; and the samples from which it
+    was computed."""
 
     keys: dict[str, Any]
     differences: Mapping[str, Difference] = {}
@@ -140,7 +143,7 @@ def _validity(a: Document, b: Document) -> list[dict[str, Any]]:
 def _of_schedules(
     row: Mapping[str, Any], ours: Columns | None, theirs: Columns | None, seed: int, resamples: int
 ) -> _Found:
-    """Return the interval of one schedule's difference of mean waits, or why there is none."""
+    """Return the interval of one schedule's difference of mean waits, or the reason why there is no interval."""
     if ours is None or theirs is None:
         return _Found({"no_interval": "a schedule's file is missing"})
     if not all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time")):
@@ -161,7 +164,7 @@ def _of_schedules(
 def _change(
     a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resamples: int, level: float = 0.9
 ) -> PairedDifference:
-    """Return the mean of b - a with its interval."""
+    """Return the mean of the paired differences b - a, with its confidence interval."""
     return paired_differences(b[None], a, group, np.random.default_rng(seed), level=level, draws=resamples)[0]
 
 
@@ -174,14 +177,16 @@ def compare_starts(
     level: float = 0.9,
     resamples: int = 1000,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Compare two schedules of the same jobs (`trace.schedule.read_starts`): what they share, and a row per mean.
+    """Compare two schedules of the same jobs (`trace.schedule.read_starts`): the number of equal starts, and a row per
+    mean.
 
-    Jobs are matched by their id; submissions, ends and processors that one schedule lacks are taken from the other.
-    Rows are `wait` and `turnaround` in seconds and `bounded_slowdown`, each of A, of B, and B - A with an interval that
-    resamples `user` (a number by job id) and weeks together, else weeks and size classes. If neither schedule has
-    submissions, the only row is `start`. If all submissions differ by the same number of seconds, B's clock is shifted
-    by it; `other_job_in_b` counts jobs with equal ids whose submission or size still differs in B. Raises UsageError if
-    no job is in both. O(n log n).
+    Jobs are matched by their id; submit times, end times and processors that one schedule lacks are taken from the
+    other schedule. Rows are `wait` and `turnaround` in seconds and `bounded_slowdown`. Each row has the value of A, the
+    value of B, and the difference B minus A with an interval that resamples groups of one `user` (a number by job id)
+    and week, else of one size class and week. If neither schedule has submit times, the only row is `start`. If all
+    submissions differ by the same number of seconds, B's times are shifted by this number; `other_job_in_b` counts jobs
+    with equal ids whose submission or size still differs in B. Raises UsageError if no job is in both schedules.
+    Costs O(n log n).
     """
     ids, at_a, at_b = np.intersect1d(a["job_id"], b["job_id"], return_indices=True)
     if not len(ids):
@@ -220,14 +225,14 @@ def compare_starts(
 
 
 def _differ(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], name: str, apart: float) -> np.ndarray:
-    """Return a mask of the jobs whose values in `a` and `b` are known and differ by more than `apart`."""
-    return np.asarray(np.abs(a[name] - b[name]) > apart)  # NaN is not above
+    """Return a mask of the jobs whose values in `a` and `b` are both known and differ by more than `apart`."""
+    return np.asarray(np.abs(a[name] - b[name]) > apart)  # a comparison with NaN is false
 
 
 def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
     """Return the seconds by which B's clock is behind A's; 0 if the known submit times differ by unequal amounts.
 
-    A workload that was written for Batsim begins at 0 wherever the log's own clock stood.
+    A workload that was written for Batsim always begins at time 0, whatever the log's first submit time.
     """
     apart = (a - b)[~np.isnan(a) & ~np.isnan(b)]
     return float(apart[0]) if len(apart) > 1 and np.ptp(apart) < 1e-6 else 0.0
@@ -236,7 +241,7 @@ def _clock_apart(a: np.ndarray, b: np.ndarray) -> float:
 def _means(
     ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], submit: np.ndarray | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the quantities to compare, from both schedules."""
+    """Return the waits, turnarounds and slowdowns to compare, from both schedules."""
     a, b, end_a, end_b = (side[name] for name in ("start_time", "end_time") for side in (ours, theirs))
     if submit is None:
         return {"start": (a, b)}
@@ -253,7 +258,7 @@ GROUPED_BY = "groups of one user's submissions of one week (if the log names no 
 def _of_forecasts(
     row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, resamples: int
 ) -> _Found:
-    """Return the intervals of one method's changes over the same jobs, or why there are none."""
+    """Return the intervals of one method's changes over the same jobs, or the reason why there are no intervals."""
     name = row["predictor"]
     if a is None or b is None or name not in a.points or name not in b.points:
         return _Found({"no_interval": "a report has no forecasts.csv"})
@@ -272,8 +277,8 @@ def _of_forecasts(
 
 
 def _decided_by(one: PairedDifference, words: Callable[[float], str]) -> str:
-    """Return a sentence about a change that one group decides. Reports store groups as numbers, so the sentence names
-    no user."""
+    """Return a sentence about a change that one group of jobs decides. Reports store groups as numbers, so the sentence
+    names no user."""
     if not one.is_decided_by_one:
         return ""
     rest = "unknown" if math.isnan(one.without) else words(one.without)
@@ -293,7 +298,8 @@ def signed_time(value: float) -> str:
 
 
 def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
-    """Return the groups that a report keeps for its schedule, else weeks and size classes; and their description."""
+    """Return the groups of jobs that a report stores for its schedule, else groups by week and size class; and a
+    description of the groups."""
     if "group" in schedule:
         return schedule["group"], GROUPED_BY
     nobody = np.full(len(schedule["procs"]), -1)
@@ -301,7 +307,7 @@ def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
 
 
 def _settings(a: Document, b: Document) -> list[tuple[str, Any, Any]]:
-    """Return the settings that differ, with both values."""
+    """Return the settings that differ between the reports, with both values."""
     ours, theirs = a["settings"], b["settings"]
     names = dict.fromkeys([*ours, *theirs])
     return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]

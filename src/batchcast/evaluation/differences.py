@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between methods, each with its interval.
+"""Differences between methods, each with its confidence interval.
 
-Methods are compared with a named reference, resampled by user and week, as flat keys; the module also gives the names
-of users, queues and accounts that results may show.
+Methods are compared with a named reference method by resampling user-weeks, and the results are flat keys of result
+rows; the module also gives the names of users, queues and accounts that results may show.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def shown_names(trace: Trace, column: str) -> list[str]:
     """Return the names of a nominal column's codes, as results may show them.
 
-    On a private site, users are numbered in the order of the log's categories, which reveals no name.
+    If user names are private, users are numbered in the order of the log's categories, which reveals no name.
 
     >>> from dataclasses import replace
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, 5.0], "user_id": ["ada", "bo"]})
@@ -53,7 +53,8 @@ Keys = dict[str, dict[str, Any]]
 
 
 def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
-    """Return the group of each job (n,): one user's (else one size class's) submissions of one week."""
+    """Return the group of each job (n,): a group consists of the submissions of one user (if unknown, of one size
+    class) in one week."""
     return user_weeks(trace.nominal("user_id").codes, trace.submit_time, size_class(trace.procs(procs)))
 
 
@@ -72,9 +73,9 @@ def groups_of(trace: Trace, scored: np.ndarray) -> str:
 
 
 def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[str]) -> str:
-    """Return the reference method: `against`, else the first of the usual ones that was run.
+    """Return the reference method: `against`, else the first of the usual reference methods that was evaluated.
 
-    `against` may be a method's spec or its name. UsageError where none is.
+    `against` may be a method's spec or its name. Raises UsageError if `against` was not evaluated.
 
     >>> reference_of(["requested", "recent_mean:k=5"], None, RUN_TIME)
     'recent_mean:k=5'
@@ -101,9 +102,9 @@ def forecast_differences(
 ) -> Keys:
     """Return the keys for each method's row: its difference from the reference in mean absolute error and accuracy.
 
-    `points` are seconds (n,), as the trace's run times; pairs are the jobs `scored` of which both are known. The
-    row of the reference has no difference, only its means over user-weeks. `groups` (n,) are the result of
-    `burst_groups`, if already computed.
+    `points` are seconds (n,), as the trace's run times; differences are computed over the jobs in `scored` for which
+    both methods have a prediction. The row of the reference has no difference, only the reference's means over
+    user-weeks. `groups` (n,) is the result of `burst_groups`, if the caller has already computed it.
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     run = trace.run_time[scored]
@@ -125,7 +126,7 @@ def wait_differences(
     """Return the keys for each wait prediction's row: its difference from the reference in mean absolute error and
     CRPS.
 
-    `points` are seconds and `crps` is the CRPS of log(1 + wait), for the log's jobs up to the last scored one.
+    `points` are seconds and `crps` is the CRPS of log(1 + wait), for the log's jobs up to the last scored job.
     """
     wait, group = trace.wait_time[scored], burst_groups(trace, procs)[scored]
     error, score = (measure.name for measure in COMPARED_WAITS)
@@ -148,8 +149,9 @@ def schedule_differences(
     """Return the keys for each schedule's row: its difference from the reference in mean wait and mean bounded
     slowdown.
 
-    Pairs are the waits and slowdowns of one run of each schedule: they include how one change moves the rest of this
-    schedule, but not how it would move the schedule of another log (see `evaluation.replicates`).
+    The differences pair the waits and slowdowns of one simulation of each schedule. The differences include how the
+    change of schedule moves all other jobs of this log, but not how it would act on another log (see
+    `evaluation.replicates`).
     """
     group, values = burst_groups(trace, procs)[scored], {}
     for name, schedule in schedules.items():
@@ -169,7 +171,8 @@ def wait_intervals(
     trace: Trace, schedules: Mapping[str, Schedule], scored: np.ndarray, against: str, *, procs: str = "req",
     seed: int = 0,
 ) -> dict[str, PairedDifference]:  # fmt: skip
-    """Return each schedule's difference to the reference in mean wait alone, at less than half the cost."""
+    """Return each schedule's difference to the reference in mean wait only, which costs less than half as much as all
+    differences."""
     group = burst_groups(trace, procs)[scored]
     waits = {name: over_log(trace, one, one.wait_time)[scored] for name, one in schedules.items()}
     return _paired(waits, against, group, seed)
@@ -185,7 +188,7 @@ def _paired(
 
 
 def against_limits(keys: Keys, limits: Keys) -> Keys:
-    """Return the keys, with the comparison with the users' limits added as `limit_differences`."""
+    """Return the keys of each method's row, with the comparison with the users' limits added as `limit_differences`."""
     theirs = {name: row["differences"] for name, row in limits.items() if "differences" in row}
     return {name: row | ({"limit_differences": theirs[name]} if name in theirs else {}) for name, row in keys.items()}
 
@@ -199,7 +202,7 @@ def compared(
     measures: Sequence[Measure],
     seed: int,
 ) -> Keys:
-    """Return the keys of every method; `values` are over the scored jobs, by method and metric."""
+    """Return the keys of every method's row; `values` has the values of the scored jobs, by method and measure."""
     rows: Keys = {name: _even(trace, scored, group, values[name], values[against], measures[0].name) for name in values}
     of = groups_of(trace, scored)
     for measure in measures:
@@ -216,7 +219,8 @@ def _even(
     trace: Trace, scored: np.ndarray, group: np.ndarray, mine: Mapping[str, np.ndarray],
     theirs: Mapping[str, np.ndarray], metric: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the mean over user-weeks, the users who wait less and more, and the share of the ten largest groups."""
+    """Return the mean over user-weeks, the shares of users who wait less and who wait more, and the share of the ten
+    largest groups."""
     better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
     keys = {
         "over_user_weeks": group_mean(mine[metric], group),
@@ -230,10 +234,11 @@ def _even(
 
 
 def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, measure: Measure, one: PairedDifference) -> str:
-    """Return a sentence on the jobs that decide a difference (whose, and when), and the difference without them."""
+    """Return a sentence that names the user and week of the jobs that decide a difference, and the difference without
+    these jobs."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
-    who = [*shown_names(trace, "user_id"), ""][trace.nominal("user_id").codes[rows[0]]]  # the code -1 is unknown
+    who = [*shown_names(trace, "user_id"), ""][trace.nominal("user_id").codes[rows[0]]]  # -1: unknown user
     named = "one user" if trace.info.private else f"user {who}"
     since = format_date(float(submit.min()), zone(trace.info.timezone))
     return (

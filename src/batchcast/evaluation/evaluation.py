@@ -61,7 +61,7 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One policy planned with one predictor: its schedule, and its measures over the scored jobs."""
+    """One scheduling policy that plans with one predictor: its schedule, and its measures over the scored jobs."""
 
     policy: str
     predictor: str
@@ -70,17 +70,17 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The policy and the predictor as one name."""
+        """The schedule's policy and predictor as one name."""
         return f"{self.policy}, {self.predictor}"
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Result):
-    """Everything an evaluation found. `outcomes` is empty and `validity` is None if `why_not` gives a reason.
+    """All results of an evaluation. `outcomes` is empty and `validity` is None if `why_not` gives a reason.
 
-    `other` is the validity of the model that was tried and not used. `waits` describes how well waits were predicted at
-    submission, None if this was not judged; `why_no_waits` then gives the reason. `learned` describes the machine that
-    was learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
+    `other` is the validity of the machine model that was tried and not used. `waits` describes how well waits were
+    predicted at submission; if it is None, `why_no_waits` gives the reason. `learned` describes the machine that was
+    learned from the log, empty if another machine was used; `tried_learning` says whether learning was tried.
     """
 
     trace: Trace
@@ -110,7 +110,7 @@ class Evaluation(Result):
         return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.points)}; {schedules}>"
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per predictor."""
+        """Return one flat row of error measures per predictor."""
         return self._once("accuracy", lambda: figures(self.scores))
 
     def schedules(self) -> list[ScheduleRow]:
@@ -124,28 +124,29 @@ class Evaluation(Result):
         return rows
 
     def schedule_rows(self) -> list[dict[str, Any]]:
-        """Return one row per policy and predictor, as in JSON; `schedules` has the same as typed rows."""
+        """Return one row per policy and predictor, as in JSON; `schedules` returns the same results as typed rows."""
         return [row.row() for row in self.schedules()]
 
     def limit_rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per way to choose limits: suggestion, rule of thumb, the users' own limits."""
+        """Return one flat row per rule that sets time limits: suggestion, rule of thumb, the users' own limits."""
         return self._once("limits", lambda: limit_rows(self.limits) if self.limits else [])
 
-    @cached_property  # because every part of a report needs it, and drawing the intervals takes long
+    @cached_property  # because every section of a report needs this result, and computing its intervals takes long
     def findings(self) -> Findings | None:
-        """The findings on the schedules; None without schedules."""
+        """The conclusions from the schedules; None if nothing was simulated."""
         verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
         error_s = math.nan if self.validity is None else self.validity.error_s
         return find(self.schedules(), verdict, self._difference, self._optimism, error_s)
 
     def _difference(self, row: ScheduleRow, other: ScheduleRow) -> PairedDifference | None:
-        """Return the difference in wait between two rows of `schedules`."""
+        """Return the difference in mean wait between two rows of `schedules`."""
         pair = {o.name: o.schedule for o in self.outcomes if o.name in (row.name, other.name)}
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, other.name, procs=self.procs, seed=seed)[row.name]
 
     def _optimism(self, rows: Sequence[ScheduleRow]) -> float:
-        """Return by how much the shortest mean wait of these rows is too short because it was selected."""
+        """Return by how much the shortest mean wait of the given rows is too short because it was selected as the
+        shortest."""
         waits = {o.name: over_log(self.trace, o.schedule, o.schedule.wait_time)[self.mask] for o in self.outcomes}
         today = waits[self.outcomes[0].name]
         return optimism({row.name: waits[row.name] - today for row in rows}, self.trace.submit_time[self.mask])
@@ -155,14 +156,14 @@ class Evaluation(Result):
         return self._once("waste", lambda: waste_rows(self.trace, self.mask, procs=self.procs))
 
     def _once(self, name: str, make: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Return rows that are computed at the first call, because every part of a report needs them and most have
-        intervals."""
+        """Return rows that are computed at the first call, because every section of a report needs the rows, and their
+        intervals take long."""
         if name not in self._rows:
             self._rows[name] = make()
         return [dict(row) for row in self._rows[name]]
 
     def results(self) -> list[dict[str, Any]]:
-        """Return every row for JSON: forecasts, schedules, validity. The key `part` distinguishes them."""
+        """Return every row for JSON: forecasts, schedules, validity. The key `part` says of which kind a row is."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
         found = self.findings
@@ -192,7 +193,7 @@ class Evaluation(Result):
         return (schedules if named else {}) | error_pictures(self.scores)
 
     def warnings(self) -> list[str]:
-        """Return what a reader must know about the figures: irregular records, jobs left out, doubtful gains."""
+        """Return notes that a reader of the results must know: irregular records, jobs left out, doubtful gains."""
         warnings = [
             f"recorded clock: {counted(count)} {rule}" for rule, count in irregular(self.trace).items() if count
         ]
@@ -230,64 +231,67 @@ def evaluate(
     waits: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run a trace on the recorded clock, then every policy with every predictor on the simulated clock.
+    """Replay a log through every predictor, then simulate every policy with every predictor.
 
     Parameters
     ----------
     trace
-        The log; its machine has `trace.info.max_procs` processors.
+        The log; `trace.info.max_procs` is the number of processors of the machine.
     predictor
-        A name with parameters or a comma list of them, a class, an object, or a function that makes one of a trace; a
-        sequence of these, or a mapping of names to them (None: the one known by that name). Each run has a fresh one,
-        of an object a copy. `requested` and `actual` always run beside them: the yardstick and the oracle, which is
-        simulated only.
+        A name with parameters, a comma-separated list of names, a class, an object, or a function that creates a
+        predictor from a trace; or a sequence of these, or a mapping from names to them (None: the registered predictor
+        of that name). Each run uses a new predictor; objects are copied. The baseline `requested` and the oracle
+        `actual` are always added; `actual` is used only in simulations.
     policy
-        Names with words, a scheduler of one's own (`Scheduler`), a sequence of these, or a mapping of names to these or
-        to a `Policy` (None: the one known by that name).
+        Policy names with options, a user's own scheduler (`Scheduler`), a sequence of these, or a mapping from names to
+        these or to a `Policy` (None: the registered policy of that name).
     mask
-        Which jobs are scored, (n,) booleans; everything is learned from and scheduled.
+        Which jobs are scored, booleans of shape (n,); predictors learn from all jobs, and all jobs are scheduled.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     protocol, loop
-        `honest` or `paper`: the recorded clock; `closed` or `open`: where a planning predictor learns.
+        `protocol`: the order of events in replays, `honest` or `paper`. `loop`: whether a planning predictor learns at
+        the simulated ends (`closed`) or from the recorded log (`open`).
     wide
-        Jobs wider than the machine: `drop`, `widen` or `cut`.
+        How to treat jobs that request more processors than the machine has: `drop`, `widen` or `cut`.
     default_request
-        Seconds that jobs without a request are planned with; by default the log's largest.
+        Time limit in seconds that is assumed for jobs without a limit; by default the log's largest limit.
     plan_level
-        Plan with this quantile of a forecast instead of its point.
+        Level of the quantile with which the scheduler plans; by default it plans with the point prediction.
     partitions
-        `together`: one machine; `split`: each partition one of its own.
+        `together`: all partitions form one machine; `split`: each partition is a machine of its own.
     scheduler, machine
-        `policy`: a pool of processors under each `policy`. `slurm`: its two loops on `machine`, without one on the most
-        that the log's jobs ever held by partition; predictors learn on the recorded clock then. `auto`: the pool where
-        it comes near the record, else the loops where they do (`choose_model`). A machine alone means `slurm`.
+        `policy`: simulate a pool of processors under each `policy`. `slurm`: simulate Slurm's main and backfill loops
+        on `machine`, by default on a machine as large as the log's peak use of each partition; predictors then learn
+        from the recorded log. `auto`: use the pool if it reproduces the recorded waits, else Slurm's loops if they do
+        (`choose_model`). If `machine` is given, `slurm` is used.
     known_at_submit
-        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+        Further columns of the log that predictors may use (`Trace.knowing`).
     against
-        The method that forecasts are compared with, by default `recent_mean`; schedules are compared with the first
-        policy planned with the limits.
+        The reference method for predictions, by default `recent_mean`; schedules are compared with the first policy
+        that plans with time limits.
     seed
-        For methods that draw, and for intervals.
+        Random seed of methods and of confidence intervals.
     workers
-        Processes at once; the results are the same with any number (`seconds` and `kernel_s` are measured).
+        Number of parallel processes; only the measured times `seconds` and `kernel_s` depend on it.
     learn
-        If no model reproduces the recorded waits, learn the machine from the log's first part and judge the rest, on a
-        log of at most `LEARN_JOBS` jobs. Needs `scheduler` `auto`.
+        If no model reproduces the recorded waits, learn the machine from the log's first part and evaluate the second
+        part; only for logs of at most `LEARN_JOBS` jobs. Needs `scheduler` `auto`.
     waits
-        Also judge how well waits are predicted, on the latest jobs (`evaluation.wait_accuracy`).
+        Also measure how well waits are predicted, on the latest jobs (`evaluation.wait_accuracy`).
     progress
-        Told what is at work.
+        Function that shows the progress of each step.
 
     Returns
     -------
     Evaluation
-        Tables as rows, words; where nothing can be simulated `why_not` says why. Its page: `batchcast.write_report`.
+        Results as rows and sentences; if nothing can be simulated, `why_not` gives the reason. Its page:
+        `batchcast.write_report`.
 
     Raises
     ------
     UsageError
-        Names the argument, the value and the accepted ones.
+        If an argument is wrong; the message has the argument, its value and the accepted values.
 
     Examples
     --------
@@ -357,7 +361,8 @@ def evaluate(
 
 
 def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the methods after `requested`; UsageError if a method of the caller has the name of a built-in one."""
+    """Return the methods with `requested` as the first method; UsageError if a method of the caller has the name of a
+    built-in one."""
     for name in (YARDSTICK, ORACLE):
         if name in methods and not (isinstance(methods[name], str) and methods[name] == name):
             raise UsageError(f"predictor: {name} is the name of a method of batchcast (accepted: any other name)")
@@ -368,21 +373,22 @@ def _with_schedules(
     forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], planners: Mapping[str, Any], model: Chosen,
     workers: int, bar: Progress,
 ) -> Evaluation:  # fmt: skip
-    """Return the evaluation of predictions with every policy's schedules, or with the reason why there are none."""
+    """Return the evaluation of predictions with every policy's schedules, or with the reason why there are no
+    schedules."""
     if model.model is None:
         return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, Nodes)
     policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
         made = simulate_all(trace, model.model, policies, planners, workers, bar)
-    except (InputError, NoAnswer) as error:  # no job has a request or a size: the predictions are still worth a report
+    except (InputError, NoAnswer) as error:  # no job has a limit or a size: report only the predictions
         return replace(forecasts, why_not=not_simulated(error))
     outcomes = [
         Outcome(name, spec, each, {**each.measures(inside[each.rows]), "kernel_s": each.kernel_s})
         for name, spec, each in made
     ]
     checked = model.checked or judge(model.model, trace, inside, outcomes[0].schedule)
-    _ = forecasts.scores.differences  # drawn here, so that the processes that simulate schedules inherit its samples
+    _ = forecasts.scores.differences  # computed before processes are forked, which inherit the samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = _outcome_differences(trace, outcomes, inside, forecasts.procs, settings["seed"], workers)
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
@@ -392,8 +398,8 @@ def _with_schedules(
 def _outcome_differences(
     trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, procs: str, seed: int, workers: int
 ) -> dict[str, dict[str, Any]]:
-    """Return the keys that each schedule's row gets from the comparison with the first policy planned with the users'
-    limits, and with the limits under its own policy (`limit_differences`)."""
+    """Return the keys that compare each schedule with the first policy that plans with the users' limits, and with its
+    own policy planned with the limits (`limit_differences`)."""
     reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
     policies = list(dict.fromkeys(o.policy for o in outcomes))
     groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]

@@ -20,14 +20,14 @@ from .validity import Verdict
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """One policy planned with one predictor: its measures, and how they compare with today's schedule.
+    """One policy that plans with one predictor: the schedule's measures, and their differences from today's schedule.
 
     Attributes
     ----------
     policy, predictor
-        What was simulated.
+        The simulated scheduling policy and its predictor.
     measures
-        The measures of `metrics.schedule.SCHEDULE` over the scored jobs, and `jobs`, by name.
+        The measures in `metrics.schedule.SCHEDULE` over the scored jobs, by name, and the number of `jobs`.
     share_of_perfect
         See `share_of_perfect_knowledge`.
     comparison
@@ -42,21 +42,21 @@ class ScheduleRow:
 
     @property
     def name(self) -> str:
-        """The policy and the predictor as one name."""
+        """The schedule's policy and predictor as one name."""
         return f"{self.policy}, {self.predictor}"
 
     @property
     def mean_wait_s(self) -> float:
-        """The mean wait in seconds."""
+        """The schedule's mean wait in seconds."""
         return float(self.measures["mean_wait_s"])
 
     @property
     def wait_change(self) -> Difference | None:
-        """The difference in mean wait to today's schedule; None for today's own row."""
+        """The difference in mean wait to today's schedule; None if this row is today's schedule."""
         return Difference.of(self.comparison, "mean_wait_s")
 
     def row(self) -> dict[str, Any]:
-        """Return one object for JSON and tables."""
+        """Return the schedule's row as one object for JSON and tables."""
         named = {"policy": self.policy, "predictor": self.predictor}
         return {**named, **self.measures, "share_of_perfect": self.share_of_perfect, **self.comparison}
 
@@ -75,10 +75,11 @@ STATED = (Verdict.CLOSE, Verdict.ROUGH)
 
 
 def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
-    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
+    """The share of perfect knowledge's gain that predictions reach: (requests - planned) / (requests - actual) of mean
+    waits in seconds, not clipped.
 
     NaN if perfect knowledge gains next to nothing (less than `LEAST_GAIN_S` or than the share `LEAST_GAIN` of the
-    wait), because a share of that would be noise.
+    wait), because a share of so small a gain would be noise.
 
     >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
     (0.5, -0.5)
@@ -91,9 +92,10 @@ def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step from today's schedule to perfect knowledge: mean wait, and the change since the step before, seconds.
+    """One step from today's schedule to perfect knowledge: the mean wait, and the change of the mean wait from the step
+    before, in seconds.
 
-    The verdict of the first step, which has no step before it, is empty.
+    The verdict of the first step is empty, because it has no change.
     """
 
     name: str
@@ -103,7 +105,7 @@ class Step:
     change: Difference
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the step as one flat object for JSON."""
         return {
             "part": "step", "step": self.name, "policy": self.policy, "predictor": self.predictor,
             "mean_wait_s": self.mean_wait_s, **_ends(self.change), "verdict": self.change.verdict,
@@ -112,18 +114,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The change in mean wait from today's schedule to the best one, corrected for the selection of the best.
+    """The change in mean wait from today's schedule to the best schedule, corrected for the selection of the best.
 
     Attributes
     ----------
     change
-        Change in seconds, negative if jobs wait less. The value and the ends of its interval are moved by `optimism_s`.
+        Change in seconds, negative if jobs wait less. The change and the ends of its interval are corrected by
+        `optimism_s`.
     candidates
-        Number of schedules that the best one was picked from.
+        Number of schedules from which the best schedule was selected.
     optimism_s
-        What picking the shortest mean wait adds by chance (`optimism`), seconds, at least 0.
+        How much of the gain is due to chance, because the shortest mean wait was selected (`optimism`), in seconds, at
+        least 0.
     error_s
-        Difference between the recorded and the simulated mean wait, seconds. NaN if nothing is recorded.
+        Difference between the recorded and the simulated mean wait, seconds. NaN if the log has no recorded waits.
     """
 
     change: Difference
@@ -142,7 +146,7 @@ class Gain:
         return bool(self.error_s > -self.change.value / 2)
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the gain as one flat object for JSON."""
         return {
             "part": "gain", **_ends(self.change), "candidates": self.candidates, "optimism_s": self.optimism_s,
             "mean_wait_error_s": self.error_s, "hint": self.is_hint,
@@ -150,32 +154,36 @@ class Gain:
 
 
 def _ends(change: Difference) -> dict[str, float]:
-    """Return a change and the ends of its interval under the names of JSON."""
+    """Return a change and the ends of its interval under their names in JSON."""
     return {"change_s": change.value, "change_low_s": change.low, "change_high_s": change.high}
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an evaluation concludes from its schedules. Every tile, sentence and picture of gains reads this.
+    """The conclusions of an evaluation from its simulated schedules. All tiles, sentences and pictures about gains use
+    these conclusions.
 
     Attributes
     ----------
     verdict
-        How well the simulation reproduces the recorded waits. If it is `far` or `unchecked`, there is no `best`.
+        How well the simulation reproduces the recorded waits. If the verdict is `far` or `unchecked`, there is no
+        `best`.
     today
-        The row of the first policy planned with the users' time limits.
+        The row of the first policy that plans with the users' time limits.
     shortest
         The row with the shortest mean wait, without perfect knowledge.
     best
-        The schedule to try first: the shortest mean wait among the rows whose 90 % interval against today is below
-        zero. None without such a row, or if its gain is no longer clear after the correction. If time limits plan it
-        as well as a prediction does, the row with time limits.
+        The schedule to try first: the shortest mean wait among the rows whose difference from `today` has a 90 %
+        interval below zero. None if there is no such row, or if the gain's interval contains zero after the correction
+        for selection. If planning with time limits is as good as planning with a prediction, the row with time limits.
     forecast
-        The best row that is planned with a prediction. None if no such row is clearly shorter than today.
+        The best row that is planned with a prediction. None if no row that plans with a prediction has a clearly
+        shorter mean wait than `today`.
     steps
-        Today, then the policy of `best` (else of `shortest`) by limits, by predictions and by perfect knowledge.
+        Today's schedule, then the policy of `best` (else of `shortest`) planned with limits, with predictions and with
+        perfect knowledge.
     gain
-        The gain of `best`, corrected for having been picked. None without `best`.
+        The gain of `best`, corrected for the selection of the best schedule. None without `best`.
     """
 
     verdict: Verdict
@@ -188,7 +196,7 @@ class Findings:
 
     @property
     def believed(self) -> bool:
-        """Whether gains are stated: the simulation is close, or rough, which makes each gain a hint."""
+        """Whether reports state gains: yes if the simulation is close, or rough (each gain is then only a hint)."""
         return self.verdict in STATED
 
     @property
@@ -198,7 +206,7 @@ class Findings:
 
     @property
     def idle(self) -> bool:
-        """Whether jobs hardly wait as simulated today, so that nothing can be gained."""
+        """Whether jobs hardly wait in the simulation of today's schedule, so that no change can shorten waits."""
         return self.today.mean_wait_s < LEAST_GAIN_S
 
 
@@ -206,7 +214,7 @@ def find(
     rows: Sequence[ScheduleRow], verdict: Verdict, compare: Compare, optimism: Optimism = lambda rows: 0.0,
     error_s: float = float("nan"),
 ) -> Findings | None:  # fmt: skip
-    """Return the findings from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
+    """Return the conclusions from the rows of schedules (`Evaluation.schedules`); None if no simulated job is scored.
 
     Parameters
     ----------
@@ -215,14 +223,15 @@ def find(
     verdict
         How closely the simulation reproduces the recorded waits.
     compare
-        Compares two rows, paired over groups of one user's submissions of one week. If `compare` returns None (for
-        example for rows built by hand), the mean waits decide.
+        Function that compares two rows by paired differences over user-weeks. If `compare` returns None (for example
+        for rows built by hand), the mean waits decide.
     optimism
-        How much too short the shortest mean wait of some rows is because it was picked, seconds.
+        Function that returns by how many seconds the shortest mean wait of some rows is too short because it was
+        selected.
     error_s
         Difference between the recorded and the simulated mean wait, seconds.
 
-    If mean waits are equal, the first row wins.
+    If mean waits are equal, the first row is selected.
 
     Examples
     --------
@@ -262,8 +271,8 @@ def _is_ahead(row: ScheduleRow, today: ScheduleRow) -> bool:
 
 
 def _best(ahead: Sequence[ScheduleRow], compare: Compare) -> tuple[ScheduleRow | None, ScheduleRow | None]:
-    """Return the schedule to try first, and the best one with a prediction. Limits are preferred if their schedule is
-    as good."""
+    """Return the schedule to try first, and the best schedule that plans with a prediction. Time limits are preferred
+    if their schedule is as good as the schedule with predictions."""
     plain = [row for row in ahead if row.predictor == YARDSTICK]
     planned = [row for row in ahead if row.predictor != YARDSTICK]
     forecast = _least(planned) if planned else None
@@ -301,9 +310,9 @@ def _change(before: ScheduleRow, row: ScheduleRow, compare: Compare) -> Differen
 def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> float:
     """Return by how many seconds the smallest of several mean waits is too small on average, because it was selected.
 
-    The shortest of several mean waits is partly short by chance. One half of the weeks chooses the
-    schedule with the shortest mean wait and the other half judges it, then the halves change roles. The optimism is the
-    gain in the weeks that chose minus the gain in the weeks that judged.
+    The shortest of several mean waits is partly short by chance. The schedule with the shortest mean wait in one half
+    of the weeks is evaluated in the other half; then the halves change roles. The optimism is the gain in the weeks
+    used for the choice minus the gain in the weeks used for the evaluation.
 
     Parameters
     ----------
@@ -315,7 +324,8 @@ def optimism(changes: Mapping[str, np.ndarray], submit_time: np.ndarray) -> floa
     Returns
     -------
     float
-        At least 0. It is 0 for one candidate, if both halves choose the same candidate, or if a half has no job.
+        At least 0. The optimism is 0 for one candidate, if both halves choose the same candidate, or if a half has no
+        job.
 
     Examples
     --------
@@ -351,8 +361,8 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     Parameters
     ----------
     policy
-        The policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other policy runs on
-        a pool of processors.
+        The scheduling policy of the row: `slurm` (the machine's own priorities) or `slurm-least-work`. Every other
+        policy runs on a pool of processors.
     predictor
         The predictor of the row. `requested` stands for the users' time limits, `actual` for true run times.
 
@@ -360,8 +370,8 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     -------
     dict or None
         Settings of `batchcast.toml` and their values; empty if the row is today's schedule. None if `batchcast plan`
-        cannot carry out the row: it orders by work on a Slurm and knows no pool policy, plans no time limit with a
-        predictor that has no quantiles, and nobody knows true run times in advance.
+        cannot carry out the row: it supports only ordering by work on Slurm and no policy of a pool, it needs a
+        predictor with quantiles for time limits, and true run times are not known in advance.
 
     Examples
     --------

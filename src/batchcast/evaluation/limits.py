@@ -38,9 +38,11 @@ COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "applic
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limit (n,) of every job by rule, seconds, known at its submission; NaN if the job ran without a limit.
+    """Time limits (n,) that each rule sets for every job at its submission, in seconds; NaN if the job ran without a
+    limit.
 
-    `scored` (n,) marks jobs that ran and had a limit of their own. `bounds` are the calibrated bounds (n,) by level.
+    `scored` (n,) marks jobs that ran and had a limit of their own. `bounds` are calibrated upper bounds of run times
+    (n,), by level.
     """
 
     trace: Trace
@@ -62,17 +64,17 @@ def find_limits(
     tick: Callable[[int], None] | None = None,
     answers: Forecasts | None = None,
 ) -> Limits:
-    """Return the limits that would have been suggested at each submission, from the jobs ended by then.
+    """Return the limits that would have been suggested at each submission, from the jobs that had ended before.
 
-    Suggestion: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple
-    of `step`, never above the user's own limit. With `by_name`, the limit of a job with a name comes from jobs of the
-    same user, name and size alone, once enough of these jobs have ended for the risk. A job with a new name keeps its
-    own limit if the bound did not hold for earlier jobs with new names (`predict.namesakes.Namesakes`).
+    Suggestion: the bound of `calibrated` at level 1 - `risk`, without randomization, at least `floor`, rounded up to a
+    multiple of `step`, never above the user's own limit. With `by_name`, the limit of a job with a name comes from jobs
+    of the same user, name and size alone, once enough of these jobs have ended for the risk. A job with a new name
+    keeps its own limit if the bound did not hold for earlier jobs with new names (`predict.namesakes.Namesakes`).
 
     Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user and size (else of the same user,
-    else the job's own limit), rounded up to five minutes. `bounds` are randomized in bursts if the caller requests it.
-    Raises NoAnswer if no job that ran had a limit. `answers` are the predictions of `kernel` for this log, if they are
-    known already. One pass takes about 100 microseconds per job.
+    else the job's own limit), rounded up to five minutes. `bounds` are randomized in bursts if the caller sets `lots`.
+    Raises NoAnswer if no job that ran had a limit. `answers` are the predictions of `kernel` for this log, if the
+    caller has them already. One pass takes about 100 microseconds per job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
@@ -101,10 +103,11 @@ def latest_limits(
     tick: Callable[[int], None] | None = None,
     answers: Forecasts | None = None,
 ) -> Limits | None:
-    """Return `find_limits` for the last `most` jobs, scored on `mask` (n,); None if there are too few jobs.
+    """Return the result of `find_limits` for the last `most` jobs, scored on the jobs in `mask` (n,); None if there are
+    too few jobs.
 
-    `answers` are the predictions of `kernel` for the whole log, if they are known. For a longer log, its last jobs are
-    predicted again, from these jobs alone.
+    `answers` are the predictions of `kernel` for the whole log, if the caller has them already. In a longer log, the
+    last `most` jobs are predicted again, from these jobs alone.
     """
     last = np.arange(max(len(trace) - most, 0), len(trace))
     known = (trace.req_time > 0) & np.isfinite(trace.req_time) & ~np.isnan(trace.run_time)
@@ -126,7 +129,8 @@ def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
 
 
 def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
-    """Return `rule_of_thumb` at each submission, from the last ended jobs of the user's size, else of the user."""
+    """Return `rule_of_thumb` at each submission, from the last ended jobs of the same user and size, else of the same
+    user."""
     plan, run, seen = timeline(trace), outcome(trace)[2], trace.at_submission(procs)
     like, any_size = (
         np.nanmax(recent_runs(plan, class_codes(seen, names, len(trace))[0], run, RECENT), axis=1, initial=-np.inf)
@@ -138,13 +142,15 @@ def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
 
 
 def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
-    """Return one flat row per rule: jobs, kills per thousand, core-hours requested and unused; per group with `by`.
+    """Return one flat row per rule (with `by`, also per group): jobs, kills per thousand, core-hours requested and
+    unused.
 
-    A job is killed by a limit below its run time. A job that its own limit ended is killed by every limit up to that
-    one; under a longer limit its run time is unknown, so the job counts as `undecided` and not as killed. Groups are
-    the twenty with the most jobs. Rows of the whole log have their difference from the users' own limits in mean unused
-    core-hours and in kills of jobs that ended by themselves, with its 90 % interval (keys of `evaluation.differences`);
-    suggestions also have the difference from the usual rule (`rule_differences`).
+    A job is killed by a limit below its run time. A job that its own limit ended is killed by every limit up to its
+    own. Under a longer limit the job's run time is unknown, so the job counts as `undecided` and not as killed. Only
+    the twenty groups with the most jobs have rows. Rows of the whole log have the differences from the users' own
+    limits in mean unused core-hours and in kills of jobs that ended by themselves, with 90 % intervals (keys of
+    `evaluation.differences`). Rows of suggestions also have the differences from the rule of thumb
+    (`rule_differences`).
     """
     if by is None:
         return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in RULES])
@@ -153,7 +159,8 @@ def limit_rows(limits: Limits, by: str | None = None) -> list[dict[str, Any]]:
 
 
 def largest_groups(trace: Trace, by: str, scored: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Return the groups with the most scored jobs, largest first: the name to show, and the jobs as booleans (n,)."""
+    """Return the groups with the most scored jobs, largest first: for each group, the name to show and the mask of its
+    jobs (n,)."""
     codes, names = trace.nominal(COLUMNS[by]).codes, shown_names(trace, COLUMNS[by])
     count = np.bincount(codes[scored & (codes >= 0)], minlength=len(names))
     for code in np.argsort(-count, kind="stable")[:MOST_GROUPS].tolist():
@@ -177,7 +184,7 @@ def _with_differences(limits: Limits, rows: list[dict[str, Any]]) -> list[dict[s
 
 
 def _per_job(limits: Limits, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each job whether its own limit ended it, whether this limit kills it, and its unused
+    """Return for each job whether its own limit ended it, whether the rule's limit kills it, and its unused
     processor-seconds."""
     limit, own = limits.limits[rule][inside], limits.limits["own"][inside]
     run, procs = limits.trace.run_time[inside], np.nan_to_num(limits.procs[inside], nan=1.0)

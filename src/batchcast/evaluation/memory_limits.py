@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare memory requests on a log.
 
-What suggestions, the usual rule and the users' own requests would have cost, and how the log's jobs would then have
-been placed.
+Computes what suggestions, the usual rule and the users' own requests would have cost, and how the scheduler would have
+placed the log's jobs with them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ OWN_KNOWN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """The request (n,) of every job by rule, MiB per `use.per`, known at its submission; NaN if unknown.
+    """Memory requests (n,) that each rule sets for every job at its submission, in MiB per `use.per`; NaN if unknown.
 
-    `scored` (n,) marks jobs that ran with a measured peak, or ran out of memory, and under `own` had a request; `units`
-    (n,) are their nodes or processors, `most` is a node's memory in MiB.
+    `scored` (n,) marks jobs that ran with a measured peak or ran out of memory; if the users' own requests are
+    compared, scored jobs also had a request. `units` (n,) is each job's number of nodes or processors; `most` is a
+    node's memory in MiB.
     """
 
     trace: Trace
@@ -59,7 +60,8 @@ class MemoryLimits:
 
     @property
     def peak(self) -> np.ndarray:
-        """Return peak memory, MiB (n,); for a job that ran out of memory, its allocation (which was not enough)."""
+        """Return the peak memory of each job in MiB (n,); for a job that ran out of memory, its allocation, which was
+        not enough."""
         got = np.fmax(self.use.used, np.where(self.use.ended, self.use.asked, np.nan))
         return np.asarray(np.maximum(np.where(self.use.ended, got, self.use.used) / MIB, 1.0))
 
@@ -74,17 +76,18 @@ def find_memory_limits(
     procs: str = "req",
     tick: Callable[[int], None] | None = None,
 ) -> MemoryLimits:
-    """Return the memory requests that would have been suggested at each submission, MiB, from the jobs ended by then.
+    """Return the memory requests that would have been suggested at each submission, MiB, from the jobs that had ended
+    before.
 
-    `advice` is the bound that `kernel` gives at level 1 - `risk` (interpolated in the logarithm between its levels),
-    `least_waste` the bound with the least expected memory-time, every attempt counted in full
-    (`predict.peak_memory.least_waste`); both at least `floor`, rounded up to a multiple of `step`, never above `most`,
-    a node's memory. The predictor `calibrated` is not used: it moves a bound towards the time limit, which no run time
-    exceeds, and peak memory has no such limit. For a job with a name, only jobs of the same
-    user, name and size count, at `risk` and without it (`predict.namesakes.Namesakes`); if too few of these have ended,
-    the job keeps its own request. `rule_of_thumb` is 1.25 times the largest of the user's last ten jobs of this size,
-    `own` is the user's request. Raises NoAnswer if the log has no measured peak. One replay takes some 300 microseconds
-    per job.
+    `advice` is the bound that `kernel` gives at level 1 - `risk` (interpolated in the logarithm between its levels).
+    `least_waste` is the bound with the least expected memory-time, where every attempt counts with its whole run time
+    (`predict.peak_memory.least_waste`). Both suggestions are at least `floor`, rounded up to a multiple of `step`, and
+    at most `most`, a node's memory. The predictor `calibrated` is not used: this predictor moves a bound towards the
+    time limit, which no run time exceeds, and peak memory has no such limit. For a job with a name, both suggestions
+    use only jobs of the same user, name and size (`predict.namesakes.Namesakes`); if too few of these jobs have ended,
+    the job keeps its own request. `rule_of_thumb` is 1.25 times the largest peak of the user's last ten jobs of the
+    job's size, `own` is the user's request. Raises NoAnswer if the log has no measured peak. One replay takes some 300
+    microseconds per job.
     """
     use = measured(trace)
     known = (use.ended | ~np.isnan(use.used)) & ~np.isnan(trace.run_time)
@@ -113,7 +116,7 @@ def find_memory_limits(
 
 
 def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:
-    """Return the bound at the promised risk; the point prediction if a method has no bounds."""
+    """Return the bound at the promised risk; the point prediction for a job whose prediction has no quantiles."""
     bound = forecasts.points.copy()
     for row in _with_bounds(forecasts):
         bound[row] = math.exp(np.interp(1.0 - risk, forecasts.levels, np.log(forecasts.quantiles[row])))
@@ -129,19 +132,20 @@ def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
 
 
 def _with_bounds(forecasts: Forecasts) -> list[int]:
-    """Return the rows whose prediction has quantiles."""
+    """Return the rows of the jobs whose prediction has quantiles."""
     rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles).all(axis=1)).tolist()
     return rows if forecasts.levels else []
 
 
 def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:
-    """Return one flat row per rule: jobs, out of memory per thousand, memory-time requested/used; per group with `by`.
+    """Return one flat row per rule (with `by`, also per group): jobs, jobs out of memory per thousand, memory-time
+    requested and used.
 
     A job runs out of memory under a request below its peak. A job that ran out of memory under its own request runs out
-    under every smaller request; under a larger one its need is unknown, and it counts as `undecided`. `spent` also
-    counts the repeated attempts of a job: with the user's own request if that suffices, else with twice the memory.
-    Savings are relative to the users' own requests if the log has them, else to the usual rule. Rows of the whole log
-    have their difference from the same reference, with its 90 % interval.
+    under every smaller request; under a larger request the job's need is unknown, and the job counts as `undecided`.
+    `spent` also counts the repeated attempts of a job, which request the user's own amount if that suffices, else twice
+    the memory. Savings are relative to the users' own requests if the log has them, else to the usual rule. Rows of the
+    whole log have the difference from this reference (own requests or usual rule), with a 90 % interval.
     """
     rules = [rule for rule in RULES if rule in limits.limits]
     if by is None:
@@ -192,7 +196,8 @@ def _row(limits: MemoryLimits, rule: str, inside: np.ndarray) -> dict[str, Any]:
 
 
 def _nodes(limits: MemoryLimits, saved: float) -> float:
-    """Return the mean number of nodes whose memory is freed, from first submission to last end; NaN if unknown."""
+    """Return the mean number of nodes whose memory the suggestions free, from first submission to last end; NaN if
+    unknown."""
     trace = limits.trace
     ends = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
     hours = float(ends.max() - trace.submit_time[0]) / 3600.0
@@ -240,10 +245,10 @@ STEP = 64.0  # MiB
 
 
 def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str = "req") -> MemoryPlan:
-    """Return the memory by which each job is placed: the suggestion at the risk, or `least_waste`, at most the largest
-    node's memory.
+    """Return the memory request with which each job is placed on nodes: the suggestion at the risk, or `least_waste`,
+    at most the largest node's memory.
 
-    Raises NoAnswer if the log has no measured peak. Costs what `find_memory_limits` costs.
+    Raises NoAnswer if the log has no measured peak. The function costs as much as `find_memory_limits`.
     """
     from ..simulation.on_nodes import plan_of  # sixty kernels more
 

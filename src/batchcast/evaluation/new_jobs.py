@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New jobs that are not in a log: parse their description and append them to the log."""
+"""New jobs that are not in a log: this module parses their description and appends them to the log."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ FORM = (
 class NewJob:
     """The description of a new job.
 
-    Processors, time limit in seconds (NaN: none), instant on the log's clock (None: the caller's default), and further
-    columns.
+    The description has processors, time limit in seconds (NaN: no limit), submit time on the log's clock (None: the
+    caller's default), and further columns.
     """
 
     procs: float
@@ -42,7 +42,7 @@ class NewJob:
 
 
 def parse_new(text: str, needed: Sequence[str] = ("procs", "request")) -> NewJob:
-    """Return the job of `key=value,...`; UsageError names the form.
+    """Return the job described by `key=value,...`; a UsageError shows the accepted form.
 
     >>> parse_new("procs=64,request=2h,user=ada")
     NewJob(procs=64.0, request=7200.0, at=None, columns={'user_id': 'ada'})
@@ -77,7 +77,7 @@ def instant(trace: Trace, text: str | None) -> float | None:
 
 
 def end_of(trace: Trace) -> float:
-    """Return the instant after the last submission and the last end of a log, seconds on its clock.
+    """Return the instant after the last submission and the last end of a log, in seconds on the log's clock.
 
     >>> end_of(Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [5.0, 0.0], "run_time": [90.0, None]}))
     96.0
@@ -87,19 +87,20 @@ def end_of(trace: Trace) -> float:
 
 
 def with_new_jobs(trace: Trace, jobs: Sequence[Mapping[str, Any]], at: float) -> tuple[Trace, np.ndarray]:
-    """Return the log as it was known at an instant, with new jobs submitted then, and the rows of the new jobs.
+    """Return the log as it was known at an instant, with new jobs submitted at that instant, and the rows of the new
+    jobs.
 
-    Jobs submitted later are omitted. No prediction sees what the other jobs did later, as in any replay. A new job has
-    no start and no end.
+    Jobs submitted after the instant are omitted. As in any replay, predictions use no events after the instant. A new
+    job has no start and no end.
 
     Parameters
     ----------
     trace
         The log.
     jobs
-        The columns of each new job by name; a column that a job does not give is unknown.
+        The columns of each new job by name; columns that are not given are unknown.
     at
-        Seconds on the log's clock.
+        The submit time of the new jobs, in seconds on the log's clock.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def with_new_jobs(trace: Trace, jobs: Sequence[Mapping[str, Any]], at: float) ->
 
 
 def _longer(earlier: Trace, name: str, values: list[Any]) -> Any:
-    """Return a column of the log with the values of new jobs behind it; None is unknown."""
+    """Return a column of the log followed by the values of the new jobs; None means unknown."""
     before = earlier.column(name) if name in earlier.names else None
     is_text = isinstance(before, Nominal)
     if before is None:
@@ -171,13 +172,13 @@ def forecast_new(
     trace
         The log that the predictors learn from.
     predictors
-        As `replay` takes them.
+        The predictors, in any form that `replay` accepts.
     jobs, at
-        As in `with_new_jobs`.
+        The new jobs and their submit time, as in `with_new_jobs`.
     procs
         Whether a job's processors are the requested (`req`) or the allocated ones (`alloc`).
     seed
-        For methods that draw.
+        Random seed of the methods.
 
     Examples
     --------
@@ -193,6 +194,6 @@ def forecast_new(
 
 
 def _rows_of(said: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions of some rows, with the basis of each."""
+    """Return the predictions for some rows of the log, with the basis of each prediction."""
     words = ([one[row] for row in rows.tolist()] if len(one) else [] for one in (said.basis, said.grounds))
     return Forecasts(said.points[rows], said.levels, said.quantiles[rows], *words)

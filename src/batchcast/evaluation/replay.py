@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay a log through predictors on the recorded clock.
+"""Replay a log through predictors event by event.
 
-The log is replayed as a whole, or in periods between which each method's state is carried over.
+The log is replayed as a whole, or in periods between which the history of each method is carried over.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class Replay(dict[str, Forecasts], Result):
 
     @property
     def outcome(self) -> np.ndarray:
-        """Actual values (n,), seconds, NaN if unknown."""
+        """Actual run times or waits (n,), in seconds; NaN if unknown."""
         return self.trace.run_time if self.target == "run_time" else recorded_wait(self.trace)
 
     def columns(self) -> dict[str, Any]:
-        """Return job, submission and actual value, then NAME and, per level, NAME q0.9 of each method."""
+        """Return the columns job, submit time and actual value, and for each method NAME its point (`NAME`) and
+        quantiles (such as `NAME q0.9`)."""
         found: dict[str, Any] = {"job_id": self.trace.job_id, "submit_time": self.trace.submit_time}
         found[self.target] = self.outcome
         for name, said in self.items():
@@ -84,49 +85,50 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> Replay:
-    """Return each predictor's predictions for every job at its submission, from the jobs ended by then.
+    """Return each predictor's predictions for every job at its submission, from the jobs that had ended before.
 
     Parameters
     ----------
     trace
         The log.
     predictor
-        A name with parameters (`last_2:need=2`) or a comma list of them, a class, an object, or a function that makes
-        one of the log; a sequence of these, or a mapping of names to them. An object is taught as it is. Answers are
-        seconds or a `Prediction`; estimators of river's and scikit-learn's shapes are taken as they are.
+        A name with parameters (`last_2:need=2`), a comma-separated list of names, a class, an object, or a function
+        that creates a predictor for the log; or a sequence of these, or a mapping from names to them. A predictor
+        object is trained itself, not a copy. A predictor returns seconds or a `Prediction`; estimators of river and
+        scikit-learn are adapted automatically.
     target
         What the predictors predict: `run_time` or `wait_time`.
     protocol
-        `honest`, or `paper`: the predictor learns of a job's end right after the job's submission.
+        `honest`, or `paper`: the predictor learns a job's run time right after the job's submission.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     total
         The machine's processors, by default the log's.
     seed
-        For methods that draw.
+        Random seed of the methods.
     known_at_submit
-        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+        Further columns of the log that predictors may use (`Trace.knowing`).
     ask
-        Where to ask, (n,) booleans, by default everywhere; predictors learn from all.
+        Which jobs to predict, booleans of shape (n,), by default all jobs; predictors learn from all jobs.
     tick
-        Called with the number of jobs done.
+        Function that is called with the number of replayed jobs.
 
     Returns
     -------
     Replay
-        `Forecasts` by the predictors' names: points, quantiles, bases in log order.
+        `Forecasts` by the predictors' names: points, quantiles and bases of all jobs in log order.
 
     Raises
     ------
     UsageError
         For an unknown method, parameter, column or protocol.
     BatchcastError
-        At the first answer that is no number, not finite or negative: the job and the method are named.
+        At the first prediction that is not a number, not finite or negative; the message names the job and the method.
 
     Notes
     -----
-    One pass over the events, about 3 microseconds a job and the predictors' own; a method with `predict_trace` is asked
-    afresh, in batches.
+    The replay is one pass over the events and takes about 3 microseconds per job, plus the predictors' time. A method
+    with `predict_trace` predicts in batches, from a new copy.
 
     Examples
     --------
@@ -164,23 +166,24 @@ def forecast_periods(
     cancelled: str = "count",
     tick: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[Trace, int, dict[str, Forecasts]]]:
-    """Yield each period with its first row and every method's predictions, equal to those for the whole log.
+    """Yield each period with the row of its first job and every method's predictions, which equal the predictions in a
+    replay of the whole log.
 
     `kind` is `runtime` or `wait`; periods come in order of submission (`trace.parquet.LogFolder.periods`), and no two
-    periods share an instant. Methods are asked event by event; their history, the queue, the running jobs and the clock
+    periods share an instant. Methods predict event by event; their history, the queue, the running jobs and the clock
     continue from one period to the next. If `protocol` is None, all methods must have the same default protocol, which
     is used.
 
     Raises
     ------
     UsageError
-        Names the method that needs the whole log at once: `actual`, which has the answers, and those that search their
-        settings beforehand.
+        Names the method that needs the whole log at once: `actual`, which needs the recorded run times, and methods
+        that search their settings beforehand.
 
     Notes
     -----
-    In memory are two periods, the unfinished jobs and what the methods remember; a method that holds every job's place
-    (`holds_entries`) keeps some 300 bytes a job.
+    Two periods, the unfinished jobs and the methods' data are in memory. A method that refers to jobs by their entry in
+    the state (`holds_entries`) needs some 300 bytes per job of the log.
     """
     source = iter(periods)
     first = next(source, None)

@@ -22,17 +22,18 @@ Simulate = Callable[[Trace, str], Schedule]
 
 
 def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
-    """Return a log with the same number of weeks, drawn from this log with replacement, without a share of the jobs.
+    """Return a log with the same number of weeks, drawn from this log with replacement, and without a random share of
+    the jobs.
 
     Parameters
     ----------
     trace
-        Weeks are counted from its first submission; jobs keep their place in the week and all that is known of them
-        but their number. The last week may be short.
+        The log. Weeks are counted from the log's first submission; jobs keep their time within the week and all columns
+        except the job id. The last week may be shorter than seven days.
     rng
-        Draws the weeks and the jobs left out.
+        Random generator that draws the weeks and the omitted jobs.
     dropped
-        The share of jobs left out: a schedule may hang on a single one, and a replicate shows it.
+        The share of jobs that are omitted. A schedule may depend strongly on a single job, and replicates show this.
 
     >>> log = Trace.from_arrays({"submit_time": [0.0, 8 * 86400.0], "run_time": [5.0, 6.0]})
     >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
@@ -42,7 +43,7 @@ def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) 
 
 
 def moved_jobs(trace: Trace, rows: np.ndarray, seconds: np.ndarray) -> Trace:
-    """Return the rows of a log, each moved by some seconds, with new job numbers."""
+    """Return the rows of a log, each job moved in time by a number of seconds, with new job ids."""
     columns: dict[str, Values] = {}
     for name in trace.names:
         values = trace.column(name)
@@ -74,10 +75,11 @@ def replicated(
     tick: Callable[[int], None] | None = None,
     workers: int = 1,
 ) -> dict[str, dict[str, Any]]:
-    """Return keys for each row: how the schedule's means differ from the reference's over replicates.
+    """Return keys for each schedule's row: the differences between its means and the reference's means over replicates
+    of the log.
 
-    `simulate(trace, name)` makes a schedule. `replicated` has an `OverReplicates` of the difference of means for each
-    measure. Costs `count` times what the schedules cost.
+    `simulate(trace, name)` returns the schedule of one replicate. `replicated` has an `OverReplicates` of the
+    difference of means for each measure. The cost is `count` simulations of every schedule.
     """
     rng = np.random.default_rng(seed)
     # the state of the random generator before each replicate, because the process that simulates a replicate also draws

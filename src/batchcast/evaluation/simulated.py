@@ -40,18 +40,18 @@ def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
     def make(trace: Trace, max_procs: float) -> Any:
         return predictor(spec, trace, max_procs, seed, makers)
 
-    make.__name__ = spec  # the name used in notes about the predictor
+    make.__name__ = spec  # this name appears in notes about the predictor
     return make
 
 
 def judge(
     model: Model, trace: Trace, mask: np.ndarray | None, limits: Schedule | None = None, *, kill: bool = True
 ) -> Validity:
-    """Return the validity of a model under users' limits. `limits` is the schedule under users' limits, if already
-    simulated.
+    """Return the validity of a machine model that plans with users' limits. `limits` is the schedule planned with
+    users' limits, if it has been simulated already.
 
-    A pool is judged under EASY on the recorded machine, for any size and any policies. `kill` says whether jobs end at
-    their limits in the simulation.
+    A pool of processors is always evaluated under EASY and with the recorded machine's size. `kill` says whether jobs
+    end at their limits in the simulation.
     """
     if isinstance(model, Nodes):
         return judged_on(
@@ -66,7 +66,8 @@ def judge(
 def judged_on(
     machine: Machine, trace: Trace, schedule: Schedule, mask: np.ndarray | None, procs: str = "req"
 ) -> Validity:
-    """Return the validity of Slurm's loops on a machine; a machine derived from the log models less."""
+    """Return the validity of Slurm's loops on a machine; a machine that was derived from the log models fewer
+    properties of jobs."""
     from_log, policy = machine.name == SOURCE, MADE_FROM_LOG.get(machine.name, "slurm")
     modelled = MODELLED_AS_LEARNED if machine.name == LEARNED else MODELLED_ON_NODES
     return judge_validity(
@@ -77,7 +78,7 @@ def judged_on(
 
 
 class Chosen(NamedTuple):
-    """The model that is used, its validity, and the validity of the model that is not used."""
+    """The machine model that is used, its validity, and the validity of the model that is not used."""
 
     model: Model | None
     checked: Validity | None
@@ -88,12 +89,13 @@ class Chosen(NamedTuple):
 def choose_model(
     trace: Trace, pool: Pool | None, nodes: Callable[[], Nodes] | None, inside: np.ndarray, kill: bool, tick: Tick
 ) -> Chosen:
-    """Return the model that reproduces the record: the pool of processors, else Slurm's loops.
+    """Return the machine model that reproduces the recorded waits: the pool of processors, else Slurm's loops.
 
-    The loops (None: never), on the machine that the log implies, are tried if the pool is not close to the record and
-    the log has what only the loops model (nodes, partitions, memory, GPUs, QOS), or if the size of a pool is unknown.
-    If neither model is close, a rough model is preferred to a model that does not reproduce the record. If both are
-    equally close, the pool is preferred, because it is simpler. Returns None if there is no model.
+    Slurm's loops on the machine that the log implies (None: never) are tried if the pool is not close to the recorded
+    waits and the log has properties that only the loops model (nodes, partitions, memory, GPUs, QOS), or if the size of
+    a pool is unknown. If neither model is close, a rough model is preferred to a model that does not reproduce the
+    record. If both are equally close, the pool is preferred, because it is simpler. Returns None if neither model can
+    be simulated.
     """
     try:
         checked = None if pool is None else judge(pool, trace, inside, kill=kill)
@@ -113,20 +115,20 @@ def choose_model(
 
 
 def is_stated(model: Chosen) -> bool:
-    """Whether the report states gains of this model: it is close to the record, or rough."""
+    """Whether the report states gains of this model: yes if the model is close to the recorded waits, or rough."""
     return model.checked is not None and model.checked.verdict in STATED
 
 
 def learn_model(
     trace: Trace, inside: np.ndarray, procs: str, protocol: str, tick: Tick
 ) -> tuple[Chosen, Trace, np.ndarray, str] | None:
-    """Return the machine learned from the log's first part, if it reproduces the waits of the rest.
+    """Return the machine learned from the log's first part, if it reproduces the waits of the second part.
 
-    Returns the model, the log with the releases of held jobs, the scored jobs after the first part, and a sentence
-    about what was learned. Returns None if the log has too little data, or if the learned machine does not reproduce
-    the rest.
+    Returns the model, the log with the release times of jobs on hold, the scored jobs after the first part, and a
+    sentence about what was learned. Returns None if the log has too little data, or if the learned machine does not
+    reproduce the second part.
     """
-    # imported here because it loads many kernels that most logs do not need
+    # imported here because the module loads many kernels that most logs do not need
     from ..simulation.learned.learn import split
 
     try:
@@ -144,7 +146,7 @@ def learn_model(
 def simulate_all(
     trace: Trace, model: Model, policies: Mapping[str, Any], planners: Mapping[str, Any], workers: int, bar: Any
 ) -> list[tuple[str, str, Schedule]]:
-    """Return the schedule of every policy with every predictor; each run has its own predictors."""
+    """Return the schedule of every policy with every predictor; each simulation has its own copy of the predictor."""
     pairs = [(name, spec) for name in policies for spec in planners]
 
     def run(name: str, spec: str, tick: Tick) -> Schedule:
@@ -159,7 +161,7 @@ def simulate_all(
 
 
 def _has_more(checked: Validity) -> bool:
-    """Whether the log has properties of its jobs that nodes model and a pool of processors ignores."""
+    """Whether the log's jobs have properties that a model with nodes uses and a pool of processors ignores."""
     return any(checked.uncovered.get(name, 0) for name in MODELLED_ON_NODES if name != "holds")
 
 

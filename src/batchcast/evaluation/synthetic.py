@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare a synthetic log with a real one: same machine, number of jobs and load."""
+"""Compare a synthetic log with a real one: both have the same machine, number of jobs and load."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ COMPARED = ("procs", "run_time", "interarrival", "req_time", "accuracy", "last_r
 
 
 def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
-    """Return a recipe with the log's jobs, machine, load and number of users; NoAnswer if the log lacks one of them.
+    """Return a recipe with the log's jobs, machine, load and number of users; NoAnswer if one of these is unknown.
 
-    `longest` is the longest request; nothing else is taken from the log.
+    `longest` is the longest time limit; the recipe uses no other property of the log.
     """
     known = ~(np.isnan(log.run_time) | np.isnan(log.procs("alloc")))
     span = float(np.ptp(log.submit_time)) if len(log) else 0.0
@@ -40,10 +40,11 @@ def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
 
 
 def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict[str, Any]]:
-    """Return two flat rows, for the log and for a synthetic log; the second row has the distances between them.
+    """Return two flat rows, for the log and for a synthetic log; the second row has the distances between the two logs'
+    distributions.
 
     `distance_*` is the largest difference of two cumulative distributions (Kolmogorov & Smirnov's), between 0 and 1.
-    `longest` defaults to the longest request that at least one job in a hundred makes.
+    `longest` defaults to the longest time limit that at least one job in a hundred requests.
     """
     if longest is None:
         asked, count = np.unique(log.req_time[~np.isnan(log.req_time)], return_counts=True)
@@ -62,10 +63,10 @@ def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict
 
 
 def samples(log: Trace) -> dict[str, np.ndarray]:
-    """Return the values of each compared quantity, without unknown ones; ratios are between 0 and 1.
+    """Return the values of each compared quantity, without unknown values; ratios are between 0 and 1.
 
-    `accuracy` is min/max of run time and request; `last_run_ratio` is min/max of a run time and that of the user's
-    previous job, which shows how well history can predict.
+    `accuracy` is min/max of run time and time limit; `last_run_ratio` is min/max of a run time and the run time of the
+    user's previous job, which shows how well history can predict.
     """
     run, request = log.run_time, log.req_time
     user = log.nominal("user_id").codes
@@ -82,7 +83,7 @@ def samples(log: Trace) -> dict[str, np.ndarray]:
 
 
 def figures(log: Trace, of: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return jobs, load, quantiles, users' accuracy and the popularity of requests, as one flat row."""
+    """Return jobs, load, quantiles, accuracy of users' time limits and popularity of time limits, as one flat row."""
     area = float(np.nansum(log.run_time * log.procs("alloc")))
     _, count = np.unique(of["req_time"], return_counts=True)
     user = log.nominal("user_id").codes

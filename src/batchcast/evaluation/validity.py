@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a simulation close enough to the recorded waits to be trusted?
 
-One judgement from the recorded and the simulated waits of the same jobs, for `evaluate`, `simulate` and the page.
+One verdict follows from the recorded and the simulated waits of the same jobs; `evaluate`, `simulate` and the page use
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ NEAR = 2.0
 class ComparedWaits:
     """Rows of the log (m,) and the seconds that these jobs waited as recorded and as simulated, (m,) each.
 
-    `from_eligible`: waits are counted from when a job was eligible, because time on hold is equal in both.
+    `from_eligible`: waits are counted from when a job was eligible, because the time on hold is equal in the record and
+    in the simulation.
     """
 
     rows: np.ndarray
@@ -43,8 +45,8 @@ class ComparedWaits:
     def shares(self) -> tuple[float, float, float]:
         """Return three shares of jobs: equal waits, longer recorded waits, longer simulated waits.
 
-        Waits count as equal if both are below a minute, or if they differ by less than the factor `NEAR`, where less
-        than a minute counts as one minute. The three shares add up to 1; NaN without jobs. O(m).
+        Two waits count as equal if both are below a minute, or if they differ by less than the factor `NEAR`, where
+        less than a minute counts as one minute. The three shares add up to 1; NaN if there are no jobs. O(m).
 
         >>> four = np.array([10.0, 100.0, 900.0, 50.0])
         >>> ComparedWaits(np.arange(4), four, np.array([50.0, 199.0, 100.0, 900.0])).shares()
@@ -69,7 +71,7 @@ def compared_waits(
     recorded, simulated = recorded[both], schedule.wait_time[both]
     held = trace.number("eligible_time") - trace.submit_time
     apart = without_holds and bool((held > MINUTE).any())
-    if apart:  # time on hold is taken from the record, so it would make the waits look more alike than they are
+    if apart:  # time on hold is taken from the record, so it would make the waits look too similar
         held = np.maximum(np.nan_to_num(held), 0.0)[schedule.rows][both]
         recorded, simulated = np.maximum(recorded - held, 0.0), np.maximum(simulated - held, 0.0)
     return ComparedWaits(schedule.rows[both], recorded, simulated, apart)
@@ -107,7 +109,7 @@ class Verdict(StrEnum):
 
 
 class Doubt(StrEnum):
-    """A reason against a simulation."""
+    """A reason not to trust a simulation."""
 
     MEAN_WAIT = "mean_wait"
     MEAN_NOT_NEAR = "mean_not_near"
@@ -123,35 +125,41 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
-    """Recorded and simulated waits of the same jobs, compared. Waits are seconds, shares are fractions.
+    """Comparison of the recorded and the simulated waits of the same jobs. Waits are in seconds, and shares are
+    fractions.
 
     Attributes
     ----------
     jobs, all_jobs
-        Scored jobs with both waits; all scored jobs.
+        Number of scored jobs with a recorded and a simulated wait, and number of all scored jobs.
     wait_distance
-        The largest difference of the two distributions of waits (Kolmogorov & Smirnov), those below a minute as none.
+        The largest difference of the two distributions of waits (Kolmogorov & Smirnov), where waits below a minute
+        count as zero.
     rank_correlation
-        Spearman's, of recorded and simulated waits: do the same jobs wait?
+        Spearman's rank correlation of recorded and simulated waits, which shows whether the same jobs wait.
     waited_jobs
-        Scored jobs whose recorded wait is a minute or more.
+        Number of scored jobs whose recorded wait is a minute or more.
     recorded_utilization, simulated_utilization
-        Of the judged machine, from the first submission to the last end.
+        Utilization of the simulated machine as recorded and as simulated, from the first submission to the last end.
     cut_jobs, cut_share
-        Jobs ended at their limit that ran on in truth, and the share of all core-hours lost so.
+        Number of jobs that the simulation ends at their limit although they ran longer, and the share of all core-hours
+        lost by this.
     left_out_share
-        The share of core-hours of jobs that were not simulated.
+        The share of all core-hours that belongs to jobs that were not simulated.
     uncovered, uncovered_jobs
-        Scored jobs that need what the model leaves out, by what it is; those with at least one such need.
+        Number of scored jobs with a need that the model ignores, by need; and number of jobs with at least one ignored
+        need.
     procs, procs_source, peak, over_share
-        The machine that was judged, in processors, where its size comes from, the most that recorded jobs held at once,
-        and the share of core-hours that they held beyond its size (a log's clock gives some).
+        Size of the simulated machine in processors, the source of this size, the most processors that recorded jobs
+        used at once, and the share of core-hours used beyond this size (some is normal, because of the log's whole
+        seconds).
     policy
-        What decided the starts: `easy`, `slurm` (a described machine), `slurm_by_log` (its peak), `slurm_learned`.
+        The model that decided the simulated starts: `easy`, `slurm` (a described machine), `slurm_by_log` (a machine
+        derived from the log), `slurm_learned` (learned from the log's first part).
     from_eligible
-        Waits count from when a job was eligible: the simulation holds it back as long as the record did.
+        Whether waits count from when a job was eligible; the simulation then holds each job as long as recorded.
     waits
-        The waits that all this is of, job by job.
+        The recorded and simulated waits of each compared job.
     """
 
     jobs: int
@@ -180,7 +188,8 @@ class Validity:
 
     @property
     def ratio(self) -> float:
-        """Return recorded / simulated mean wait; 1 if no job waits a minute in either, NaN without recorded waits."""
+        """Return recorded / simulated mean wait; 1 if no job waits a minute in the record or in the simulation, NaN
+        without recorded waits."""
         recorded, simulated = self.recorded_mean_wait_s, self.simulated_mean_wait_s
         if recorded < MINUTE and simulated < MINUTE:
             return 1.0
@@ -193,7 +202,7 @@ class Validity:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Return the reasons against the simulation, the most serious first."""
+        """Return the reasons not to trust the simulation, the most serious first."""
         signs = {
             Doubt.MEAN_WAIT: not 1 / FACTOR <= self.ratio <= FACTOR,
             Doubt.MEAN_NOT_NEAR: not 1 / NEAR_MEANS <= self.ratio <= NEAR_MEANS,
@@ -212,8 +221,9 @@ class Validity:
     def verdict(self) -> Verdict:
         """How well the simulation reproduces the recorded waits.
 
-        `close`: there is no doubt. `far`: the mean waits differ by more than a factor of 2, or neither the
-        distribution nor the ranks of the waits agree. `rough`: any other doubt. `unchecked`: no recorded waits.
+        `close`: there is no reason to doubt the simulation. `far`: the mean waits differ by more than a factor of 2, or
+        neither the distributions nor the ranks of recorded and simulated waits agree. `rough`: there is any other
+        reason to doubt the simulation. `unchecked`: the log has no recorded waits.
         """
         if not self.jobs:
             return Verdict.UNCHECKED
@@ -224,11 +234,11 @@ class Validity:
 
     @property
     def trusted(self) -> bool:
-        """Whether this simulation's gains are measurements and not hints."""
+        """Whether gains in this simulation count as measurements and not only as hints."""
         return self.verdict is Verdict.CLOSE
 
     def row(self) -> dict[str, Any]:
-        """Return one flat object for JSON."""
+        """Return the comparison as one flat object for JSON."""
         return {
             "policy": self.policy,
             "predictor": "requested",
@@ -267,21 +277,22 @@ def validity(
     kill: bool = True,
     partitions: str = "together",
 ) -> Validity:
-    """Simulate the recorded jobs under the recorded limits and compare the waits.
+    """Simulate the recorded jobs under the recorded limits and compare the simulated with the recorded waits.
 
     Parameters
     ----------
     trace
-        The log; `trace.info.max_procs` may be a size that the reader asks about: judged is the recorded machine.
+        The log. The simulation uses the recorded machine's size, even if `trace.info.max_procs` is a size that the user
+        chose.
     mask
-        Which jobs count (n,); everything is simulated.
+        Which jobs are compared, booleans of shape (n,); all jobs are simulated.
     procs, wide, default_request, kill, partitions
-        As for `simulate`.
+        The options of `simulate`.
 
     Raises
     ------
     InputError
-        When the machine's size or every request is unknown.
+        If the machine's size is unknown, or all jobs' requests are unknown.
     """
     options: dict[str, Any] = {"procs": procs, "wide": wide, "default_request": default_request}
     if partitions == "split":
@@ -296,8 +307,8 @@ def validity(
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
     """Return the processors of the recorded machine, and the source of that number.
 
-    The number comes from the log's header, unless recorded jobs used far more processors. Otherwise the number is the
-    log's `max_procs`.
+    The number comes from the log's header, unless recorded jobs used far more processors. If recorded jobs used far
+    more, the number is the log's `max_procs`.
 
     >>> from batchcast.table import LogInfo
     >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})
@@ -328,15 +339,15 @@ def judge_validity(
     trace, schedule
         The log, and its simulation on the recorded machine under the site's own rules.
     mask
-        Which jobs count (n,).
+        Which jobs are compared, booleans of shape (n,).
     procs
         The rule for a job's processors.
     size
-        Processors of the recorded machine, and where that is known from. Default: the schedule's.
+        Processors of the recorded machine, and the source of this number. Default: the schedule's.
     modelled
-        Of the reasons of `not_covered`, those that this simulation does model.
+        The reasons of `not_covered` that do not apply, because this simulation models them.
     policy
-        What decided the starts.
+        The model that decided the simulated starts, see `Validity.policy`.
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     waits = compared_waits(trace, schedule, inside, without_holds="holds" in modelled)
@@ -389,7 +400,7 @@ def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, f
 
 
 def not_covered(trace: Trace) -> dict[str, np.ndarray]:
-    """Return the jobs that need what a single pool of processors does not model, as masks (n,) by reason.
+    """Return the jobs with a need that a single pool of processors does not model, as masks (n,) by reason.
 
     memory: the job requested an amount of memory. GPUs: the job requested at least one GPU. partitions, priorities:
     the log names several partitions, or several classes of service (QOS), and the job was not in the partition or

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay a log through wait predictors and score their point predictions and whole distributions.
 
-Each method has one run on its own recorded clock.
+Each method has its own replay of the log.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
 
 
 def quick_score(forecasts: Forecasts, chances: np.ndarray | None, threshold: float) -> np.ndarray:
-    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the probability, else the
-    point prediction."""
+    """Return the score that ranks jobs (n,) by how likely they start within `threshold`: the predicted probability,
+    else the negative point prediction."""
     if chances is None:
         return -forecasts.points
     return reached(chances, np.full(len(chances), threshold))
 
 
 def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Return the predicted probability (n,) of a wait no longer than the actual one, spread evenly within a second."""
+    """Return the predicted probability (n,) of a wait no longer than the actual wait, which is spread evenly within its
+    second."""
     spread = (0.5 + np.arange(len(wait)) * 0.6180339887498949) % 1.0
     return reached(chances, wait - spread)
 
@@ -60,12 +61,12 @@ def transforms(chances: np.ndarray, wait: np.ndarray) -> np.ndarray:
 def chance_figures(
     forecasts: Forecasts, chances: np.ndarray | None, wait: np.ndarray, run: np.ndarray, threshold: float
 ) -> dict[str, Any]:
-    """Return a row's keys: CRPS, quick starters identified at 4 % misguided, coverage, share of correct likeliest
-    ranges.
+    """Return the measures of one method's row: CRPS, quick starters identified at 4 % misguided, coverage, and share of
+    jobs whose wait lies in the range predicted as likeliest.
 
-    All arrays are of the scored jobs alone, in the log's order. `_low` and `_high` are the lowest and the highest value
-    over windows of 5,000 jobs; `told_1h_80` and similar keys are for jobs with a predicted wait of an hour or more.
-    Figures that a method cannot have are NaN.
+    All arrays contain only the scored jobs, in the log's order. Keys that end in `_low` and `_high` are the lowest and
+    the highest value over windows of 5,000 jobs; `told_1h_80` and similar keys are for jobs with a predicted wait of an
+    hour or more. Measures that do not apply to a method are NaN.
     """
     quick = wait <= threshold
     nothing, likeliest = np.full(len(wait), np.nan), float("nan")
@@ -92,7 +93,8 @@ def chance_figures(
 
 
 def likeliest_point(chances: np.ndarray) -> np.ndarray:
-    """Return the median (n,), seconds, within the likeliest of the paper's ranges (1, 3, 6, 12, 24, 48 h, more).
+    """Return the median (n,), seconds, of the predicted wait within its likeliest range, of the paper's ranges (1, 3,
+    6, 12, 24, 48 h, more).
 
     >>> likeliest_point(np.linspace(0.0, 1.0, 33)[None, :]).round().tolist()
     [147.0]
@@ -109,8 +111,8 @@ DEFAULT_PROTOCOL = "honest"
 
 @dataclass(frozen=True, slots=True)
 class WaitRun:
-    """One method on one log: its predictions (NaN for jobs that were not predicted), its probabilities, and its
-    cost."""
+    """One method's results on one log: its predictions (NaN for jobs that were not predicted), its probabilities, and
+    its cost."""
 
     predictor: str
     protocol: str
@@ -129,8 +131,8 @@ class WaitRun:
 class RecordedClock:
     """How a log is replayed: the order of events, the rule for a job's processors, and the machine's size.
 
-    If `protocol` is None, the method's own applies (`pqstar`: starts_first; the others: honest); `total` None is the
-    log's.
+    If `protocol` is None, the method's default protocol applies (`starts_first` for `pqstar`, `honest` for other
+    methods). If `total` is None, the log's machine size applies.
     """
 
     protocol: str | None = None
@@ -151,8 +153,8 @@ def run_wait(
 ) -> WaitRun:
     """Predict the waits of the jobs in `ask` (n,) with one method, each from the history before its submission.
 
-    `machine` is for methods that take one (`scheduler_replay`). `seconds` is the CPU time of the predictions with their
-    replay, `search_s` the CPU time of a search of settings (`ibl`).
+    `machine` is passed to methods that simulate a machine (`scheduler_replay`). `seconds` is the CPU time of the replay
+    with its predictions, `search_s` the CPU time of searching the method's settings (`ibl`).
     """
     vouched = trace.info.known_at_submit
     spec = name_of(predictor)
@@ -212,12 +214,12 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
 
 
 def crps(run: WaitRun, trace: Trace) -> np.ndarray:
-    """Return the CRPS (n,) of log(1 + wait) of a run; NaN for jobs that were not asked about."""
+    """Return the CRPS (n,) of log(1 + wait) of a run; NaN for jobs that were not predicted."""
     return crps_of(recorded_wait(trace), run.forecasts)
 
 
 def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
-    """Return the predictions of some rows, without their reasons."""
+    """Return the predictions for some rows of the log, without the text of their basis."""
     return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
 
 
@@ -234,7 +236,8 @@ def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[st
 
 def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace,
                      scored: np.ndarray) -> None:  # fmt: skip
-    """Add what each method identifies at `pqstar`'s own misguided share, if both methods are among the rows."""
+    """Add to each row the share of quick starters that the method identifies at the misguided share of `pqstar`, if
+    `pqstar` is among the rows."""
     wait = recorded_wait(trace)[scored]
     shares = {r["quick_s"]: r["misguided_share"] for r in rows if parse_spec(r["predictor"])[0] == "pqstar"}
     for row, (threshold, run) in zip(rows, runs):
@@ -245,14 +248,15 @@ def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float,
 
 
 def recorded_wait(trace: Trace) -> np.ndarray:
-    """Return the waits that are scored: NaN if the record has none or a negative one."""
+    """Return the waits that are scored: NaN if the recorded wait is missing or negative."""
     return np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
 
 
 def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: str = "count") -> np.ndarray:
-    """Return the scored jobs as booleans: places `jobs` of the log (from 1, both ends included) with a known wait.
+    """Return a mask of the scored jobs: the jobs at the positions `jobs` of the log (from 1, both ends included) that
+    have a known wait.
 
-    `cancelled="skip"` leaves out jobs that never ran. Raises NoAnswer when nothing is left.
+    `cancelled="skip"` excludes jobs that never ran. Raises NoAnswer if no job is left.
     """
     wait = recorded_wait(trace)
     rows = ~np.isnan(wait)
@@ -269,7 +273,7 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
 
 
 def irregular_waits(trace: Trace, procs: str = "req") -> dict[str, int]:
-    """Return the number of records that are not learned from, by reason (outages: `SystemState.taught`)."""
+    """Return the number of records from which predictors do not learn, by reason (outages: `SystemState.taught`)."""
     wait, sizes = trace.wait_time, trace.procs(procs)
     spoiled, outages = outage_waits(trace, procs)
     which = "an outage" if outages == 1 else f"one of {outages} outages"
@@ -282,13 +286,14 @@ def irregular_waits(trace: Trace, procs: str = "req") -> dict[str, int]:
 
 
 def outage_waits(trace: Trace, procs: str = "req") -> tuple[np.ndarray, int]:
-    """Return the jobs that waited through an outage (n,), and the number of outages, as `SystemState` finds them."""
+    """Return the jobs that waited through an outage (n,), and the number of outages, as `SystemState` detects
+    outages."""
     columns = after_the_log(trace, "honest", procs, total=trace.info.max_procs)
     return columns.jobs["lesson"][: len(trace)] == SPOILED, int(columns.record["outages"][0])
 
 
 def with_settings(spec: str, **settings: Any) -> str:
-    """Return the spec with each setting that its method accepts and the spec does not name.
+    """Return the method's spec, completed with each given setting that the method accepts and the spec does not set.
 
     >>> with_settings("recent_wait:k=9", cancelled="skip", threshold=60.0)
     'recent_wait:k=9,cancelled=skip'
@@ -299,7 +304,7 @@ def with_settings(spec: str, **settings: Any) -> str:
 
 
 def parse_jobs(text: str) -> tuple[int, int]:
-    """Parse `10001:50000`, `10001:` or `:50000` as places from 1, both ends included.
+    """Parse `10001:50000`, `10001:` or `:50000` as a range of job positions, counted from 1, both ends included.
 
     >>> parse_jobs("10001:50000"), parse_jobs(":9")
     ((10001, 50000), (1, 9))
@@ -335,16 +340,18 @@ def parse_thresholds(text: str) -> list[float]:
 
 
 def last_needed(rows: np.ndarray) -> int:
-    """Return how much of the log, from its start, the scored rows need."""
+    """Return how many jobs from the log's start must be replayed to predict the scored rows."""
     return int(np.flatnonzero(rows)[-1]) + 1
 
 
 def compare(
     trace: Trace, predictor: Any, rows: np.ndarray, thresholds: Sequence[float], **options: Any
 ) -> list[tuple[float, WaitRun]]:
-    """Return rows for every method at every threshold over the scored jobs; a method without a threshold runs once.
+    """Return a row of measures over the scored jobs for every method and every threshold; a method without a threshold
+    runs only once.
 
-    `predictor` is a name, a class, an object, a function that makes one, or several (`predict.registry.named_methods`).
+    `predictor` is a name, a class, an object, a function that creates one, or several of these
+    (`predict.registry.named_methods`).
     """
     head, methods = trace.take(np.arange(last_needed(rows))), named_methods(predictor, "wait")
     check_installed("wait", methods.values())

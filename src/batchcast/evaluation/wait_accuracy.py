@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well waits are predicted on a log: a small replay of its latest jobs, beside the simplest method."""
+"""How well waits are predicted on a log: a small replay of its latest jobs, compared with the simplest method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ LONG_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class WaitExample:
-    """One judged job: the likely wait and the 90 % bound as predicted at submission, and the recorded wait, seconds."""
+    """One job on which wait predictions are tested: the likely wait and the 90 % bound as predicted at submission, and
+    the recorded wait, seconds."""
 
     job_id: str
     likely_s: float
@@ -36,20 +37,20 @@ class WaitExample:
 
 @dataclass(frozen=True, slots=True)
 class WaitAccuracy:
-    """Wait predictions at submission, judged on the latest jobs of a log.
+    """Accuracy of wait predictions made at submission, measured on the latest jobs of a log.
 
     Attributes
     ----------
     predictor, simplest
-        The method that answers users, and the simplest method: the median of recent waits.
+        The method whose predictions users see, and the simplest method, the median of recent waits.
     jobs, history
-        Number of judged jobs, and of jobs before them that the methods learned from.
+        Number of tested jobs, and number of earlier jobs from which the methods learned.
     coverage
-        Share of the judged jobs that started by their 90 % time.
+        Share of the tested jobs that started by their predicted 90 % bound.
     median_error_s, simplest_median_error_s
         Median absolute error of the predicted wait, seconds, of both methods.
     example
-        The latest judged job with a predicted wait of ten minutes or more; None without such a job.
+        The latest tested job with a predicted wait of ten minutes or more; None if there is no such job.
     """
 
     predictor: str
@@ -62,7 +63,7 @@ class WaitAccuracy:
     example: WaitExample | None = None
 
     def row(self) -> dict[str, Any]:
-        """One flat object for JSON."""
+        """Return the accuracy as one flat object for JSON."""
         return {
             "part": "wait", "predictor": self.predictor, "jobs": self.jobs, "history_jobs": self.history,
             "coverage_90": self.coverage, "median_ae_s": self.median_error_s, "simplest": self.simplest,
@@ -73,27 +74,27 @@ class WaitAccuracy:
 def judge_waits(
     trace: Trace, inside: np.ndarray, *, procs: str = "req", tick: Callable[[int], None] | None = None
 ) -> WaitAccuracy | None:
-    """Replay the latest jobs and judge the predicted waits.
+    """Replay the latest jobs and measure the accuracy of the predicted waits.
 
     Parameters
     ----------
     trace
         The log.
     inside
-        The jobs that are scored, booleans of shape (n,). Of those with a recorded wait, the latest `JUDGED` are
-        judged, at most half of them.
+        The jobs that are scored, booleans of shape (n,). The latest `JUDGED` of the scored jobs with a recorded wait
+        are tested, but at most half of the jobs with a recorded wait.
     procs
         The rule for a job's processors.
     tick
-        Called with the number of replayed jobs.
+        Function that is called with the number of replayed jobs.
 
     Returns
     -------
     WaitAccuracy or None
-        None if fewer than `LEAST_JUDGED` jobs can be judged, or if LightGBM cannot be loaded.
+        None if fewer than `LEAST_JUDGED` jobs can be tested, or if LightGBM cannot be loaded.
     """
     known = np.flatnonzero(inside & ~np.isnan(recorded_wait(trace)))
-    places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the other half is history
+    places = known[-min(JUDGED, len(known) // 2) :] if len(known) > 1 else known  # the first half is history
     if _missing() or len(places) < LEAST_JUDGED:
         return None
     first = max(0, int(places[0]) - HISTORY)
@@ -119,12 +120,13 @@ def judge_waits(
 
 
 def why_not_judged() -> str:
-    """Why `judge_waits` returned None."""
+    """Return a sentence on why `judge_waits` returned None."""
     return _missing() or f"fewer than {2 * LEAST_JUDGED} scored jobs have a recorded wait"
 
 
 def _missing() -> str:
-    """Why LightGBM cannot be loaded; empty if it can. A report must not fail because of it."""
+    """Return the reason why LightGBM cannot be loaded; empty if it can be loaded. A report must not fail because
+    LightGBM is missing."""
     try:
         import lightgbm  # noqa: F401 - it loads a library of the system, which may be missing
     except ImportError:

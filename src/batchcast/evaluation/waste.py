@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unused core-hours by user, account, queue and application: used, requested, unused, failed and cut."""
+"""Unused core-hours by user, account, queue and application: used, requested and unused core-hours, and core-hours of
+failed and killed runs."""
 
 from __future__ import annotations
 
@@ -28,32 +29,33 @@ def waste_rows(
     trace: Trace, mask: np.ndarray | None = None, *, procs: str = "req", most: int = MOST
 ) -> list[dict[str, Any]]:
     """Return flat rows: the whole log first, then for each grouping the `most` groups with the most unused core-hours,
-    and the others.
+    and one row for all other groups.
 
     Parameters
     ----------
     trace
         The log.
     mask
-        Which jobs count (n,); of those only jobs that ran do.
+        Which jobs count, booleans of shape (n,); jobs that never ran do not count.
     procs
-        The rule for a job's processors, `req` or `alloc`; a job of unknown size counts as one processor.
+        The rule for a job's processors, `req` (requested) or `alloc` (allocated); a job of unknown size counts as one
+        processor.
     most
-        Groups with a row of their own.
+        Number of groups with a row of their own.
 
     Returns
     -------
-    Rows with `by` (`whole`, or a key of `GROUPINGS`), `group` (its name; None: all `groups` others together, or, where
-    `groups` is 0, the jobs whose group the log does not know), `jobs`, `jobs_without_limit`, and in core-hours:
-    `used_core_h`, processors times run time; `asked_core_h`, processors times limit, of jobs with one; `unused_core_h`,
-    processors times limit minus run time, where that is more than nothing; `failed_core_h`, used by runs that failed or
-    were cancelled, None where the log has no status; `at_limit_core_h`, used by runs that their limit ended: by status
-    `timeout`, or as long as the limit and not completed. No run counts in both. `unused_share` is the share of the
-    log's unused core-hours, NaN if there are none.
+    Rows with `by` (`whole`, or a key of `GROUPINGS`), `group` (the group's name; None for the `groups` other groups
+    together, or, if `groups` is 0, for jobs whose group is unknown), `jobs`, `jobs_without_limit`, and in core-hours:
+    `used_core_h`, processors times run time; `asked_core_h`, processors times limit, for jobs with a limit;
+    `unused_core_h`, processors times the unused part of the limit; `failed_core_h`, used by runs that failed or were
+    cancelled (None if the log has no status); `at_limit_core_h`, used by runs that their limit ended (status `timeout`,
+    or not completed and at least as long as the limit). A run counts either as failed or as ended by its limit, not as
+    both. `unused_share` is the group's share of the log's unused core-hours; NaN if the log has no unused core-hours.
 
-    Ties go to the group that used more, then to the first in the column's order. A grouping is omitted if the log does
-    not have it, if it has a single group, or if nearly each job is its own group; `group` is also omitted if accounts
-    are known or the site is private. O(n + g log g) for each grouping.
+    Groups with equal unused core-hours are ordered by used core-hours, then in the column's order. A grouping is
+    omitted if the log does not have it, if it has a single group, or if nearly each job is its own group; `group` is
+    also omitted if accounts are known or the site is private. Each grouping of g groups costs O(n + g log g).
 
     Examples
     --------

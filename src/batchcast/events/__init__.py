@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream of events, the order of events at one instant, and the state of queue and machine that follows from
-them.
+"""The stream of job events, the order of events at one instant, and the state of queue and machine that results from
+the events.
 """

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver passes each event of a clock to the system state and to the predictors, in one fixed order.
+"""The driver passes each event from a clock (a source of events) to the system state and to the predictors, in one
+fixed order.
 
-The recorded, the simulated and the live clock and the conformance suite all use this driver. Therefore a predictor
-cannot tell which clock drives it.
+Replays of logs (the recorded clock), simulations (the simulated clock), live systems (the live clock) and the
+conformance suite all use this driver. Therefore a predictor cannot tell whether its events come from a replay, a
+simulation or a live system.
 """
 
 from __future__ import annotations
@@ -48,12 +50,12 @@ class Driver:
 
     At a submission, the driver first runs the refits that are due, and then requests predictions. The driver applies
     the submission to the state only after the predictions, so that a predictor sees the queue without the predicted
-    job. Then every predictor observes the event.
+    job. After the state is updated, every predictor observes the event.
 
     Parameters
     ----------
     predictors
-        The predictors by name.
+        The predictors that receive the events, by name.
     state
         The state of queue and machine that the predictors see.
 
@@ -77,42 +79,44 @@ class Driver:
         Parameters
         ----------
         event
-            The next event. Events must come in time order.
+            The next event of the log or system. Events must be passed in order of time.
         ask
             Whether to predict a submitted job. If False, the predictors only learn from the submission.
         planned_end
-            The end time that the scheduler plans for a job that starts, in seconds on the clock. The state stores the
-            planned end before the predictors observe the start.
+            The end time that the scheduler plans for a job that starts, in seconds on the log's clock. The state stores
+            the planned end before the predictors observe the start.
 
         Returns
         -------
         dict
-            The predictions for a submitted job by predictor name. Empty for all other events.
+            The predictions for a submitted job by predictor name. The mapping is empty for all events except
+            submissions.
         """
         state = self.state
         predictions = self.submitted(event, ask) if type(event) is Submit else {}
         state.apply(event)
         if planned_end is not None and not isinstance(event, Capacity):
             state.plan(event.job.row, planned_end)
-        # This loop is `observe`, inlined, because one call less per event makes the replay of a whole log faster.
+        # This loop repeats the code of `observe`, because one call less per event makes the replay of a whole log
+        # faster.
         for predictor in self.predictors.values():
             predictor.observe(event, state)
         return predictions
 
     def submitted(self, event: Submit, ask: bool = True) -> dict[str, Any]:
-        """Run due refits and predict a submitted job, before the state applies the submission.
+        """Run the model refits that are due, and predict a submitted job, before the state applies the submission.
 
         Parameters
         ----------
         event
             The submission.
         ask
-            Whether to predict.
+            Whether to predict the job.
 
         Returns
         -------
         dict
-            The predictions by predictor name.
+            Each predictor's prediction for the job, by predictor name.
         """
         state, job = self.state, event.job
         state.now = event.time
@@ -128,4 +132,5 @@ class Driver:
             predictor.observe(event, self.state)
 
     def before_asking(self) -> None:
-        """Do nothing. A clock can override this method to act between the refits and the predictions of a job."""
+        """Do nothing. An event source (clock) can override this method to act between the refits and the predictions of
+        a job."""

@@ -2,9 +2,9 @@
 """The types of events, and the order of events at one instant.
 
 The order at one instant is: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity,
-submissions, then one scheduling pass and its starts. If a job ends at the instant of its start, or is withdrawn at the
-instant of its submission, a further round of events follows at that instant. Events of one kind in one round are in log
-order.
+submissions, then one scheduling pass and the job starts that it decides. If a job ends at the instant of its start, or
+is withdrawn at the instant of its submission, a further round of events follows at that instant. Events of one kind in
+one round are in log order.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ PLAN = 8  # internal: sets the planned end of a running job; not in logs, and no
 
 
 class Overdue(NamedTuple):
-    """A running job is still running at its planned end. Only the simulated clock has this event.
+    """A running job is still running at its planned end. Only simulations generate this event.
 
-    `elapsed` is the time since the start, in seconds. The actual end is strictly later.
+    `elapsed` is the time since the job's start, in seconds. The job's actual end is strictly later than its planned
+    end.
     """
 
     time: float
@@ -44,7 +45,7 @@ class End(NamedTuple):
     status
         Final status of the job, as a word of `columns.py`. None means unknown.
     peak_mem_kib
-        Peak memory use of the busiest node, in KiB. NaN if it was not measured or is not known yet.
+        Peak memory use of the busiest node, in KiB. NaN if the peak was not measured or is not known yet.
     """
 
     time: float
@@ -73,7 +74,7 @@ class Requeue(NamedTuple):
 class Change(NamedTuple):
     """A job's time limit, hold or priority changed.
 
-    `job` is the request after the change, and `changed` has the new values.
+    `job` is the request after the change, and `changed` contains the changed fields with their new values.
     """
 
     time: float
@@ -118,14 +119,14 @@ RANK: Mapping[type, int] = {
 
 
 def event_key(time: float, round_: int, rank: int, index: int) -> tuple[float, int, int, int]:
-    """Build the sort key that all clocks use.
+    """Build the sort key that orders events in replays, simulations and the live service.
 
     Parameters
     ----------
     time
-        Instant, in seconds on the clock.
+        Time of the event, in seconds on the log's clock.
     round_
-        Round within the instant, from 0.
+        Round of the event within its instant, from 0.
     rank
         Rank of the kind of event, see `RANK`.
     index

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions that apply events to the state, one event at a time or a whole log in one call.
 
-No function scans the whole queue. A submission appends a job to the queue. When a job leaves the queue, the jobs
-between it and the nearer end of the array move by one.
+None of these functions scans the whole queue. A submission appends a job to the queue. When a job leaves the queue, the
+jobs between this job and the nearer end of the array move by one position.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ users_of = array_in("users", USER)
 
 @kernel
 def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Apply events to a state, in place.
+    """Apply a range of events to the system state, in place.
 
     Parameters
     ----------
     state
-        The state, an array of `STATE` with shape (1,).
+        The system state, an array of `STATE` with shape (1,).
     requests
-        The requests, an array of `JOB`, indexed by entry.
+        The job requests, an array of `JOB`, indexed by the job's entry.
     events
         The events, an array of `EVENT` in order.
     first, end
@@ -104,7 +104,7 @@ def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
 
 @inlined
 def note_gap(s: Record, gap: float) -> None:
-    """Detects an outage: a day without events although a queued job had room.
+    """Detects an outage: a day without events although a queued job fitted into the free processors.
 
     Predictors do not learn from waits that span an outage.
     """
@@ -117,7 +117,7 @@ def note_gap(s: Record, gap: float) -> None:
 
 @inner
 def room_for_one(s: Record) -> bool:
-    """Whether a queued job fits into the free processors, or no job is running."""
+    """Whether a queued job fits into the free processors; also true if no job is running."""
     if s.running_end == s.running_first:
         return True
     jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
@@ -143,7 +143,7 @@ def work_of(job: Record) -> float:
 
 @inlined
 def count_queued(s: Record, job: Record, sign: int) -> None:
-    """Adds a job to the sums over the queue (sign 1) or removes it (sign -1)."""
+    """Adds a job to the sums over the queue (sign 1) or removes the job from them (sign -1)."""
     user = users_of(s)[job.user]
     s.queued_procs += sign * job.procs
     s.queued_work += sign * work_of(job)
@@ -204,10 +204,10 @@ def end_job(s: Record, i: int) -> None:
 
 @inlined
 def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
-    """Appends job i to an order and returns its new range (first, end).
+    """Appends job i to an order (of the queue or of running jobs) and returns the order's new range (first, end).
 
-    If the end of the array is reached, the order first moves to the front of the array, where earlier jobs have left
-    space.
+    If the order has reached the end of its array, it first moves to the front of the array, where earlier jobs have
+    left space.
     """
     if end == order.size:
         for k in range(first, end):
@@ -220,9 +220,11 @@ def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
 
 @inner
 def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
-    """Removes the job with sequence number `turn` from an order and returns the order's new range (first, end).
+    """Removes the job with sequence number `turn` from an order (of the queue or of running jobs) and returns the
+    order's new range (first, end).
 
-    A binary search finds the job. The jobs between it and the nearer end move by one. O(log n + distance to that end).
+    A binary search finds the job to remove. The jobs between the removed job and the nearer end of the order move by
+    one position. Costs O(log n + distance to the nearer end).
     """
     jobs = jobs_of(s)
     low, high = first, end

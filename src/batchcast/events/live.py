@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live clock: delivers the events of a live batch system in the order of the recorded clock.
+"""The live clock: delivers the events of a live batch system in the same order as a replay of a log.
 
-A snapshot of the batch system lists jobs with the times of their submission, start and end. The clock does not deliver
-an event as soon as a snapshot shows it. Instead, each step delivers all events up to a time before which no more events
-can appear, in the order of the recorded clock. So a prediction uses the state at the job's submission, and is made at
-most one step late. Predictors receive the same events as in a replay of the exported log, and therefore make the same
-predictions.
+A snapshot of the batch system lists jobs with the times of their submission, start and end. The live clock does not
+deliver an event as soon as a snapshot shows the event. Instead, each step delivers all events up to a time before which
+no more events can appear, in the same order as a replay of a log. Therefore a prediction uses the system state at the
+job's submission, and is made at most one step late. Predictors receive the same events as in a replay of the exported
+log, and therefore make the same predictions.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class LiveJob(NamedTuple):
     request
         The request of the job: all data that was known at submission.
     start_time, end_time
-        Epoch seconds; NaN before the job's start or end.
+        Start and end time in epoch seconds; NaN as long as the job has not started or ended.
     status
         Final status of the job, as a word of `columns.py`. None means unknown.
     told
         Bits (see `BITS`) of the events that were delivered to predictors.
     heard
-        Bits of the delivered events that a restored clock's saved state already contains.
+        Bits of the delivered events that the saved state of a restarted service already contains.
     peak_mem_kib, nodes
-        As in `End` and `Start`.
+        Peak memory and nodes, as in the events `End` and `Start`.
     """
 
     request: JobRequest
@@ -62,12 +62,12 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     Parameters
     ----------
     jobs
-        The known jobs.
+        The jobs that are known so far.
     until
         Latest time of an event, in epoch seconds.
     only
-        If not None, collect the events that were delivered but are missing in a restored state. A restarted clock needs
-        these events.
+        If not None, collect instead the events that were delivered but are missing in a restored state. A restarted
+        service needs the missing events.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     Notes
     -----
     If a job ends at the instant of its start, or leaves at the instant of its submission, the end is in a further round
-    of that instant, as on the recorded clock. O(n log n).
+    of that instant, as in a replay. O(n log n).
     """
     events = [placed for job in jobs for placed in _placed(job, until, only)]
     events.sort(key=lambda item: item[:2])
@@ -100,7 +100,8 @@ def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     Notes
     -----
     A job has no events before its submission, so all events before the next job's submission can be delivered. Only the
-    events of jobs that wait or run at the same time are in memory. O(n log k) for at most k such jobs.
+    events of jobs that wait or run at the same time are in memory. Costs O(n log k), if at most k jobs wait or run at
+    the same time.
     """
     pending: list[tuple[Key, tuple[float, ...], int, Event]] = []
     count = 0
@@ -120,7 +121,8 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
     """
     place = log_place(job.request)
     if job.told & (DELIVERED_START | DELIVERED_GONE) == DELIVERED_GONE:
-        # The job was delivered as withdrawn. A start time that became known later must not change delivered events.
+        # The job's withdrawal has already been delivered. A start time that became known later must not change
+        # delivered events.
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
         bit = BITS[type(event)]
@@ -135,7 +137,7 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
     Parameters
     ----------
     request
-        The job. Ids such as 12_3 and 12+1 sort by their two numbers.
+        The job. Ids such as 12_3 and 12+1 are sorted by their two numbers.
 
     Returns
     -------
@@ -151,7 +153,7 @@ def log_place(request: JobRequest) -> tuple[float, ...]:
 
 
 def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
-    """Yields the known events of a job, each with the number of its round at its instant."""
+    """Yields the known events of a job, each with the number of its round among the events of the same instant."""
     request, submit = job.request, job.request.submit_time
     yield 0, Submit(submit, request)
     if not math.isnan(job.start_time):
@@ -171,7 +173,7 @@ class LiveClock(Driver):
     Parameters
     ----------
     predictors
-        The predictors by name.
+        The predictors that receive the events, by name.
     total
         Processors of the machine. NaN means unknown.
 
@@ -199,17 +201,17 @@ class LiveClock(Driver):
                 fitting.begin(self.beside)
 
     def again(self, job: JobRequest) -> dict[str, Any]:
-        """Predict a job as if it were submitted now. The predictors do not learn from it.
+        """Predict a job as if it were submitted now. The predictors do not learn from this prediction.
 
         Parameters
         ----------
         job
-            The request. A submit time before the clock's time is replaced by the clock's time.
+            The request. A submit time before the time of the last delivered event is replaced by that time.
 
         Returns
         -------
         dict
-            The predictions by predictor name.
+            Each predictor's prediction, by predictor name.
 
         Examples
         --------
@@ -227,7 +229,7 @@ class LiveClock(Driver):
         Parameters
         ----------
         names
-            Names of the predictors that stay.
+            Names of the predictors that are not dropped.
         """
         self.predictors = {name: self.predictors[name] for name in names}
         self.cadences = {}

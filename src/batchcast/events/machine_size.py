@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates the machine of a log from the jobs that ran at the same time: its processors, or a machine description."""
+"""Estimates the machine of a log from the jobs that ran at the same time: the number of processors, or a full machine
+description."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     """Return the largest number of processors that recorded jobs used at the same time; NaN if no job has run time and
     processors.
 
-    Starts and ends are computed as on the recorded clock (a job without a wait starts at its submission). At one
-    instant, ends are counted before starts, so that two jobs which use the same processors one after the other do not
-    overlap. O(n log n).
+    Starts and ends are computed as in a replay (a job without a wait starts at its submission). At one instant, ends
+    are counted before starts, so that two jobs which use the same processors one after the other do not overlap. O(n
+    log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
     >>> peak_procs(log)
@@ -49,13 +50,14 @@ def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
 
 
 def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants at which jobs start or end, in order, and the processors in use from each instant on."""
+    """Return the instants at which jobs start or end, in order, and the number of processors in use from each instant
+    on."""
     return _held_of(trace, trace.procs(rule))
 
 
 def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants at which jobs start or end, and the amount in use from each instant on; jobs use `size`
-    (n,).
+    """Return the instants at which jobs start or end, and the amount in use from each instant on; each job uses its
+    amount in `size` (n,).
     """
     submit, wait, run = outcome(trace)
     ran = (run > 0) & (size > 0)
@@ -67,11 +69,11 @@ def _held_of(trace: Trace, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[float, str]]:
-    """Return the processors of each partition of a log and their source, by partition id.
+    """Return the number of processors of each partition of a log and the source of the number, by partition id.
 
     A log header's MaxProcs may list the processors of the partitions in parentheses, in the order of its Partition
-    lines (`1664 (72, 1368, 224)`). Otherwise a partition has the largest number of processors that its jobs used at the
-    same time. A partition is at least as large as its widest job.
+    lines (`1664 (72, 1368, 224)`). Without this header line, a partition has the largest number of processors that its
+    jobs used at the same time. A partition is at least as large as its widest job.
 
     >>> ran = {"submit_time": [0, 5], "run_time": [9, 9], "alloc_procs": [4, 2]}
     >>> partition_sizes(Trace.from_arrays({**ran, "partition_id": [1, 2]}))
@@ -105,18 +107,19 @@ LARGEST_NODE = 256
 
 
 def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
-    """Return a machine with equal nodes in each partition, as many as the partition's jobs used at the same time.
+    """Return a machine with equal nodes in each partition, with as many processors as the partition's jobs used at the
+    same time.
 
     A machine with one partition has the known number of processors (`trace.info.max_procs`). Partitions do not share
     nodes, unless the number of processors given by the caller is smaller than the sum over the partitions.
 
-    The processors per node follow from the log header, if possible (SWF's MaxProcs and MaxNodes). Otherwise they are
-    the largest number of processors per node that a job used, without the widest jobs (at most `WIDER` of the
-    core-hours). If the log has no nodes, they are the largest number of which jobs with `WHOLE` of the core-hours
-    request a multiple.
+    The processors per node follow from the log header (SWF's MaxProcs and MaxNodes) if it has them. Without this
+    header, the processors per node are the largest number of processors per node that a job used, apart from the widest
+    jobs (at most the share `WIDER` of the core-hours). If the log has no node counts, they are the largest number of
+    which jobs with the share `WHOLE` of the core-hours request a multiple.
 
     Memory, GPUs and limits are unknown and do not restrict jobs; the settings are Slurm's defaults with backfill.
-    Raises InputError if no job has processors. O(n log n).
+    Raises InputError if no job has a known number of processors. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "run_time": [9, 9], "req_procs": [32, 16], "req_nodes": [2, 1]})
     >>> machine = machine_of_log(log)
@@ -165,9 +168,10 @@ def _on_shared_nodes(groups: list[NodeGroup], partitions: list[Partition], total
 def with_gpus(machine: Machine, trace: Trace) -> Machine:
     """Return the machine with the GPUs that each partition's jobs used at the same time, if the log has GPU requests.
 
-    The number of GPUs per node is the largest number that jobs use per node, except jobs with `WIDER` of the GPU-hours.
-    As many nodes have GPUs as are needed for the largest number in use. If the log has no nodes, all nodes of the
-    partition have the same number of GPUs. Partitions that share nodes share GPUs. O(n log n).
+    The number of GPUs per node is the largest number that jobs use per node, apart from the jobs with the most GPUs per
+    node (at most the share `WIDER` of the GPU-hours). As many nodes have GPUs as are needed for the largest number in
+    use. If the log has no node counts, all nodes of the partition have the same number of GPUs. Partitions that share
+    nodes share GPUs. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 9], "run_time": [9, 9, 9], "req_procs": [16] * 3,
     ...                          "req_nodes": [1] * 3, "req_gpus": [0, 4, 2]})
@@ -207,14 +211,16 @@ def _gpus_each(trace: Trace, gpus: np.ndarray) -> int:
 
 
 def _most_each(each: np.ndarray, work: np.ndarray) -> int:
-    """Return the largest amount per node, except that of the widest jobs with `WIDER` of the work in total."""
+    """Return the largest amount per node, apart from the jobs with the largest amounts (at most the share `WIDER` of
+    the total work)."""
     order = np.argsort(-each, kind="stable")
     beyond = np.cumsum(work[order]) > WIDER * work.sum()
     return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
 
 
 def count_whole(trace: Trace) -> tuple[int, int]:
-    """Count the jobs that request part of a node: those that get whole nodes, and the others; (0, 0) if unknown.
+    """Of the jobs that request part of a node, count the jobs that get whole nodes and the other jobs; (0, 0) if
+    unknown.
 
     The size of a node is estimated from the allocated processors (`machine_of_log`). O(n log n).
 
@@ -233,7 +239,8 @@ def count_whole(trace: Trace) -> tuple[int, int]:
 
 
 def _of_header(trace: Trace) -> int:
-    """Return the processors per node, MaxProcs / MaxNodes of the log header; 0 if that is not a whole number."""
+    """Return the processors per node, MaxProcs / MaxNodes of the log header; 0 if the quotient is not a whole
+    number."""
     found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]
     procs, nodes = (int(match[1]) if match else 0 for match in found)
     return procs // nodes if nodes > 0 and procs % nodes == 0 else 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arrays of the system state: one row per job in order of submission, and the queue and running jobs as indices.
+"""The arrays of the system state: one row per job in order of submission, and the queue and the running jobs as lists
+of indices.
 
 Predictors in Python read the arrays, and compiled predictors receive the record (`records`), so there is only one copy
 of the queue. In this module, the *entry* of a job is its index in these arrays.
@@ -89,18 +90,18 @@ class Columns:
     total
         Processors of the machine. NaN means unknown.
     capacity
-        Number of jobs to allocate room for.
+        Number of jobs for which memory is allocated.
 
     Attributes
     ----------
     record
         The state, an array of `STATE` with shape (1,).
     jobs
-        The jobs, an array of `JOB`.
+        The data of the jobs, an array of `JOB`.
     queue, running
-        Entries of the queued and the running jobs; `record` has the range of each that is in use.
+        Entries of the queued and the running jobs; `record` has the range in use of each array.
     users
-        Sums for each user, an array of `USER`, indexed by user code.
+        Sums over each user's jobs, an array of `USER`, indexed by user code.
 
     Examples
     --------
@@ -130,14 +131,14 @@ class Columns:
         point_to(self.record, jobs=self.jobs, queue=self.queue, running=self.running, users=self.users)
 
     def make_room(self, entries: int, users: int) -> None:
-        """Make room for a number of jobs and user codes. Amortised O(1).
+        """Allocate memory for a number of jobs and user codes. Amortised O(1).
 
         Parameters
         ----------
         entries
-            Number of jobs.
+            Number of jobs for which there must be memory.
         users
-            Number of user codes.
+            Number of user codes for which there must be memory.
         """
         if entries > len(self.jobs):
             size = max(entries, 2 * len(self.jobs))
@@ -149,12 +150,12 @@ class Columns:
             self._point()
 
     def keep(self, entries: np.ndarray) -> None:
-        """Drop all jobs except the given entries, and renumber these from 0.
+        """Drop all jobs except the given entries, and renumber the remaining entries from 0.
 
         Parameters
         ----------
         entries
-            Entries to keep, ascending. They must include all queued and running jobs.
+            Entries to keep, ascending. The entries must include all queued and running jobs.
         """
         new = np.full(int(self.record["entries"][0]), -1, np.int32)
         new[entries] = np.arange(len(entries))
@@ -191,7 +192,7 @@ def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
     trace
         The log.
     procs
-        The rule for processor counts, see `Trace.procs`.
+        The rule for jobs' processor counts, see `Trace.procs`.
 
     Returns
     -------
@@ -217,7 +218,7 @@ def requests_of(trace: Trace, procs: str = "req") -> tuple[np.ndarray, Codes]:
 
 
 def entries_of(requests: Sequence[JobRequest]) -> tuple[np.ndarray, Codes]:
-    """Convert requests to an array, in their order.
+    """Convert job requests to an array, in the given order.
 
     Parameters
     ----------
@@ -253,7 +254,7 @@ def entry_of(job: JobRequest, time: float, codes: Sequence[int]) -> tuple[float 
     job
         The request.
     time
-        Submit time, in seconds on the clock.
+        Submit time, in seconds on the log's clock.
     codes
         Codes of the job's names, in the order of `NAMES`.
 

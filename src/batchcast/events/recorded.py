@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded clock: replays a log event by event, as a whole or in periods.
+"""The recorded clock: replays a log event by event, either the whole log or one period after another.
 
-Between periods, the queue, the running jobs and the predictors' history carry over.
+The queue, the running jobs and the predictors' history carry over from one period to the next.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Timeline:
     kind
         Kinds of event, as ranks of `events.event`.
     index
-        Rows of the jobs.
+        Row of each event's job in the log.
     """
 
     time: np.ndarray
@@ -56,9 +56,9 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     trace
         The log.
     protocol
-        `honest`: the order of `events.event`. `paper`: the start and end of each job directly follow its submission, in
-        log order. `starts_first`: a submission comes after all starts and ends up to its instant, including the starts
-        and ends of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
+        `honest`: the event order that `events.event` defines. `paper`: the start and end of each job directly follow
+        its submission, in log order. `starts_first`: a submission comes after all starts and ends up to its instant,
+        including the starts and ends of jobs that were submitted earlier at that instant (Kumar & Vadhiyar 2012).
 
     Returns
     -------
@@ -118,7 +118,7 @@ def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
     Returns
     -------
     ndarray
-        An array of `EVENT`, shape (events,). An unknown wait is NaN, so that predictors do not learn from it.
+        An array of `EVENT`, shape (events,). An unknown queue wait is NaN, so that predictors do not learn from it.
     """
     table = np.zeros(len(plan.time), EVENT)
     table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
@@ -136,7 +136,7 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
     trace
         The log.
     protocol, procs
-        As in `replay`.
+        Event order and processor rule, as in `replay`.
     total
         Processors of the machine.
 
@@ -155,7 +155,7 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
 
 
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return submit times, waits and run times as the recorded clock uses them.
+    """Return submit times, waits and run times as replays use them.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def irregular(trace: Trace) -> dict[str, int]:
     Returns
     -------
     dict
-        Number of jobs by rule.
+        Number of jobs to which each rule applies, by rule.
     """
     ran = ~np.isnan(trace.run_time)
     return {
@@ -200,7 +200,7 @@ def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterat
     trace
         The log.
     protocol, procs
-        As in `replay`.
+        Event order and processor rule, as in `replay`.
 
     Yields
     ------
@@ -217,9 +217,9 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
     trace
         The log.
     plan
-        The events to yield.
+        The timeline whose events are yielded.
     jobs
-        The requests, by row of `trace`.
+        The job requests, by row of `trace`.
 
     Yields
     ------
@@ -229,7 +229,7 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
     # NaN marks waits that predictors must not learn.
     waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()
     status, nodes = trace.nominal("status").decode(), trace.nominal("node_list").decode()
-    new: Any = tuple.__new__  # the constructors of the named tuples take twice as long, because they handle keywords
+    new: Any = tuple.__new__  # the named tuples' own constructors take twice as long, because they handle keywords
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
         job = jobs[i]
         if kind == SUBMIT:
@@ -251,13 +251,14 @@ class Forecasts(Result):
     points
         Point predictions, shape (n,). NaN for jobs that were not predicted.
     levels
-        Levels of the quantiles.
+        Levels of the predicted quantiles.
     quantiles
-        Quantiles, shape (n, levels). NaN for jobs that were not predicted.
+        Predicted quantiles, shape (n, levels). NaN for jobs that were not predicted.
     basis
-        What each prediction is based on. Empty for jobs that were not predicted.
+        Text that describes the evidence for each prediction. The text is empty for jobs that were not predicted.
     grounds
-        The data behind each prediction. May be empty, because some predictors do not report it for whole logs.
+        The kind of evidence behind each prediction (`Grounds`). The array may be empty, because some predictors do not
+        report grounds for whole logs.
     """
 
     points: np.ndarray
@@ -300,14 +301,14 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Any = None,
 ) -> dict[str, Forecasts]:
-    """Replay a log on the recorded clock and let predictors predict each submitted job.
+    """Replay a log and let predictors predict each submitted job.
 
     Parameters
     ----------
     trace
         The log.
     predictors
-        The predictors by name.
+        The predictors to run, by name.
     protocol
         The order of events, see `timeline`.
     procs
@@ -358,7 +359,7 @@ def collect(predictions: Sequence[Any]) -> Forecasts:
     Returns
     -------
     Forecasts
-        Arrays of the predictions; the levels are those of the first prediction that has levels.
+        Arrays of the predictions; the levels are taken from the first prediction that has levels.
     """
     levels: tuple[float, ...] = next((p.levels for p in predictions if p is not None and p.levels), ())
     points = np.array([np.nan if p is None else p.point for p in predictions], dtype=float)
@@ -385,14 +386,14 @@ class Stretch(NamedTuple):
 def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "req") -> Iterator[Stretch]:
     """Yield the events of a log that is given in periods.
 
-    All stretches together contain exactly the events of the whole log, in the same order.
+    All returned stretches together contain exactly the events of the whole log, in the same order.
 
     Parameters
     ----------
     periods
-        The periods, in order of submission.
+        The log's periods, in order of submission.
     protocol, procs
-        As in `replay`.
+        Event order and processor rule, as in `replay`.
 
     Yields
     ------
@@ -445,9 +446,9 @@ def replay_periods(
     Parameters
     ----------
     periods
-        The periods, in order of submission.
+        The log's periods, in order of submission.
     predictors, protocol, procs, total
-        As in `replay`.
+        The parameters of `replay` with the same names.
     forget
         Whether the state drops jobs that have left after each period (`SystemState.forget`).
     tick
@@ -475,7 +476,8 @@ def replay_periods(
 
 
 def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
-    """Yields each period that has jobs, with the first submit time of the next period (infinity after the last)."""
+    """Yields each period that has jobs, with the first submit time of the next period (infinity after the last
+    period)."""
     before: Trace | None = None
     for period in chain(periods, [None]):
         if period is not None and not len(period):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of queue and machine that a clock maintains and that all its predictors share."""
+"""The state of queue and machine that a clock (a source of events) maintains and that all its predictors share."""
 
 from __future__ import annotations
 
@@ -39,13 +39,15 @@ class SystemState:
     total
         Processors of the machine. NaN means unknown.
     jobs
-        All requests by row, if the clock knows them in advance. The clock then submits them in order of their rows.
+        All requests by row, if the event source (clock) knows the requests in advance. The clock then submits the jobs
+        in order of their rows.
     requests
-        Function that returns the same requests as an array (`record.requests_of`). The function is called when the
+        Function that returns the requests in `jobs` as an array (`record.requests_of`). The function is called when the
         array is first needed.
     story
-        Function that returns all events as an array of `EVENT`, if the clock knows them in advance. The clock then
-        applies exactly these events. The state uses an event only after the clock has applied it.
+        Function that returns all events as an array of `EVENT`, if the event source (clock) knows the events in
+        advance. The clock then applies exactly the events that `story` returns. The state uses an event only after the
+        clock has applied it.
 
     Attributes
     ----------
@@ -58,20 +60,21 @@ class SystemState:
     nodes_away
         Names of nodes that are down or drained.
     usage
-        Decayed usage of each (account, user) in processor-seconds, for Slurm's fair-share priority. Empty if the clock
-        has no usage data.
+        Decayed usage of each (account, user) in processor-seconds, for Slurm's fair-share priority. Empty if there are
+        no usage data.
     total
         Processors of the machine.
     free
         Processors that are not in use, at least 0. Some real logs run more jobs than their header's machine size
         allows.
     version
-        Number of changes so far. Predictors use it to notice that a cached value is outdated.
+        Number of changes of the state so far. Predictors use the number to notice that a cached value is outdated.
 
     Notes
     -----
-    A clock passes events to `apply`, which only records the event (32 bytes) and takes half a microsecond. The arrays
-    of `columns()` are updated when they are read: one compiled call applies all events since the last update.
+    The event source (clock) passes events to `apply`, which only records the event (32 bytes) and takes half a
+    microsecond. The arrays of `columns()` are updated when they are read: one compiled call applies all events since
+    the last update.
 
     Examples
     --------
@@ -184,7 +187,7 @@ class SystemState:
         Returns
         -------
         float or None
-            The wait in seconds. None if there is no wait to learn from.
+            The queue wait in seconds. None if there is no wait to learn from.
 
         Notes
         -----
@@ -202,10 +205,10 @@ class SystemState:
         return None if wait != wait or (cancelled == "skip" and left) else wait
 
     def _lessons(self) -> list[tuple[float, bool]]:
-        """Returns, for each job, the wait that predictors may learn (NaN: none) and whether the job left without
+        """Returns, for each job, the wait that predictors may learn (NaN: no wait) and whether the job left without
         running.
 
-        Requires that all events are known in advance (`story`).
+        The method requires that all events are known in advance (`story`).
 
         One compiled call computes the waits of all jobs, so that the arrays need no update at every start.
         """
@@ -231,13 +234,13 @@ class SystemState:
         Returns
         -------
         int
-            0 for an unknown name (None); -1 for a name that this clock has never seen.
+            0 for an unknown name (None); -1 for a name that has not occurred so far.
         """
         self.columns()
         return 0 if value is None else self._codes[name].get(value, -1)
 
     def apply(self, event: Event) -> None:
-        """Move the clock to an event's time and apply the event. Only clocks call this method.
+        """Move the clock to an event's time and apply the event. Only clocks (sources of events) call this method.
 
         Parameters
         ----------
@@ -282,8 +285,8 @@ class SystemState:
     def forget(self) -> None:
         """Drop the data of jobs that have left, so that memory does not grow with the log. Entries are renumbered.
 
-        This method is for clocks that do not know the requests in advance, and for predictors that identify jobs by
-        row.
+        The method is for event sources that do not know the requests in advance, and for predictors that identify jobs
+        by row.
         """
         columns = self.columns()
         present = columns.jobs["status"][: int(columns.record["entries"][0])]
@@ -302,7 +305,7 @@ class SystemState:
         row
             Row of the job.
         planned_end
-            Seconds on the clock.
+            Planned end in seconds on the clock.
         """
         self.version += 1
         self._note(self.now, planned_end, row if self._known is not None else self._entry[row], PLAN)
@@ -318,7 +321,7 @@ class SystemState:
         self._count += 1
 
     def _begin(self) -> Columns:
-        """Returns new columns, with the requests and events that the clock knows in advance."""
+        """Returns new columns, with the requests and events that the event source knows in advance."""
         if self._story is not None:
             self._pending = self._read_story()
         elif self._requests is not None:
@@ -336,10 +339,10 @@ class SystemState:
         return self._events
 
     def _take_in_pending(self, columns: Columns) -> None:
-        """Applies all pending events to the columns."""
+        """Applies all recorded but unapplied events to the columns."""
         from .kernel import apply_events
 
-        if self._story is None or not self._first:  # with a `story`, the first call makes room for the whole log
+        if self._story is None or not self._first:  # with a `story`, allocate for the whole log
             columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
         apply_events(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:
@@ -347,7 +350,7 @@ class SystemState:
         self._first = self._count
 
     def _submit(self, time: float, job: JobRequest) -> int:
-        """Gives the next entry to a submitted job and returns it."""
+        """Assigns the next entry to a submitted job and returns the entry."""
         entry = len(self._jobs)
         self._jobs.append(job)
         self._entry[job.row] = entry
@@ -369,7 +372,7 @@ class SystemState:
         return 0 if value is None else codes.setdefault(value, len(codes) + 1)
 
     def _job(self, entry: int) -> JobRequest:
-        """Returns the request of an entry."""
+        """Returns the request of the job with a given entry."""
         job = self._known[entry] if self._known is not None else self._jobs[entry]
         assert job is not None
         return job
@@ -390,7 +393,7 @@ class SystemState:
         return row if self._known is not None else self._entry[row]
 
     def _find(self, row: int, status: int) -> int:
-        """Returns the entry of a job with a given status; KeyError if there is none."""
+        """Returns the entry of a job with a given status; KeyError if no job with this row has the status."""
         columns = self.columns()
         entry = self.place(row)
         if not 0 <= entry < columns.record["entries"][0] or columns.jobs["status"][entry] != status:

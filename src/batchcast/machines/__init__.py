@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with nodes (`machine`), the request of a job on such a machine (`request`), and machines as TOML
-(`toml`).
-"""
+"""A machine with nodes (`machine`), a job's request on this machine (`request`), and machines in TOML (`toml`)."""

@@ -19,7 +19,8 @@ NOTHING: Mapping[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Equal nodes, in the order of Slurm's node table. Memory in MiB, `gres` by name and type (`gpu:a100`).
+    """A group of equal nodes, in the order of Slurm's node table. Memory is in MiB; `gres` has the number of devices
+    per node by name and type (`gpu:a100`).
 
     `down` nodes exist but could not be used when the description was captured.
     """
@@ -39,9 +40,10 @@ class NodeGroup:
 class Partition:
     """A Slurm partition: a set of nodes with rules. Times are in seconds, memory in MiB; NaN if not set.
 
-    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. If PreemptType is partition_prio, partitions of a
-    higher tier can preempt the jobs of a partition with `preempt`. The jobs are preempted in the way of `preempt_mode`
-    (empty: the cluster's mode), after `grace_time` seconds.
+    `billing_weights` are Slurm's TRESBillingWeights by TRES (trackable resource); the weight of memory is per MiB. If
+    PreemptType is partition_prio, partitions of a higher tier can preempt the jobs of a partition whose `preempt` is
+    true. `preempt_mode` says how these jobs are preempted (empty: the cluster's mode), `grace_time` seconds after a
+    notice.
     """
 
     name: str
@@ -66,12 +68,12 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a QOS or an association. A limit that is not set is infinite, or has no entry. TRES are named as
-    `gres/gpu`.
+    """Resource and job limits of a QOS or an association. A limit that is not set is infinite; a mapping has no entry
+    for it. TRES (trackable resources) are named as in Slurm, such as `gres/gpu`.
 
     The limits `grp_*` apply to all running jobs together. `max_*_per_user` and `max_*_per_account` of a QOS apply to
-    one user or account. `max_jobs` of an association applies to its user. `max_wall` is in seconds, `max_tres` limits
-    one job.
+    one user or account. `max_jobs` of an association applies to the association's user. `max_wall` is in seconds,
+    `max_tres` limits one job.
     """
 
     grp_jobs: float = math.inf
@@ -89,8 +91,9 @@ class Limits:
 class Qos:
     """A quality of service: priority, limits, and, if PreemptType is qos, the QOS that it may preempt.
 
-    Jobs of this QOS are preempted in the way of `preempt_mode` (empty: the cluster's mode), `grace_time` seconds after
-    a notice. They cannot be preempted before they have run for `preempt_exempt_time` seconds (NaN: the cluster's time).
+    `preempt_mode` says how jobs of this QOS are preempted (empty: the cluster's mode), `grace_time` seconds after a
+    notice. Jobs of this QOS cannot be preempted before they have run for `preempt_exempt_time` seconds (NaN: the
+    cluster's time).
     """
 
     name: str
@@ -106,8 +109,8 @@ class Qos:
 class Association:
     """An account (without a user) or a user in an account, with shares and limits.
 
-    `parent` is the parent of an account. The parent of a user is the user's account, unless `parent` names another
-    account.
+    `parent` is the parent account of an account. The parent of a user is the user's account, unless `parent` names
+    another account.
     """
 
     account: str = ""
@@ -119,12 +122,13 @@ class Association:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes reserved from `start` to `end` (seconds on the log's clock) for jobs of its users or accounts that name the
-    reservation.
+    """Nodes reserved from `start` to `end` (seconds on the log's clock) for jobs that name the reservation and belong
+    to its users or accounts.
 
     The users of a maintenance reservation do not submit jobs, so its nodes stay free. With the flag DAILY or WEEKLY,
-    the reservation repeats as long as it begins before `until`. Jobs with a limit of at most `max_time` seconds may use
-    its nodes. `max_time` and `until` do not exist in Slurm; they describe sites that run long jobs only at night.
+    the reservation repeats every day or week, as long as a repetition begins before `until`. Jobs with a limit of at
+    most `max_time` seconds may use the reservation's nodes. `max_time` and `until` do not exist in Slurm; they describe
+    sites that run long jobs only at night.
     """
 
     name: str
@@ -163,11 +167,11 @@ class Machine:
 
     @property
     def cpus(self) -> int:
-        """Processors of all nodes."""
+        """Total number of processors of all nodes."""
         return sum(group.cpus * len(group.names) for group in self.nodes)
 
     def partition(self, name: str) -> Partition | None:
-        """Return the partition of this name; the default partition for an empty name."""
+        """Return the partition of this name; an empty name means the default partition."""
         wanted = (p for p in self.partitions if p.name == name or (not name and p.default))
         return next(wanted, None)
 
@@ -240,7 +244,7 @@ NUMBERS = ("bf_", "sched_", "batch_", "default_", "PriorityWeight")
 
 
 def parse_changes(text: str) -> dict[str, str]:
-    """Parse the KEY=VALUE pairs of one variant, separated by commas.
+    """Parse the KEY=VALUE pairs of one changed machine, separated by commas.
 
     >>> parse_changes("nodes=+10%,bf_interval=60")
     {'nodes': '+10%', 'bf_interval': '60'}
@@ -256,15 +260,15 @@ def parse_changes(text: str) -> dict[str, str]:
 
 
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
-    """Return a machine with the given changes: `nodes=`, `add=`, `policy=`, or settings of slurm.conf.
+    """Return a machine with the given changes: the keys are `nodes=`, `add=`, `policy=`, or settings of slurm.conf.
 
     `nodes=+10%` enlarges every node group; `nodes=-3` removes 3 nodes of the largest group.
 
     `add=8xg1` adds 8 nodes equal to the node g1 to the partitions of g1. `add=8x64cpu+512G+4gpu:h100@gpu` adds 8 nodes
     of a new kind to the partition `gpu`; several kinds are separated by semicolons.
 
-    Keys in `JOB_KEYS` are ignored. Every other key is a setting of slurm.conf. Raises UsageError for an invalid value,
-    or for a setting that the simulation of Slurm does not use.
+    Keys in `JOB_KEYS` change jobs, not the machine, and are ignored. Every other key is a setting of slurm.conf. Raises
+    UsageError for an invalid value, or for a setting that the simulation of Slurm does not use.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus

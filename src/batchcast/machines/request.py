@@ -17,13 +17,15 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRequest:
-    """One job or array task: request, submission and run time. Seconds on the log's clock, memory in MiB.
+    """One job or array task: request, submission and run time. Times are in seconds on the log's clock, memory is in
+    MiB.
 
     A `limit` of NaN means the partition's default limit. `tasks` = 0 means one task per node. `mem_per_node` = 0 means
-    all memory of a node, and NaN that no memory per node is requested. `gres` is per node, by name or name:type. A held
-    job waits until `release`. At `cancel`, the job is removed from the queue or ended. `depends` has pairs of a type
-    (afterok, afterany, afternotok) and the `key` of another job. A `singleton` waits for earlier jobs of the same user
-    and name. At most `throttle` tasks of one `array` run at the same time.
+    all memory of a node, and NaN means that the job requests no memory per node. `gres` has the number of devices
+    requested per node, by name or name:type. A held job cannot start before `release`. At the instant `cancel`, the job
+    is removed from the queue, or ended if it runs. `depends` has pairs of a type (afterok, afterany, afternotok) and
+    the `key` of another job. A `singleton` waits for earlier jobs of the same user and name. At most `throttle` tasks
+    of one `array` run at the same time.
     """
 
     key: str
@@ -96,7 +98,8 @@ class MachineSizes:
 
     @classmethod
     def of(cls, machine: Machine) -> MachineSizes:
-        """Return the sizes of a machine; if it has no default partition, the first partition is used as default."""
+        """Return the sizes of a machine that job requests are checked against; if it has no default partition, the
+        first partition is used as default."""
         cpus = {name: group.cpus for group in machine.nodes for name in group.names}
         sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
         default = machine.partition("") or machine.partitions[0]
@@ -108,15 +111,17 @@ class MachineSizes:
     def request(
         self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
     ) -> NodeRequest | str:
-        """Return the job's request on this machine, or the reason why it cannot fit.
+        """Return the job's request on this machine, or the reason why the job cannot fit the machine.
 
-        The job has tasks of one processor each, on the requested number of nodes, or on any number if it is unknown.
+        The job has tasks of one processor each, on the requested number of nodes, or on any number of nodes if the
+        request is unknown.
 
-        The number of nodes is only a minimum if not `exact`, or if the processors do not fit on that many nodes. It is
-        raised if the GPUs need more nodes. A machine without partitions (`WHOLE`) accepts jobs of any partition. If the
-        machine does not have the job's QOS, the QOS of the job's queue or partition applies. Numbers are NaN if
-        unknown; memory is in KiB per processor. The job ends after `run` seconds, or at its limit if that is earlier.
-        The job's partition may be a list with commas; an empty partition means the default partition.
+        The number of nodes is only a minimum if `exact` is false, or if the processors do not fit on that many nodes.
+        The number of nodes is raised if the job's GPUs need more nodes. A machine without partitions (`WHOLE`) accepts
+        jobs of any partition. If the machine does not have the job's QOS, the QOS of the job's queue or partition
+        applies. Unknown numbers are NaN; memory is in KiB per processor. The job ends after `run` seconds, or at its
+        limit if that is earlier. The job's partition may be a list with commas; an empty partition means the default
+        partition.
         """
         procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
@@ -191,7 +196,7 @@ class RequestDetails(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine) -> RequestDetails:
-        """Return the names of a machine."""
+        """Return the names that a machine defines for job requests."""
         features = frozenset(word for group in machine.nodes for word in group.features)
         gpus = {kind.lower(): kind for group in machine.nodes for kind in group.gres if kind.startswith("gpu:")}
         return cls(features, frozenset(machine.licenses), frozenset(p.name for p in machine.partitions), gpus)
@@ -199,8 +204,8 @@ class RequestDetails(NamedTuple):
     def complete(
         self, request: NodeRequest, job_id: int | str, said: Mapping[str, Any], keys: Mapping[str, Sequence[str]]
     ) -> NodeRequest:
-        """Return the request completed by the columns of `DETAILS` in `said`; `keys` are the keys of other jobs by job
-        id.
+        """Return the request completed by the values of the columns `DETAILS` in `said`; `keys` has the keys of other
+        jobs by job id.
 
         Features, licenses and partitions that the machine does not have are ignored, and so are dependencies on unknown
         jobs.
@@ -247,7 +252,8 @@ def _amount(values: Mapping[str, Any], column: str) -> float:
 
 
 def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the features that every node of a job must have; a choice (`a|b`) and unknown features are ignored.
+    """Return the features that every node of a job must have; a choice (`a|b`) and features that the machine does not
+    have are ignored.
 
     >>> features_of("skylake&ib", {"skylake", "ib"}), features_of("a|b", {"a"}), features_of("", {"a"})
     (('skylake', 'ib'), (), ())
@@ -258,7 +264,7 @@ def features_of(text: str, known: frozenset[str]) -> tuple[str, ...]:
 
 
 def licenses_of(text: str, known: frozenset[str]) -> Mapping[str, int]:
-    """Return licenses and their numbers: `matlab:2,ansys`.
+    """Return the requested licenses with their numbers: `matlab:2,ansys`.
 
     >>> licenses_of("matlab:2,other", {"matlab"})
     {'matlab': 2}

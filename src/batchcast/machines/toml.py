@@ -35,9 +35,10 @@ Fold = Any
 
 
 def write_machine(machine: Machine, fold: Fold) -> str:
-    """Return the machine as TOML text; `fold` shortens lists of nodes. Unknown and unlimited values are omitted.
+    """Return the machine as TOML text; `fold` shortens lists of nodes. The TOML text omits unknown and unlimited
+    values.
 
-    A required value is always written, such as `nodes = ""` of an empty partition.
+    Required values are always written, such as `nodes = ""` for an empty partition.
     """
     lines = [f"name = {_value(machine.name)}", "", "[settings]  # names and values as in slurm.conf"]
     lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.settings.items()]
@@ -132,7 +133,7 @@ def _expanded(text: str, expand: Expand, where: str) -> Any:
 
 
 def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
-    """Return the values as an object of this kind; InputError for a wrong type."""
+    """Return a TOML table's values as an object of class `kind`; InputError for a value of the wrong type."""
     try:
         return msgspec.convert(given, kind, from_attributes=True)
     except msgspec.ValidationError as error:
@@ -140,12 +141,12 @@ def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
 
 
 def _is_needed(f: Field[Any]) -> bool:
-    """Return whether a field is required."""
+    """Return whether a field of the class is required in TOML."""
     return f.default is MISSING and f.default_factory is MISSING
 
 
 def _is_granted(value: Any, f: Field[Any]) -> bool:
-    """Return whether this empty, unknown or unlimited value is the field's default."""
+    """Return whether an empty, unknown or unlimited value equals the field's default."""
     return f.default_factory is not MISSING or repr(f.default) == repr(value)
 
 

@@ -25,17 +25,18 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
     Parameters
     ----------
     predicted
-        Predicted run times P in seconds, shape (n,). NaN means no prediction.
+        Predicted run times P in seconds, shape (n,). NaN means that the job has no prediction.
     actual
-        Actual run times R in seconds, shape (n,). NaN means unknown. Pairs with a NaN are ignored.
+        Actual run times R in seconds, shape (n,). NaN means unknown. Jobs with a NaN in `predicted` or `actual` are
+        ignored.
 
     Returns
     -------
     dict
-        `jobs`: number of pairs. `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile (linear
-        interpolation) of abs(P - R), in seconds. `apa`: mean relative accuracy, see `relative_accuracy`.
-        `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P over pairs with P < R.
-        A measure without pairs is NaN.
+        `jobs`: number of jobs with both values. `mae_s`, `median_ae_s`, `p95_ae_s`: mean, median and 95th percentile
+        (linear interpolation) of abs(P - R), in seconds. `apa`: mean relative accuracy, see `relative_accuracy`.
+        `underestimate_rate`: fraction of pairs with P < R. `mean_shortfall_s`: mean of R - P over pairs with P < R. If
+        there are no such jobs, all measures are NaN.
 
     Examples
     --------
@@ -49,14 +50,14 @@ def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Errors:
-    """Predicted and actual values of jobs, arrays of shape (n,); input of the measures in `FORECAST`."""
+    """Predicted and actual values of jobs, arrays of shape (n,); input of the prediction measures in `FORECAST`."""
 
     predicted: np.ndarray
     actual: np.ndarray
 
     @property
     def jobs(self) -> int:
-        """The number of jobs."""
+        """The number of jobs in the sample."""
         return len(self.predicted)
 
     @cached_property
@@ -79,8 +80,8 @@ class Errors:
 def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Compute min(P, R) / max(P, R) for each pair of predicted and actual values.
 
-    The mean of these values is a predictor's `apa`. With time limits in place of predictions, the mean is the accuracy
-    of the time limits.
+    The mean of the relative accuracies is a predictor's `apa`. With time limits in place of predictions, the mean is
+    the accuracy of the time limits.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def size_class(procs: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     procs
-        Processor counts, shape (n,). `size_class_of` is the version for a single count.
+        Processor counts, shape (n,). `size_class_of` does the same for a single processor count.
 
     Returns
     -------
@@ -173,14 +174,16 @@ def precision_recall(
     predicted, actual
         Predicted and actual run times in seconds, shape (n,).
     low, high
-        The range in seconds.
+        Ends of the range of run times, in seconds.
 
     Returns
     -------
     precision : float
-        Share of the jobs predicted in the range whose actual run time is in the range. NaN if there are none.
+        Share of the jobs predicted in the range whose actual run time is in the range. NaN if no job has an actual run
+        time in the range.
     recall : float
-        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if there are none.
+        Share of the jobs with an actual run time in the range that are predicted in the range. NaN if no job is
+        predicted in the range.
 
     References
     ----------
@@ -209,9 +212,9 @@ def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float 
     predicted, actual
         Predicted times P and actual run times R in seconds, shape (n,).
     under
-        Only jobs with P below this many seconds count.
+        Only jobs with a predicted time P below `under` seconds count.
     share
-        Only this fraction of these jobs counts, those with the smallest abs(P - R); at least one job.
+        Only this fraction of the jobs below `under` counts: the jobs with the smallest abs(P - R), at least one.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the waits of jobs with the waits of similar jobs that were submitted on the same days with a smaller request.
 
-The comparison uses only recorded waits, no simulation and no model. It gives no result if too few days have jobs of
-both kinds, or if the days disagree. The result is an observation and not an experiment: users who request less may
-differ in other ways as well.
+The comparison uses only recorded waits, no simulation and no model. The comparison gives no result if too few days have
+both jobs with the full and with the smaller request, or if the days disagree. The result is an observation and not an
+experiment: users who request less may differ in other ways as well.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Waited(NamedTuple):
     Attributes
     ----------
     submit
-        Submit time, in epoch seconds.
+        Submit time of the job, in epoch seconds.
     queue
-        Partition and QOS.
+        Partition and QOS of the job.
     wait
         Time from when the job could start until its start, in seconds.
     asked
@@ -61,7 +61,7 @@ class Beside(NamedTuple):
     jobs
         Number of jobs with the smaller request.
     days
-        Number of days that have jobs of both kinds.
+        Number of days that have jobs with the full and with the smaller request.
     """
 
     queue: str
@@ -78,25 +78,26 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
     Parameters
     ----------
     kind
-        The jobs whose request may be reduced. Only jobs in the queue that most of these jobs used are compared.
+        The jobs with the full request, which may be reduced. Only jobs in the queue that most jobs in `kind` used are
+        compared.
     every
-        All jobs to compare with.
+        All jobs among which jobs with a smaller request are sought.
     axis
         The part of the request that is reduced.
     advised
-        The reduced amount. The jobs with the smaller request are those that requested between half of this amount and
-        this amount.
+        The reduced amount of the request. The jobs with the smaller request are all jobs that requested between half of
+        `advised` and `advised`.
 
     Returns
     -------
     Beside or None
-        None if there is no clear difference: fewer than six days with both kinds of jobs, an interval that contains
+        None if there is no clear difference: fewer than six days with jobs of both requests, an interval that contains
         zero, or a difference below one minute.
 
     Notes
     -----
     Each day (UTC, by submit time) counts once, with the difference of its two median waits. So a burst of jobs on one
-    day is one observation. The interval is that of the sign test, which is exact for any distribution if days are
+    day is one observation. The interval follows from the sign test, which is exact for any distribution if days are
     independent.
 
     Examples
@@ -133,7 +134,7 @@ def beside(kind: Sequence[Waited], every: Sequence[Waited], axis: Axis, advised:
 
 
 def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float, float] | None:
-    """Compute the median and its sign-test interval.
+    """Compute the median of values and its interval from the sign test.
 
     Parameters
     ----------
@@ -145,12 +146,12 @@ def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float,
     Returns
     -------
     tuple or None
-        Low end, median and high end. None if there are too few values for this risk.
+        Low end, median and high end. None if there are too few values for the risk.
 
     Notes
     -----
-    The ends are order statistics. The number of values below the true median has a binomial distribution with
-    probability 1/2.
+    The ends of the interval are order statistics of the values. The number of values below the true median has a
+    binomial distribution with probability 1/2.
 
     Examples
     --------
@@ -166,7 +167,8 @@ def interval(values: Sequence[float], risk: float = 0.05) -> tuple[float, float,
 
 
 def _is_alike(value: float, usual: float) -> bool:
-    """Whether a request is within a factor of `ALIKE` of the median request; also true if one of them is unknown."""
+    """Whether a request is within a factor of `ALIKE` of the median request; also true if one of the two requests is
+    unknown."""
     return not (value == value and usual == usual) or usual / ALIKE <= value <= usual * ALIKE
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Group jobs into bursts of one user's submissions, and compute figures in which each group counts once.
+"""Group jobs into bursts of one user's submissions, and compute statistics in which each group counts once.
 
-Users submit thousands of similar jobs within minutes, and all of them are predicted (or scheduled) before the first
-one has ended. A mean over jobs would count one decision thousands of times.
+Users submit thousands of similar jobs within minutes, and all these jobs are predicted (or scheduled) before the first
+job has ended. A mean over jobs would count one prediction or scheduling decision thousands of times.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
     user
         User codes, shape (n,); -1 means unknown.
     submit
-        Submit times in seconds, shape (n,). Weeks are counted from the first submission.
+        Submit times of the jobs in seconds, shape (n,). Weeks are counted from the first submission.
     size
-        Size-class codes, shape (n,). The size classes split the jobs of unknown users, so that a log without users is
-        grouped by week and size class. Without `size`, all jobs of unknown users in one week form one group.
+        Codes of the jobs' size classes, shape (n,). The size classes split the jobs of unknown users, so that a log
+        without users is grouped by week and size class. Without `size`, all jobs of unknown users in one week form one
+        group.
 
     Returns
     -------
@@ -32,7 +33,7 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
 
     Notes
     -----
-    O(n log n).
+    Costs O(n log n).
 
     Examples
     --------
@@ -52,13 +53,13 @@ def user_weeks(user: np.ndarray, submit: np.ndarray, size: np.ndarray | None = N
 def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndarray:
     """Group jobs into bursts: submissions of one user that follow each other within `gap` seconds.
 
-    Use bursts for figures of a single user within a few weeks, where `user_weeks` would give only a few groups. Bursts
-    of one user are less independent of each other than groups of different users.
+    Use bursts for statistics of a single user within a few weeks, where `user_weeks` would give only a few groups.
+    Bursts of one user are less independent of each other than groups of different users.
 
     Parameters
     ----------
     user
-        User codes, shape (n,).
+        User code of each job, shape (n,).
     submit
         Submit times in seconds, shape (n,), in any order.
     gap
@@ -71,7 +72,7 @@ def bursts(user: np.ndarray, submit: np.ndarray, gap: float = 3600.0) -> np.ndar
 
     Notes
     -----
-    O(n log n).
+    Costs O(n log n).
 
     Examples
     --------
@@ -95,9 +96,9 @@ def group_mean(values: np.ndarray, group: np.ndarray) -> float:
     Parameters
     ----------
     values
-        Values, shape (n,). NaN is ignored.
+        One value per job, shape (n,). NaN is ignored.
     group
-        Group numbers from 0, shape (n,).
+        Each job's group number from 0, shape (n,).
 
     Returns
     -------
@@ -152,14 +153,14 @@ def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[fl
     Parameters
     ----------
     difference
-        Differences, shape (n,). NaN is ignored.
+        Difference for each job, shape (n,). NaN is ignored.
     user
-        User codes, shape (n,). Jobs of unknown users (-1) are ignored.
+        User code of each job, shape (n,). Jobs of unknown users (-1) are ignored.
 
     Returns
     -------
     better, worse : float
-        Fraction of users with a mean below 0 and above 0. NaN if there are no users.
+        Fraction of users with a mean below 0 and above 0. NaN if all users are unknown.
 
     Examples
     --------
@@ -182,9 +183,9 @@ def top_share(values: np.ndarray, group: np.ndarray, most: int = 10) -> float:
     values
         Values of at least 0, shape (n,). NaN is ignored.
     group
-        Group numbers from 0, shape (n,).
+        Each value's group number from 0, shape (n,).
     most
-        Number of groups.
+        Number of largest groups.
 
     Returns
     -------

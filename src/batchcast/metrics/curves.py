@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distribution functions, running means, time series and rank correlation, as curves of a few hundred points.
 
-A page can draw these curves for logs of any length.
+The number of points does not grow with the log, so a page can draw the curves of any log.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ POINTS = 400
 
 
 def cdf(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the empirical distribution function.
+    """Compute the empirical distribution function of a sample.
 
     Parameters
     ----------
     values
-        Values, shape (n,). NaN is ignored.
+        The sample, shape (n,). NaN is ignored.
     points
         Largest number of points of the curve.
 
@@ -59,11 +59,11 @@ def cdf_gap(values: np.ndarray, reference: np.ndarray, points: int = POINTS) -> 
     -------
     x, difference : ndarray
         Ascending values, and at each value the distribution function of `values` minus the distribution function of
-        `reference`. Both arrays are empty if one of the samples is empty.
+        `reference`. `x` and `difference` are empty if one of the samples is empty.
 
     Notes
     -----
-    The points are evenly spaced quantiles of both samples together. Every point is exact. O(n log n).
+    The points are evenly spaced quantiles of both samples together. Every point of the curve is exact. O(n log n).
 
     Examples
     --------
@@ -90,7 +90,7 @@ def running_mean(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, 
     Returns
     -------
     k, mean : ndarray
-        Evenly spaced counts, the last count included, and the mean of that many values.
+        Evenly spaced counts, the last count included, and the mean of the first k values for each count k.
 
     Examples
     --------
@@ -115,18 +115,19 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
     procs
         Processors of each job, shape (n,).
     edges
-        Ascending interval ends in seconds, shape (m + 1,).
+        Ascending boundaries of the intervals in seconds, shape (m + 1,).
     total
         Processors of the machine.
 
     Returns
     -------
     ndarray
-        Fractions, shape (m,).
+        Share of busy processors in each interval, shape (m,).
 
     Notes
     -----
-    The function computes the work done up to each edge and takes differences. O((n + m) log n).
+    The function computes the processor-seconds used up to each edge, and takes differences between edges. Costs O((n +
+    m) log n).
 
     Examples
     --------
@@ -149,16 +150,16 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
     since, until
         Begin and end of each stay in seconds, shape (n,). Stays with an unknown time are ignored.
     edges
-        Ascending interval ends in seconds, shape (m + 1,).
+        Ascending boundaries of the intervals in seconds, shape (m + 1,).
 
     Returns
     -------
     ndarray
-        Mean counts, shape (m,). NaN for an interval of length 0.
+        Mean number of stays in each interval, shape (m,). An interval of length 0 has NaN.
 
     Notes
     -----
-    O((n + m) log n).
+    Costs O((n + m) log n).
 
     Examples
     --------
@@ -187,13 +188,13 @@ def steps(
     Returns
     -------
     at : ndarray
-        Times at which a sum changes, shape (m,); the first is `low`.
+        Times at which a sum changes, shape (m,); the first time is `low`.
     sums : ndarray
-        Sums from each of these times to the next one, shape (m, k). The last row applies until `high`.
+        Sums of weights from each time in `at` to the next, shape (m, k). The last row of sums applies until `high`.
 
     Notes
     -----
-    O(n log n).
+    Costs O(n log n).
 
     Examples
     --------
@@ -243,7 +244,7 @@ def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
     Returns
     -------
     float
-        Between 0 and 1. NaN if one sample is empty.
+        The distance, between 0 and 1. NaN if one sample is empty.
 
     Examples
     --------
@@ -263,12 +264,12 @@ def ranks(values: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     values
-        Values, shape (n,).
+        Values to rank, shape (n,).
 
     Returns
     -------
     ndarray
-        Ranks, shape (n,).
+        Rank of each value, shape (n,).
 
     Examples
     --------
@@ -286,12 +287,12 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     Parameters
     ----------
     one, other
-        Paired values, shape (n,).
+        The two arrays of paired values, each of shape (n,).
 
     Returns
     -------
     float
-        Between -1 and 1. NaN for fewer than two pairs, or if all values of one array are equal.
+        The correlation, between -1 and 1. NaN for fewer than two pairs, or if all values of one array are equal.
 
     Examples
     --------

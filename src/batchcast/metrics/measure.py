@@ -2,7 +2,7 @@
 """The declaration of a measure: its key, unit and direction, how it is computed, and its names in tables and pages.
 
 `metrics.schedule`, `metrics.accuracy` and `metrics.wait` declare the measures. Result rows, tables, comparisons,
-pictures and studies use these declarations. `OverReplicates` summarizes a value over replicates of a log.
+pictures and studies use the declarations of measures. `OverReplicates` summarizes a value over replicates of a log.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class Measure:
     Attributes
     ----------
     name
-        The key in rows, such as `mean_wait_s`.
+        The measure's key in result rows, such as `mean_wait_s`.
     unit
-        The unit, which decides how a value is shown.
+        The unit of the measure, which decides how a value is shown.
     title
-        The name in sentences, pictures and pages.
+        The measure's name in sentences, pictures and pages.
     of
         Function that computes the measure from an object such as `metrics.schedule.Waits`. If `is_mean`, the function
         returns one value per job.
     is_mean
-        Whether the measure is the mean of one value per job. Only such measures have intervals.
+        Whether the measure is the mean of one value per job. Only measures that are means have confidence intervals.
     more_is_better
-        Whether a larger value is better.
+        Whether a larger value of the measure is better.
     heading
-        The heading in tables of the terminal. Default: `title`.
+        The measure's column heading in terminal tables. Default: `title`.
     meaning
         An explanation of the measure for readers of a page.
     table
@@ -89,9 +89,9 @@ class OverReplicates:
     Attributes
     ----------
     value
-        The mean over the replicates.
+        The value's mean over the replicates.
     low, high
-        The 5th and the 95th percentile, NaN with fewer than two replicates.
+        The 5th and the 95th percentile over the replicates; NaN with fewer than two replicates.
     ahead
         The share of replicates whose value is below `level`, the value that means no change; NaN with fewer than two
         replicates.

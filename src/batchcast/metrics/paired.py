@@ -2,7 +2,7 @@
 """Confidence intervals for the difference between prediction or scheduling methods.
 
 `paired_differences` compares methods on the same jobs and resamples whole groups (bursts) of jobs. `arm_difference`
-compares the two arms of a trial in which each job was assigned to an arm at random. Passes over all jobs are compiled.
+compares the two arms of a trial in which each job was assigned to an arm at random. Loops over all jobs are compiled.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def sum_by_group(
     Parameters
     ----------
     values
-        Known values, shape (methods, n).
+        Values of each method without NaN, shape (methods, n).
     reference, group
-        Known values and group numbers, shape (n,).
+        Reference values without NaN, and group numbers, shape (n,).
     total, size
         Outputs: sums of the differences and of their absolute values, shape (groups, methods).
     count
-        Output: number of jobs, shape (groups,).
+        Output: number of jobs in each group, shape (groups,).
     """
     methods, n = values.shape
     for i in range(n):
@@ -53,13 +53,13 @@ def deal(
     Parameters
     ----------
     total, count
-        Sums of differences, shape (groups, methods), and numbers of jobs, shape (groups,).
+        Each group's sum of differences, shape (groups, methods), and number of jobs, shape (groups,).
     mean
         Mean difference of each method, shape (methods,).
     cell
         The cell of each group, shape (groups,).
     rest, jobs
-        Outputs: residuals, shape (cells, methods), and numbers of jobs, shape (cells,).
+        Outputs: each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,).
     """
     groups, methods = total.shape
     for g in range(groups):
@@ -82,7 +82,7 @@ def sum_samples(
     columns
         Values of the cells, shape (cells, columns).
     sums
-        Output, shape (columns, samples).
+        Output: the sum of each column in each sample, shape (columns, samples).
     times
         Work space. The length of `sums` is the number of samples that are summed in one pass.
     """
@@ -108,7 +108,7 @@ def over_groups(
     Parameters
     ----------
     total, size
-        Sums of differences and of absolute differences, shape (groups, methods).
+        Each group's sums of differences and of absolute differences, shape (groups, methods).
     whole_total, whole_size
         Outputs, zero at first: the sums over groups, shape (methods,).
     largest
@@ -137,21 +137,24 @@ _OWN = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The mean of value - reference, with its interval and the group that contributes most to it.
+    """The mean of value - reference, with its confidence interval and the group of jobs that contributes most to the
+    mean.
 
     Attributes
     ----------
     difference, low, high
-        Mean difference and the ends of its interval, in the unit of the values. `difference` is NaN without pairs. The
-        ends are NaN if there are fewer than `LEAST_GROUPS` groups; `why_not` then gives the reason.
+        Mean difference and the ends of its interval, in the unit of the values. `difference` is NaN if no job has both
+        values. The ends of the interval are NaN if there are fewer than `LEAST_GROUPS` groups; `why_not` then gives the
+        reason.
     jobs, groups
-        Number of pairs and number of groups.
+        Number of jobs with both values, and number of groups.
     largest
         The group with the largest share of the sum of absolute differences; -1 if that sum is 0.
     largest_share, largest_jobs
-        The largest group's share of the sum of absolute differences, as a fraction, and its number of pairs.
+        The largest group's share of the sum of absolute differences, as a fraction, and the number of jobs in this
+        group.
     without
-        Mean difference without the largest group. NaN if there are no other pairs.
+        Mean difference over all jobs outside the largest group. NaN if there are no jobs outside the largest group.
     """
 
     difference: float
@@ -166,7 +169,7 @@ class PairedDifference:
 
     @property
     def why_not(self) -> str:
-        """The reason why there is no interval; empty if there is an interval."""
+        """The reason why the difference has no confidence interval; empty if it has an interval."""
         if self.groups >= LEAST_GROUPS:
             return ""
         return (
@@ -180,7 +183,7 @@ class PairedDifference:
         return self.largest_share > DECIDES
 
     def word(self, *, lower_is_better: bool = True) -> str:
-        """Summarize the interval in one word.
+        """Summarize the confidence interval in one word.
 
         Parameters
         ----------
@@ -190,7 +193,7 @@ class PairedDifference:
         Returns
         -------
         str
-            `ahead` or `behind` if the interval excludes zero, `level` if it contains zero, `unknown` without an
+            `ahead` or `behind` if the interval excludes zero, `level` if it contains zero, `unknown` if there is no
             interval.
 
         Examples
@@ -236,12 +239,12 @@ class Difference:
     Attributes
     ----------
     value, low, high
-        The difference and the ends of its 90 % interval, in the unit of the measure. The ends are NaN without an
+        The difference and the ends of its 90 % interval, in the unit of the measure. The ends are NaN if there is no
         interval.
     verdict
         `ahead`, `behind`, `level` or `unknown`, see `PairedDifference.word`.
     groups
-        The number of groups; None if the groups were not counted.
+        The number of groups of jobs; None if the groups were not counted.
     largest_share, without_largest
         The largest group's share of the sum of absolute differences, and the difference without the largest group.
     decided_by
@@ -277,7 +280,7 @@ class Difference:
 
     @property
     def is_known(self) -> bool:
-        """Whether the value is known."""
+        """Whether the difference is known."""
         return not math.isnan(self.value)
 
     @property
@@ -302,37 +305,38 @@ def paired_differences(
     values
         Errors, waits or slowdowns, shape (methods, n). NaN means unknown.
     reference
-        The same quantity for the reference, shape (n,). A job counts for a method if both values are known.
+        Errors, waits or slowdowns of the reference, shape (n,). A job counts for a method if both values are known.
     group
-        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. Groups are drawn as a whole.
+        Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. Bootstrap samples contain whole
+        groups.
     rng
-        Draws the samples. The same state gives the same intervals.
+        Random generator that draws the bootstrap samples. A generator in the same state gives the same intervals.
     level
-        Level of the intervals.
+        Confidence level of the intervals.
     draws
-        Number of samples.
+        Number of bootstrap samples.
 
     Returns
     -------
     list of PairedDifference
-        One for each method, in order.
+        One difference for each method, in the order of `values`.
 
     Notes
     -----
-    Groups are drawn with replacement, as many as there are. A sample's mean is the sum of its differences divided by
-    its number of jobs (a ratio estimate, Cochran 1977, ch. 6). The interval is the symmetric percentile-t interval
-    (Hall 1988): the estimate plus or minus its linearised standard error times the `level` quantile of abs(t) over the
-    samples.
+    Groups are drawn with replacement, as many draws as there are groups. A sample's mean is the sum of its differences
+    divided by its number of jobs (a ratio estimate, Cochran 1977, ch. 6). The interval is the symmetric percentile-t
+    interval (Hall 1988): the estimate plus or minus its linearised standard error times the `level` quantile of abs(t)
+    over the samples.
 
-    One detail differs from Hall. The variance in t is the weighted mean of the sample's variance (two thirds) and the
-    variance of all groups (one third). Otherwise a sample without the largest burst would have almost no variance and
-    an arbitrarily large t. docs/evidence/differences.md reports how often these intervals contain zero when two methods
-    do not differ. The half width is limited to the largest deviation of a sample mean; the limit matters only if one
-    group dominates. If there are more than 8,192 groups, they are assigned at random to 8,192 cells; this does not
-    change the expectation of the variance.
+    The variance in t differs from Hall's. The variance used here is the weighted mean of the sample's variance (two
+    thirds) and the variance of all groups (one third). Without the variance of all groups, a sample without the largest
+    burst would have almost no variance and an arbitrarily large t. docs/evidence/differences.md reports how often these
+    intervals contain zero when two methods do not differ. The half width is limited to the largest deviation of a
+    sample mean; the limit matters only if one group dominates. If there are more than 8,192 groups, they are assigned
+    at random to 8,192 cells; this does not change the expectation of the variance.
 
-    O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for ten
-    methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
+    Costs O(methods n + draws cells (methods + 1)), in a few compiled passes: under half a second of an idle core for
+    ten methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
 
     References
     ----------
@@ -403,7 +407,8 @@ def _of_pairs(
 def _largest(
     present: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray, k: int, whole: float, sum_of_all: float
 ) -> tuple[int, float, int, float]:
-    """Returns the number of group `k`, its share, its number of jobs, and the mean difference without this group."""
+    """Returns the number of group `k`, its share of the sum of absolute differences, its number of jobs, and the mean
+    difference without this group."""
     if whole == 0.0:
         return -1, 0.0, 0, float("nan")
     others = float(count.sum() - count[k])
@@ -414,7 +419,8 @@ def _largest(
 def _half_width(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator, level: float, draws: int
 ) -> np.ndarray:
-    """Returns half the width of each method's interval, shape (methods,), from sums and job counts of groups."""
+    """Returns half the width of each method's confidence interval, shape (methods,), from sums and job counts of
+    groups."""
     rest, jobs_of = _in_cells(total, count, mean, rng)
     cells, methods = rest.shape
     columns = np.concatenate([rest, rest**2, rest * jobs_of[:, None], jobs_of[:, None], jobs_of[:, None] ** 2], axis=1)
@@ -457,8 +463,8 @@ def _drawn(cells: int, draws: int, rng: np.random.Generator) -> np.ndarray:
 def _in_cells(
     total: np.ndarray, count: np.ndarray, mean: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns residuals, shape (cells, methods), and numbers of jobs, shape (cells,); if there are many groups, they
-    are assigned to cells at random.
+    """Returns each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,); many groups are
+    assigned to cells at random.
     """
     groups, methods = total.shape
     cell = np.arange(groups) if groups <= _MOST_CELLS else rng.permutation(groups) % _MOST_CELLS
@@ -483,18 +489,18 @@ def arm_difference(
     values
         Waits or slowdowns, shape (n,). NaN is ignored.
     drawn
-        Whether each job was drawn into the arm, shape (n,).
+        Whether each job was assigned to the arm, booleans of shape (n,).
     group
         Group number of each job from 0, shape (n,), such as `bursts.user_weeks`. A group may have jobs in both arms.
     rng
-        Draws the samples. The same state gives the same interval.
+        Random generator that draws the bootstrap samples. A generator in the same state gives the same interval.
     draws
-        Number of samples.
+        Number of bootstrap samples.
 
     Returns
     -------
     PairedDifference
-        NaN if an arm has no jobs. Without an interval if there are fewer than `LEAST_GROUPS` groups. The attributes of
+        NaN if an arm has no jobs. The interval is NaN if there are fewer than `LEAST_GROUPS` groups. The attributes of
         the largest group are not set.
 
     Notes
@@ -502,7 +508,7 @@ def arm_difference(
     Jobs of one burst delay each other, also across arms, so only groups are independent. The difference of the two
     ratio means is linearised by groups (Cochran 1977, ch. 6), and its interval is the symmetric percentile-t interval
     (Hall 1988), as in `paired_differences`. Groups are drawn with replacement. Samples without jobs of one arm are
-    ignored. O(n + draws groups).
+    ignored. Costs O(n + draws groups).
 
     Examples
     --------

@@ -102,7 +102,8 @@ def measures(
     Returns
     -------
     dict
-        Measure by name. Times are in seconds, shares are fractions. All measures are NaN without jobs.
+        The value of each measure, by the measure's name. Times are in seconds, shares are fractions. All measures are
+        NaN if there are no jobs.
 
     Notes
     -----
@@ -121,7 +122,8 @@ def measures(
 
 @dataclass(frozen=True)
 class Waits:
-    """Waits, run times and processors of the jobs of one schedule, arrays of shape (n,); input of `SCHEDULE`.
+    """Waits, run times and processors of the jobs of one schedule, arrays of shape (n,); input of the schedule measures
+    in `SCHEDULE`.
 
     `makespan` is the time from the first submission to the last end, `total` the machine's processors.
     """
@@ -136,7 +138,7 @@ class Waits:
 
     @property
     def jobs(self) -> int:
-        """The number of jobs."""
+        """The number of jobs in the schedule."""
         return len(self.wait)
 
     @cached_property
@@ -210,7 +212,7 @@ class ForecastTotals:
         Parameters
         ----------
         predicted, actual
-            Predicted and actual values in seconds, shape (n,). Pairs with a NaN are ignored.
+            Predicted and actual values in seconds, shape (n,). Jobs with a NaN in `predicted` or `actual` are ignored.
         quantiles
             Predicted quantiles in seconds, shape (n,), by level.
         """
@@ -240,8 +242,8 @@ class ForecastTotals:
 
 
 class ScheduleTotals:
-    """Accumulate measures of one schedule over pieces of a log, in any order: every mean, and the measures named in
-    `figures`. Percentiles need all jobs at once.
+    """Accumulate measures of one schedule over pieces of a log, in any order: all measures that are means, and a few
+    others (see `figures`). Percentiles are left out, because they need all jobs at once.
 
     Examples
     --------
@@ -261,7 +263,7 @@ class ScheduleTotals:
     def add(
         self, submit: np.ndarray, start: np.ndarray, run: np.ndarray, procs: np.ndarray, backfilled: np.ndarray
     ) -> None:
-        """Add the jobs of one piece of the log; the parameters are those of `measures`."""
+        """Add the jobs of one piece of the log; the parameters have the same meaning as in `measures`."""
         if not len(submit):
             return
         wait = start - submit
@@ -275,7 +277,7 @@ class ScheduleTotals:
         self.first, self.last = min(self.first, float(submit.min())), max(self.last, float((start + run).max()))
 
     def figures(self) -> dict[str, float]:
-        """Return the measures by name, as `measures` does. All measures are NaN without jobs."""
+        """Return the measures by name, as `measures` does. All measures are NaN if there are no jobs."""
         makespan = self.last - self.first if self.jobs else math.nan
         values = {name: _ratio(total, self.jobs) for name, total in self.sums.items()}
         utilization = _ratio(self.work, self.total * makespan)

@@ -33,7 +33,7 @@ HOURS = 3
 
 
 def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
-    """Find the class of a value. Each class includes its upper end.
+    """Find the class of a job's size, time limit or wait. Each class includes its upper end.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
     Returns
     -------
     int
-        Number of the shade: how many upper limits the wait exceeds.
+        Number of the shade, which is the number of upper limits that the wait exceeds.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def log_crps(wait: np.ndarray, levels: Sequence[float], quantiles: np.ndarray) -
 
     References
     ----------
-    Gneiting & Raftery 2007, section 4.2. The mean is over the given levels only.
+    Gneiting & Raftery 2007, section 4.2. The mean pinball loss is computed over the given levels only.
 
     Examples
     --------
@@ -132,7 +132,8 @@ def identified_curve(score: np.ndarray, quick: np.ndarray) -> tuple[np.ndarray, 
 
     Notes
     -----
-    The first point has no marked job. The other points have one distinct score each. O(n log n).
+    At the first point of the curve, no job is marked. Every other point marks the jobs down to one further distinct
+    score. O(n log n).
 
     Examples
     --------
@@ -152,7 +153,7 @@ def identified_at(score: np.ndarray, quick: np.ndarray, misguided: float) -> flo
     Parameters
     ----------
     score, quick
-        See `identified_curve`.
+        Scores and quick jobs, see `identified_curve`.
     misguided
         Largest accepted fraction of jobs that are marked but not quick.
 
@@ -175,15 +176,15 @@ def kept_by_window(kept: np.ndarray, window: int = 5000) -> np.ndarray:
     Parameters
     ----------
     kept
-        Booleans, shape (n,), such as whether each wait was below its upper bound.
+        The booleans, shape (n,), such as whether each wait was below its upper bound.
     window
         Number of jobs in a window.
 
     Returns
     -------
     ndarray
-        One share for each window. If the last window has fewer than half the jobs, it is left out, unless it is the
-        only window.
+        Share of True values in each window. If the last window has fewer than half the jobs, it is left out, unless it
+        is the only window.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def reliability(chance: np.ndarray, happened: np.ndarray, bins: int = 10) -> lis
     happened
         Whether the event happened, shape (n,).
     bins
-        Number of bins.
+        Number of bins of predicted probability.
 
     Returns
     -------
@@ -272,9 +273,9 @@ def score_waits(
     marked
         Whether the predictor marked the job as a quick starter, shape (n,).
     answer
-        The wait in seconds that the predictor reports, shape (n,).
+        The wait in seconds that the predictor would show to a user, shape (n,).
     threshold
-        Longest wait of a quick starter, in seconds.
+        Longest wait of a job that counts as a quick starter, in seconds.
 
     Returns
     -------
@@ -282,10 +283,10 @@ def score_waits(
 
     Notes
     -----
-    `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share whose answer is at
-    most the threshold. `misguided_share` is the share of all jobs that were marked but started late, and
-    `misguided_under_4h` the share of these jobs that waited less than four hours. Errors compare `point` with `wait`.
-    Normalised errors are divided by the wait, which counts as at least 1 s.
+    `quick_identified` is the share of quick starters that were marked, `quick_bounded` the share of quick starters
+    whose `answer` is at most the threshold. `misguided_share` is the share of all jobs that were marked but started
+    late, and `misguided_under_4h` the share of the misguided jobs that waited less than four hours. Error measures
+    compare `point` with `wait`. Normalised errors are divided by the wait, which counts as at least 1 s.
 
     Examples
     --------
@@ -355,7 +356,7 @@ def rounded(wait: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Seconds, shape (n,).
+        Rounded waits in seconds, shape (n,).
 
     References
     ----------
@@ -381,7 +382,7 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Bin numbers, shape (n,).
+        Bin number of each wait, shape (n,).
 
     Examples
     --------
@@ -402,7 +403,7 @@ def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray
-        Booleans, shape (n,).
+        Whether each prediction is good, shape (n,).
     """
     return np.asarray((bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10))
 
@@ -490,5 +491,5 @@ def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray | Sequence[float]) -> float:
-    """Returns the mean, or NaN if there are no values."""
+    """Returns the mean of values, or NaN if there are no values."""
     return float(np.mean(values)) if len(values) else float("nan")

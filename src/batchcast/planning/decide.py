@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which time limits to set or restore and which jobs to leave unchanged, each with the reason. Pure.
+"""Decides which time limits to set or restore and which jobs to leave unchanged, and gives the reason for each
+decision. Pure.
 
 The module also reads and writes batchcast's token in job comments: `batchcast:...;`.
 """
@@ -21,7 +22,7 @@ LONGEST = 1000
 
 
 def without_token(comment: str) -> str:
-    """Return the comment without batchcast's token.
+    """Return a job's comment without batchcast's token.
 
     >>> [without_token(t) for t in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
     ['nights only', '', 'batchcast a;b']
@@ -30,7 +31,8 @@ def without_token(comment: str) -> str:
 
 
 def with_token(comment: str, words: str) -> str:
-    """Return the comment with one batchcast token of these words, or without a token if there are no words.
+    """Return the comment with one batchcast token that contains the given words, or without a token if no words are
+    given.
 
     >>> with_token("nights only", "limit=02:00:00"), with_token("a batchcast:limit=1;", ""), with_token("", "x=1")
     ('nights only batchcast:limit=02:00:00;', 'a', 'batchcast:x=1;')
@@ -69,7 +71,7 @@ _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Dead
 
 
 def why_ineligible(job: Plannable, terms: Terms) -> str:
-    """Return the first reason why this job, with its user's limit, must not be planned; empty if it may be planned.
+    """Return the first reason why planning must not shorten this job's limit; empty if planning may shorten it.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=7200.0, partitions=("main",))
     >>> terms = Terms(0.0, {"main": 3600.0}, {"main": 86400.0}, partitions=frozenset({"main"}))
@@ -94,9 +96,9 @@ def _opted_in(job: Plannable, terms: Terms) -> str:
 
 
 def is_opted_in(job: Plannable, terms: Terms) -> bool:
-    """Return whether the job's partition, QOS or comment opted in.
+    """Return whether the job's partition, QOS or comment opts in to planning.
 
-    If a job lists several partitions, all of them must have opted in, because the job may run in any of them.
+    If a job lists several partitions, all of its partitions must have opted in, because the job may run in any of them.
     """
     all_in = bool(job.partitions) and set(job.partitions) <= terms.partitions
     return all_in or job.qos in terms.qos or bool(OPT_IN.search(without_token(job.comment)))
@@ -105,7 +107,7 @@ def is_opted_in(job: Plannable, terms: Terms) -> bool:
 def planned_by_another(job: Plannable) -> bool:
     """Return whether AdminComment has a planned limit.
 
-    If the job is not in our record, another batchcast has planned the job.
+    If the job is not in our record, another batchcast instance has set the planned limit.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=60.0)
     >>> theirs = job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;")
@@ -124,7 +126,8 @@ def _has_limit(job: Plannable, _: Terms) -> str:
 
 
 def _within(job: Plannable, terms: Terms) -> str:
-    """Return the reason if a job exceeds a maximum: such a job must wait, but a shorter limit would let it start."""
+    """Return a reason if the job's time limit exceeds a maximum: the job must wait, but a shorter limit would let it
+    start."""
     for name in job.partitions:
         if job.limit > terms.longest.get(name, 0.0):
             return f"the job's time limit is above the maximum of partition {name}"
@@ -155,8 +158,8 @@ def _in_trial(job: Plannable, terms: Terms) -> str:
 
 
 def is_drawn(base: str, terms: Terms) -> bool:
-    """Return whether a job, or a whole array, is in the planned arm of the trial. The result depends only on id and
-    seed.
+    """Return whether a job, or a whole array, is in the planned arm of the trial. The result depends only on the job's
+    id and the trial's seed.
 
     >>> terms = Terms(0.0, {}, {}, percent=10.0, seed=1)
     >>> 80 < sum(is_drawn(str(k), terms) for k in range(1000)) < 120
@@ -176,9 +179,9 @@ Signal = Callable[[Plannable], str]
 
 
 class Action(NamedTuple):
-    """One step: set a planned limit, restore the user's limit, or only record a state.
+    """One planning step: set a planned limit, restore the user's limit, or only record a state of the change.
 
-    `entry` is the record to write before the limit is set; for `note`, the new record.
+    `entry` is the record to write before the limit is set; for `note`, `entry` is the new record.
     """
 
     what: Literal["plan", "restore", "note"]
@@ -198,14 +201,14 @@ class Action(NamedTuple):
 
     @property
     def done(self) -> State:
-        """The state of the entry after Slurm shows the change."""
+        """The state that the entry gets once Slurm shows the change."""
         if self.what == "plan":
             return State.PLANNED
         return State.FOREIGN if self.entry.state is State.YIELDING else State.RESTORED
 
 
 def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) -> tuple[float, str]:
-    """Return the planned limit of a waiting job, and the reason; NaN if the job is left unchanged.
+    """Return the planned limit of a waiting job and the reason; the limit is NaN if the job is left unchanged.
 
     The planned limit is at least `least_limit` and `terms.least`, and below the user's limit.
     """
@@ -231,7 +234,7 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 def decide(
     jobs: Sequence[Plannable], record: Mapping[str, Entry], terms: Terms, forecast: Forecast, signal: Signal
 ) -> list[Action]:
-    """Return the steps to take now. Restores come first, and among them restores of started jobs.
+    """Return the planning steps to take now. Restored limits come first, beginning with the limits of started jobs.
 
     Only jobs in `jobs` are considered. Waiting tasks of an array have one limit in Slurm, so they are planned together,
     with the longest of their predicted times, or not at all. O(jobs).
@@ -282,7 +285,7 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
 def _yield(job: Plannable, entry: Entry, terms: Terms, why: str) -> Action:
     """Return the step that removes our --time-min from a job whose limit somebody else has set.
 
-    Otherwise Slurm would lower that limit too.
+    If the --time-min stayed, Slurm would lower the other person's limit too.
     """
     lowered = job.begun and entry.planned <= job.limit < entry.user_limit
     if job.time_min != entry.planned or (job.begun and not lowered):
@@ -296,7 +299,7 @@ def _note(job: Plannable, entry: Entry, state: State, terms: Terms, why: str) ->
 
 
 def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
-    """Return why a planned limit must be restored; empty if it may stay."""
+    """Return why a planned limit must be restored; empty if the planned limit may stay."""
     if job.begun:
         return "it has started"
     if job.submit_time != entry.submit_time:
@@ -316,7 +319,7 @@ def _plans(
     forecast: Forecast,
     signal: Signal,
 ) -> list[Action]:
-    """Return new planned limits, for whole groups of tasks that share one record in slurmctld."""
+    """Return new planned limits; array tasks that share one record in slurmctld get one limit."""
     size: dict[str, int] = {}
     for job in jobs:
         if job.waits:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of waiting jobs by Slurm's SiteFactor: by predicted work, and after an age by arrival. Pure.
+"""The order of waiting jobs by Slurm's SiteFactor: by predicted work; jobs that have waited longer than a given age are
+ordered by arrival. Pure.
 
-Work is run time times processors. The run time is the `ORDER_QUANTILE` of the prediction, or the time limit itself.
-This quantile replaces time limits that are far too long and is close to accurate time limits (docs/evidence/order.md).
-Jobs are not ordered by run time alone, because a wide job at the head of Slurm's queue leaves processors idle, so that
-ordering by run time loses what it gains (docs/guides/planning.md).
+Work is run time times processors. The run time used for the order is the `ORDER_QUANTILE` of the prediction, or the
+time limit itself. This quantile of the run time is far below time limits that are too long, and close to accurate time
+limits (docs/evidence/order.md). Jobs are not ordered by run time alone, because a wide job at the head of Slurm's queue
+leaves processors idle, so that ordering by run time loses what it gains (docs/guides/planning.md).
 
-Within the queue (`within="queue"`) all jobs of one level have the same factor. There are 63 levels by work, five for
-each two doublings of work, and one level above them for jobs that have waited longer than the age. Within an account or
-a user, jobs of one QOS and partition exchange their own priorities, if these differ by at most the band. The exchanged
-priorities are rounded down. So a job of another account or user is not passed by more jobs than before, and no job
-loses more than the band.
+Within the queue (`within="queue"`) all jobs of one level have the same SiteFactor. There are 63 levels by work, five
+for every factor of four in work, and one level above them for jobs that have waited longer than the age. Within an
+account or a user, jobs of one QOS and partition exchange their own priorities, if the priorities differ by at most a
+given range (`band`). The exchanged priorities are rounded down. Therefore a job of another account or user is not
+passed by more jobs than before, and no job's priority falls by more than `band`.
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ WITHIN = ("queue", "account", "user")
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """The settings of the order.
+    """The settings for the order of waiting jobs.
 
-    `within` says which jobs are ordered among each other. After `age` seconds (NaN: see `AgeFinder`), arrival decides.
-    `band` is the range of priorities that the order may use.
+    `within` says which jobs are ordered among each other. Jobs that have waited longer than `age` seconds (NaN: see
+    `AgeFinder`) are ordered by arrival. `band` is the range of priorities that the order may use.
 
-    The work of a job is its run time times its processors to the power `size`; 0 orders by run time, 1 by work. The run
-    time that orders a job is at least the share `least_share` of its time limit. If more than the share `most_overrun`
-    of a user's work ran longer than the run times that ordered it, time limits order all jobs of the user (1: no bound;
-    see `overrunning`). With `own_history`, a job is ordered by its time limit until a job with the same user, name and
-    command has ended (`kind_of`). Raises UsageError for an unknown word, a band below 128, an age that is not positive,
-    or a size or a share outside 0 to 1.
+    The work of a job is its run time times its processors to the power `size`; a `size` of 0 orders by run time, 1 by
+    work. The run time that orders a job is at least the share `least_share` of its time limit. If more than the share
+    `most_overrun` of a user's work ran longer than the run times that ordered it, all jobs of the user are ordered by
+    their time limits (1: no bound; see `overrunning`). With `own_history`, a job is ordered by its time limit until a
+    job with the same user, name and command has ended (`kind_of`). Raises UsageError for an unknown word, a band below
+    128, an age that is not positive, or a size or a share outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -102,12 +103,12 @@ class OrderRule:
             )
 
     def length(self, forecast: float, limit: float) -> float:
-        """Return the run time (s) that orders a job: the prediction, at least `least_share` of the limit, at most the
-        limit.
+        """Return the run time (s) that orders a job: the prediction, but at least the share `least_share` of the limit
+        and at most the limit.
 
-        A prediction of NaN (no similar job has ended) becomes the limit. A limit that is unknown (NaN) or infinite is
-        not used as a bound. So the result is at least this share of the limit, even if the predictor has learned from
-        too short jobs.
+        A prediction of NaN (no similar job has ended) is replaced by the limit. A limit that is unknown (NaN) or
+        infinite is not used as a bound. The share `least_share` protects against a predictor that has learned from too
+        short jobs.
 
         >>> rule = OrderRule(least_share=0.25)
         >>> [rule.length(said, 7200.0) for said in (60.0, 3600.0, 9000.0, math.nan)]
@@ -132,7 +133,7 @@ def kind_of(user: Hashable, name: Hashable, command: Hashable) -> tuple[Hashable
 
 
 class Ran(NamedTuple):
-    """Jobs that still run or ended at most `OVERRUN_WINDOW` ago, as arrays (n,).
+    """Jobs that still run, or that ended within the last `OVERRUN_WINDOW` seconds, as arrays (n,).
 
     `user` is the user's number, `elapsed` the run time until now (s), `length` the run time that ordered the job (s),
     `limit` the time limit (s; NaN or infinity: none), and `size` the number of processors.
@@ -149,9 +150,9 @@ def overrunning(ran: Ran, most: float) -> np.ndarray:
     """Return the numbers of users whose jobs ran too long: more than the share `most` of their work was beyond the run
     times that ordered their jobs.
 
-    A job that was ordered by its time limit does not count, because its user gained nothing by it. Running jobs count
-    with their run time so far. So a user who submits short jobs to lower the predictions is detected while the first
-    long job runs. O(n).
+    A job that was ordered by its time limit does not count, because its user gained no advantage from the job's order.
+    Running jobs count with their run time so far. Therefore a user who submits short jobs to lower the predictions is
+    detected while the first long job runs. O(n).
 
     >>> two = np.array([0, 1])
     >>> ran = Ran(two, np.array([7200.0, 7200.0]), np.array([600.0, 6900.0]), np.full(2, 28_800.0), np.ones(2))
@@ -166,13 +167,13 @@ def overrunning(ran: Ran, most: float) -> np.ndarray:
 
 
 class Queue(NamedTuple):
-    """The waiting jobs, as arrays (n,); each task of a job array is a row. Times are in seconds.
+    """The waiting jobs, as arrays (n,); each task of a job array is a row. All times of waiting jobs are in seconds.
 
-    Tasks that share a record in slurmctld have the same `group`. `arrival` is the instant since which a job waits only
-    for its turn (NaN: it also waits for something else, such as a dependency). `priority` includes the present
-    `factor`; `ours` says whether batchcast has set the factor. `forecast` is the run time that orders the job, which is
-    the limit if there is no prediction. Jobs with the same `party` may exchange priorities: jobs of one account (and
-    user), one QOS and the same partitions.
+    Array tasks that share one record in slurmctld have the same `group`. `arrival` is the instant since which a job
+    waits only for its turn (NaN: it also waits for something else, such as a dependency). `priority` includes the
+    present SiteFactor `factor`; `ours` says whether batchcast has set the factor. `forecast` is the run time that
+    orders the job, which is the limit if there is no prediction. Jobs with the same `party` may exchange priorities:
+    jobs of one account (and user), one QOS and the same partitions.
     """
 
     group: np.ndarray
@@ -186,19 +187,20 @@ class Queue(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The new factor of each row (n,), and whether the row's job has waited longer than the age."""
+    """The new SiteFactor of each waiting job (n,), and whether the job has waited longer than the age."""
 
     factor: np.ndarray
     aged: np.ndarray
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
-    """Return the factor of each waiting job. Raises UsageError if the rule's age is NaN.
+    """Return the SiteFactor of each waiting job. Raises UsageError if `age` is NaN.
 
-    Tasks that share a record have one factor, which depends on their largest work and earliest arrival. If somebody
-    else has set the factor of a record, it is not changed. A job whose factor says that it is past the age keeps this
-    factor. A job changes its level only if its work is more than half a level outside the level. Equal jobs are ordered
-    by arrival, then in the given order. O(n log n).
+    Array tasks that share a record in slurmctld have one SiteFactor, which depends on the tasks' largest work and
+    earliest arrival. If somebody else has set the SiteFactor of a record, batchcast does not change it. A job keeps its
+    SiteFactor if this factor belongs to the level of jobs that have waited longer than the age. A job moves to another
+    level only if its work lies more than half a level outside its present level. Equal jobs are ordered by arrival,
+    then in the given order. O(n log n).
 
     >>> one = np.array([1.0, 1.0])
     >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
@@ -232,11 +234,11 @@ class AgeFinder:
     """Estimates the age after which arrival decides: the longest wait of a waiting job if jobs started in order of
     arrival.
 
-    The wait of a job is first estimated as the work of all waiting jobs divided by the processors, when the job was
-    first seen. Then this estimate is multiplied by the ratio of actual to estimated waits, weighted by work, of the
-    jobs that have left the queue. The mean wait weighted by work does not depend on the order in which a busy machine
-    starts jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so batchcast's order does not influence the age. A new
-    finder begins with the present queue, because no data are stored.
+    A job's wait is first estimated as the work of all waiting jobs divided by the processors, when the job was first
+    seen. The estimated wait is then multiplied by the ratio of actual to estimated waits, weighted by work, of the jobs
+    that have left the queue. The mean wait weighted by work does not depend on the order in which a busy machine starts
+    jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so batchcast's order does not influence the age. A new
+    `AgeFinder` knows only the present queue, because its data are not stored.
     """
 
     def __init__(self, processors: float) -> None:
@@ -275,10 +277,11 @@ class AgeFinder:
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
-    """Return the factor of a level: the whole band for level 0 (jobs past the age), at most half the band for others.
+    """Return the SiteFactor of a level: `band` for level 0 (jobs that have waited longer than the age), at most half of
+    `band` for other levels.
 
-    The factors of the other levels have equal distances. Jobs past the age precede all other jobs if the site's own
-    priorities differ by less than half the band.
+    The SiteFactors of the levels after level 0 are equally spaced. Jobs that have waited longer than the age precede
+    all other jobs if the site's own priorities differ by less than half of `band`.
 
     >>> factor_of(np.array([0, 1, 63]), 10_000).tolist()
     [10000, 4921, 78]
@@ -288,7 +291,8 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
 
 
 def head_start(band: int, age_weight: float, max_age: float) -> float:
-    """Return how many seconds longer a job of twice the work must have waited to come first; infinity if it never does.
+    """Return how many seconds longer a job of twice the work must have waited to come before a job with half its work;
+    infinity if it never does.
 
     The levels are added to Slurm's own age priority, which is `age_weight` (PriorityWeightAge) after `max_age` seconds
     (PriorityMaxAge).
@@ -301,15 +305,15 @@ def head_start(band: int, age_weight: float, max_age: float) -> float:
 
 
 def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """Return the factor of each record by its level, or the present factor if the work is within half a level of its
-    level.
+    """Return the SiteFactor of each record by its level, or the present SiteFactor if the work lies within half a level
+    of the record's present level.
 
-    A present factor that is not the factor of a level counts as missing.
+    A present SiteFactor that does not belong to any level counts as missing.
     """
     exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
-    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # factors fall with the level
+    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # a higher level has a lower SiteFactor
     known = (before >= 1) & (ladder[np.clip(before, 0, LEVELS - 1)] == stands) & (stands > 0)
     beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)
     keeps = known & (exact >= before - 1.5) & (exact < beyond)
@@ -325,16 +329,18 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Return factors that exchange priorities within each party: jobs past the age by arrival, then least work first.
+    """Return SiteFactors that exchange priorities within each party (jobs that may exchange priorities): first the jobs
+    that have waited longer than the age, by arrival, then the other jobs, least work first.
 
-    Priorities are exchanged only among records that differ by at most the band, so factors lie between -band and band.
-    Factors are rounded down to a multiple of a step, so that about 64 factors are in use and jobs of other parties are
-    not passed. If a factor would be too low after rounding, the step is halved. Party -1 has no factor.
+    Priorities are exchanged only if they differ by at most `band`, so SiteFactors lie between -`band` and `band`.
+    SiteFactors are rounded down to a multiple of a step, so that about 64 values are in use and jobs of other parties
+    are not passed. If a SiteFactor would be too low after rounding, the step is halved. Records of
+    party -1, whose SiteFactor somebody else has set, get the factor 0.
     """
     level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     peers, spread = _peers(own, party, band)
     best = np.lexsort((arrival, np.where(aged, -1.0, level), peers))
-    prizes = np.lexsort((arrival, -own, peers))  # a group has the same positions in both orders
+    prizes = np.lexsort((arrival, -own, peers))  # a group of records has the same positions in both orders
     due = np.zeros(len(own))
     due[best] = own[prizes] - own[best]
     due = np.where(party == -1, 0.0, due)
@@ -351,8 +357,8 @@ def _dealt(
 def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, float]:
     """Return group numbers (n,) of records that exchange priorities, and the widest spread of priorities in a group.
 
-    Going down from a party's highest priority, a record that is more than the band below the group's first record
-    begins a new group.
+    Going down from a party's highest priority, a record whose priority is more than `band` below the group's first
+    record begins a new group.
     """
     ranked = np.lexsort((-own, party))
     peers, number, top, of, spread = np.empty(len(own), np.int64), -1, 0.0, None, 0.0
@@ -366,5 +372,6 @@ def _peers(own: np.ndarray, party: np.ndarray, band: int) -> tuple[np.ndarray, f
 
 
 def _step(spread: float) -> float:
-    """Return the smallest power of two, at least 1, of which at most 31 fit into the widest spread of priorities."""
+    """Return the step between SiteFactors: the smallest power of two, at least 1, of which at most 31 fit into the
+    widest spread of priorities."""
     return float(2.0 ** max(math.ceil(math.log2(spread / 31)), 0)) if spread > 0 else 1.0

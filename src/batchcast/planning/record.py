@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data for planning decisions: facts about the site, the record of each job, and who set a job's limit. Pure.
 
-Every planned limit is at least `least_limit`. The script `units/batchcast-start` restores limits when jobs start. It
-reads a list with one line per job: id, planned limit as in `scontrol show job`, user's limit in minutes. The script
-changes a limit only if the job still has the planned limit, so an outdated list has no effect.
+Every planned limit is at least `least_limit`. The script `units/batchcast-start` restores limits when jobs start. The
+script reads a list with one line per job: id, planned limit as in `scontrol show job`, user's limit in minutes. The
+script changes a limit only if the job still has the planned limit, so an outdated list does no harm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ORDER_RECORD = "plan_order"
 
 
 class How(StrEnum):
-    """Which option of a waiting job is changed so that Slurm plans the job with less than its limit."""
+    """Which option of a waiting job batchcast changes so that Slurm schedules the job with less than its time limit."""
 
     LIMIT = "limit"
     """The limit itself, which is restored when the job has started."""
@@ -33,17 +33,18 @@ class How(StrEnum):
 
 
 class Terms(NamedTuple):
-    """Facts and settings of one planning cycle. Spans are in seconds, instants in epoch seconds.
+    """Facts about the site and settings for one planning cycle. Durations are in seconds, instants in epoch seconds.
 
     `stopped` is the reason why no planned limit may be applied now; empty if there is none. `over_time` and `longest`
-    are OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that request none. `walls` are the longest
-    limits that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is the largest expected
-    delay of a cycle. `least` is the shortest limit that planning sets. `how` says what planning sets: the limit, or
-    --time-min. `comments`: whether AdminComment may be written. `booted` is the instant when slurmctld started; changes
-    from shortly before may be lost. A change may take effect up to `grace` seconds after its entry. All jobs of
-    `partitions` and `qos` have opted in; in a trial, `percent` of them are planned, drawn by `seed`. `at_start`:
-    whether batchcast's script restores limits when jobs start (`start_list`). If so, the script has restored the limit
-    of a job that runs with its user's limit.
+    are OverTimeLimit and MaxTime by partition, `defaults` are the limits of jobs that request no limit. `walls` are the
+    longest time limits that Slurm's accounting enforces, by ("qos", name) and ("user", account, user). `margin` is the
+    largest expected delay of a planning cycle. `least` is the shortest time limit that planning sets. `how` says what
+    planning sets: the limit, or --time-min. `comments`: whether batchcast may write Slurm's AdminComment. `booted` is
+    the instant when slurmctld started; changes from shortly before may be lost. Slurm may apply a change up to `grace`
+    seconds after the change's entry was recorded. All jobs of `partitions` and `qos` have opted in; in a trial,
+    `percent` % of the jobs are planned, drawn by `seed`. `at_start`: whether batchcast's script restores limits when
+    jobs start (`start_list`). If `at_start` is true, a job that runs with its user's limit counts as restored by the
+    script.
     """
 
     now: float
@@ -71,7 +72,8 @@ def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping
 
     Slurm ends a job after TimeLimit + OverTimeLimit. With a limit of at least user_limit - OverTimeLimit, the job can
     run as long as its user's limit, even if batchcast's planning agent or slurmctld fails. If a job lists several
-    partitions, the smallest OverTimeLimit counts. If a partition is unknown, no shorter limit is allowed.
+    partitions, the smallest OverTimeLimit of these partitions counts. If a partition is unknown, no shorter limit is
+    allowed.
 
     >>> least_limit(7200.0, ["main", "long"], {"main": 1800.0, "long": 3600.0})
     5400.0
@@ -109,7 +111,8 @@ def names_in(text: str) -> frozenset[str]:
 
 
 class State(StrEnum):
-    """The progress of a change of a limit. Each state is stored before the next step is taken."""
+    """The state of batchcast's change of one job's time limit. Each state is stored before the next step of the change
+    is taken."""
 
     INTENDED = "intended"
     """The planned limit is about to be set."""
@@ -134,9 +137,10 @@ restart the job.
 
 
 class Entry(NamedTuple):
-    """The last change of one job's limit. Times are in seconds; `at` is the instant when the state was stored (epoch).
+    """Record of the last change of one job's time limit. Times are in seconds; `at` is the instant when the state was
+    stored (epoch).
 
-    `planned` is the limit that was set, or the --time-min, according to `how`.
+    `planned` is the limit or the --time-min that was set, according to `how`.
     """
 
     job_id: str
@@ -150,10 +154,11 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Quiet:
-    """Records that planning is off and needs no calls: a cycle found all limits restored, and slurmctld has not
-    restarted.
+    """Records that planning is off and need not query Slurm, because a cycle found all limits restored and slurmctld
+    has not restarted.
 
-    `booted` is the start of slurmctld (epoch seconds; if NaN, every cycle checks), `since` the instant of that cycle.
+    `booted` is the start of slurmctld (epoch seconds; if NaN, every cycle checks), `since` the instant of the cycle
+    that found all limits restored.
 
     >>> quiet = Quiet()
     >>> quiet.note(True, 100.0, 500.0)
@@ -169,16 +174,16 @@ class Quiet:
         self.booted, self.since = (booted, now) if is_given_back else (math.nan, math.inf)
 
     def holds(self, booted: float) -> bool:
-        """Return whether the slurmctld that started at `booted` is the slurmctld that was queried."""
+        """Return whether the queried slurmctld started at `booted`, so that it has not restarted since."""
         return booted == self.booted
 
     def is_settled(self, now: float) -> bool:
-        """Return whether the records of restored limits may be deleted."""
+        """Return whether batchcast may delete the records of restored limits."""
         return now - self.since >= SETTLED_S
 
 
 class Owner(StrEnum):
-    """Who set a limit."""
+    """Who set a job's time limit."""
 
     OURS = "ours"
     USERS = "the user's"
@@ -186,12 +191,12 @@ class Owner(StrEnum):
 
 
 def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
-    """Return who set the limit that Slurm shows for a job with an entry.
+    """Return who set the limit that Slurm shows for a job with an entry in the record.
 
-    The entry has two limits: the user's and the planned one. If Slurm shows neither of them, somebody else set the
-    limit. Somebody else also set the limit if Slurm showed the other of the two limits in the last cycle. This does
-    not hold if slurmctld has started since (a killed slurmctld loses its latest changes), or if one of our changes may
-    still take effect.
+    The entry has two limits: the user's and the planned one. If Slurm shows neither of the two limits, somebody else
+    set the limit. Somebody else also set the limit if Slurm has switched between the two limits since the last cycle.
+    The other limit is no evidence for somebody else if slurmctld has started since (a killed slurmctld loses its latest
+    changes), or if one of our changes may still take effect.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)
     >>> entry, terms = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0), Terms(1000.0, {}, {})
@@ -215,14 +220,14 @@ def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State
         if stands and job.submit_time != entry.submit_time:
             return None  # a requeued job still has the --time-min of its first run
         if not stands and job.begun:
-            return None  # Slurm does not lower every limit
+            return None  # Slurm does not lower the limit of every started job
     if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):
         return None  # the start script has restored the limit
     return State.RESTORED if stands else State.PLANNED
 
 
 def _stands(job: Plannable, entry: Entry) -> bool | None:
-    """Return whether the job has the planned limit (or the user's limit); None if it has neither."""
+    """Return whether the job has the planned limit (or the user's limit); None if the job has neither limit."""
     return job.limit == entry.planned if job.limit in (entry.planned, entry.user_limit) else None
 
 
@@ -280,7 +285,7 @@ def _as_slurm(limit: float) -> str:
 
 @dataclass(slots=True)
 class CycleOutcome:
-    """What one cycle of planning did, and how many jobs have a planned limit after it.
+    """Counts of what one planning cycle changed, and how many jobs have a planned limit after the cycle.
 
     About the order: the number of factors that were set (`ordered`) and restored (`returned`), and of records that have
     a factor (`placed`).

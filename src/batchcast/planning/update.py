@@ -22,7 +22,7 @@ is restored.
 
 
 class Update(NamedTuple):
-    """A change of one job, in seconds; a value of None is left unchanged."""
+    """A change of one job, in seconds; None leaves a value unchanged."""
 
     limit: float | None = None
     time_min: float | None = None
@@ -30,7 +30,7 @@ class Update(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The change as arguments of scontrol.
+        """The change of the job as arguments of `scontrol update`.
 
         >>> Update(limit=600.0, admin_comment="a b").words, Update(time_min=0.0).words
         (('timelimit=10', 'admincomment=a b'), ('timemin=0',))
@@ -41,7 +41,7 @@ class Update(NamedTuple):
 
 
 def update_of(action: Action, terms: Terms) -> Update:
-    """Return the update of an action, with its entry's token if AdminComment may be written."""
+    """Return the update that performs an action, with a token for AdminComment if batchcast may write comments."""
     job, entry, plans = action.job, action.entry, action.what == "plan"
     comment = commented(job, words_for(entry) if plans else "") if terms.comments else None
     if entry.how is How.LIMIT:
@@ -64,7 +64,8 @@ def words_for(entry: Entry) -> str:
 
 
 def commented(job: Plannable, words: str) -> str | None:
-    """Return the AdminComment with a token of these words (without words: no token); None if it is unchanged."""
+    """Return the AdminComment with a token that contains the given words (without words: no token); None if the comment
+    is unchanged."""
     comment = with_token(job.admin_comment, words)
     return comment if comment != job.admin_comment and may_merge(job.admin_comment) else None
 
@@ -72,7 +73,7 @@ def commented(job: Plannable, words: str) -> str | None:
 def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
     """Return jobs with an outdated batchcast token in AdminComment, and the comment without the token.
 
-    The token of a job that is not in the record belongs to another batchcast and is not removed.
+    If a job is not in batchcast's record, its token belongs to another batchcast instance and is not removed.
     """
     written = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
     return [
@@ -85,7 +86,8 @@ def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) 
 
 
 def is_done(job: Plannable, action: Action) -> bool:
-    """Return whether Slurm shows the change of a job. Comments are not checked, because no decision depends on them."""
+    """Return whether Slurm shows the change of a job. Comments are not checked, because no decision depends on
+    comments."""
     entry = action.entry
     if entry.how is How.LIMIT:
         return job.limit == action.limit
@@ -100,10 +102,11 @@ def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
 
 
 def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, list[Action]]]:
-    """Return the updates for these actions: each with its jobs for `scontrol update jobid=`, and their actions.
+    """Return the updates for these actions: each with its jobs for `scontrol update jobid=` and the actions for these
+    jobs.
 
-    Jobs with equal updates are combined. Waiting tasks of an array are written as one list, so that slurmctld need not
-    split the array.
+    Jobs with equal updates share one command. Waiting tasks of an array are written as one list, so that slurmctld need
+    not split the array.
 
     >>> from batchcast.planning.record import State
     >>> def task(k):
@@ -132,7 +135,7 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
 
 
 def chunks(actions: Sequence[Action]) -> list[list[Action]]:
-    """Split actions into pieces; tasks that share one record in slurmctld stay in one piece."""
+    """Split the actions of a cycle into pieces; tasks that share one record in slurmctld stay in one piece."""
     chunks: list[list[Action]] = []
     for one in actions:
         last = chunks[-1] if chunks else None
@@ -144,7 +147,7 @@ def chunks(actions: Sequence[Action]) -> list[list[Action]]:
 
 
 def is_same(now: Plannable | None, then: Plannable) -> bool:
-    """Return whether a job still waits and is unchanged, except for its reason."""
+    """Return whether a job still waits and has not changed, apart from Slurm's reason for its wait."""
     return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
@@ -183,8 +186,8 @@ def comments(
 
     A job has a token while it waits, has opted in and has a prediction. A token is rewritten only if the likely start
     moves by more than ten minutes and more than a fifth of the remaining wait. If scontrol cannot store a user's text
-    unchanged, the comment is not changed. Waiting tasks of an array have one comment in Slurm; it is about the first
-    task.
+    unchanged, the comment is not changed. Waiting tasks of an array have one comment in Slurm; the comment describes
+    the first task.
     """
     gone, new = [], []
     arrays: set[str] = set()
@@ -208,7 +211,8 @@ def comments(
 
 
 def words_of_start(start: Start, now: float) -> str:
-    """Return a token's text, with times rounded up, in this machine's local time; empty if no start is predicted.
+    """Return the text of the token with a job's predicted start, rounded up, in this machine's local time; empty if no
+    start is predicted.
 
     >>> words_of_start(Start(math.nan, math.nan), 0.0)
     ''
@@ -227,7 +231,8 @@ def _stamp(at: float, now: float) -> str:
 
 
 def _is_worth(last: str, words: str, now: float) -> bool:
-    """Return whether the token must be rewritten: the likely start moved far enough, or the written time has passed."""
+    """Return whether the token must be rewritten: the predicted start has moved far enough, or the start time in the
+    token has passed."""
     last_at, now_at = (_epoch(text) for text in (last, words))
     if math.isnan(last_at) or last_at < now:
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictors of run time and queue wait. All of them follow one protocol (`Predictor`)."""
+"""Predictors of run time and queue wait. All predictors follow one protocol (`Predictor`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters that turn plain functions, river estimators and scikit-learn estimators into predictors.
 
-Every prediction of a predictor from outside this package is checked at once. The check takes half a microsecond.
+Every prediction of a predictor from outside this package is checked before it is used. The check takes half a
+microsecond per prediction.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "j
 def adapted(method: Any, kind: str = "runtime", who: str = "") -> Any:
     """Return `method` as a predictor of the given kind (`runtime` or `wait`), wrapped in an adapter if necessary.
 
-    Raises UsageError if `method` is neither a predictor nor an estimator of river or scikit-learn. The message names
-    the missing members.
+    Raises UsageError if `method` is neither a predictor nor an estimator of river or scikit-learn. The error message
+    names the methods and attributes that `method` lacks.
 
     >>> adapted(7)
     Traceback (most recent call last):
@@ -70,7 +71,8 @@ def _has(method: Any, *names: str) -> bool:
 
 
 class OfJob:
-    """Wraps a function of a job, or of a job and the system state, as a predictor. The predictor never learns.
+    """Wraps a function of a job, or of a job and the system state, as a predictor. The function receives no events, so
+    the predictor never learns.
 
     >>> from batchcast import Trace, replay
     >>> log = Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0], "req_time": [60.0]})
@@ -102,11 +104,11 @@ class Numbers:
         return as_prediction(self.inner.predict(job, at))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on to the method."""
+        """Pass the event on to the wrapped method."""
         self.inner.observe(event, at)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("inner", "who"):  # pickle looks up these names before they are set
+        if name.startswith("__") or name in ("inner", "who"):  # pickle looks up attributes before they are set
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -115,7 +117,7 @@ class Numbers:
 
 
 def as_prediction(answer: Any) -> Any:
-    """Convert a number of seconds to a Prediction with that point; return anything else unchanged.
+    """Convert a number of seconds to a Prediction with this number as its point; return any other object unchanged.
 
     >>> as_prediction(60).point
     60.0
@@ -145,7 +147,8 @@ class Checked(Numbers):
         return checked(answer, job.job_id, self.who)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on to the method; if the method raises an exception, add the predictor's name to it."""
+        """Pass the event on to the method; if the method raises an exception, add the predictor's name to the
+        exception."""
         try:
             self.inner.observe(event, at)
         except Exception as error:
@@ -195,12 +198,12 @@ class RiverRuntime:
     Parameters
     ----------
     model
-        The regressor, or a pipeline that ends in one. The object itself is trained, not a copy.
+        The regressor, or a pipeline that ends in one. The adapter trains `model` itself, not a copy.
     features
-        Columns that are known at submission. `x` omits the values that are unknown for a job.
+        Columns known at submission that the model reads. `x` omits the values that are unknown for a job.
     min_jobs
-        Number of ended jobs to learn from before the model predicts, at least 1. Until then the time limit is
-        predicted.
+        Number of ended jobs after which the model predicts, at least 1. Before that many jobs have ended, the time
+        limit is predicted.
     log
         Whether the model learns log10 of seconds, since run times span five decades, or seconds.
     text
@@ -211,7 +214,8 @@ class RiverRuntime:
     Notes
     -----
     Predictions are limited to the range of run times that the model has learned from, to at least one second, and to
-    at most the time limit. `predict_one` must not change the model; the conformance suite detects a model that does.
+    at most the time limit. `predict_one` must not change the model; the conformance suite rejects a model whose
+    `predict_one` changes it.
 
     References
     ----------
@@ -273,7 +277,8 @@ class RiverRuntime:
             self.taught, self.low, self.high = self.taught + 1, min(self.low, run), max(self.high, run)
 
     def _x(self, job: JobRequest) -> dict[str, Any]:
-        """Return the job's known values as river features. Each name becomes one feature, also if names are numbers."""
+        """Return the job's known values as river features. Each name (such as a user) becomes one feature, even if the
+        names are numbers."""
         x: dict[str, Any] = {}
         for name in self.features:
             value = field_value(job, name)

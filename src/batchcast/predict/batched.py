@@ -24,10 +24,11 @@ SETTINGS = ("refit_every_jobs", "refit_every_s", "deadlines")
 
 
 class Timed:
-    """Wraps the predictor `inner` and adds up in `seconds` how long its method calls took, by the clock `watch`.
+    """Wraps the predictor `inner` and adds up in `seconds` how long its method calls took, measured by the timer
+    `watch`.
 
-    `answer` is the return value of the last call. After `predict_trace` it contains the predictions of all jobs of the
-    log, including jobs that `ask` leaves out.
+    `answer` is the return value of the last call. After `predict_trace`, `answer` contains the predictions of all jobs
+    of the log, including jobs that the mask `ask` leaves out.
 
     >>> ticks = iter([1.0, 3.5])
     >>> watched = Timed(type("Rule", (), {"predict": lambda self, job, at: job + at})(), lambda: next(ticks))
@@ -74,7 +75,7 @@ def replay(
     ask: np.ndarray | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> dict[str, Forecasts]:
-    """Return each predictor's predictions for a recorded log; NaN for jobs that `ask` leaves out.
+    """Return each predictor's predictions for a recorded log; NaN for jobs that the mask `ask` leaves out.
 
     `predict_trace` must return what a fresh predictor would return if it received the log event by event; the
     conformance suite checks this. Predictors without `predict_trace` share one pass over the events.
@@ -92,7 +93,8 @@ def replay(
 
 
 def has_batch_path(method: Any) -> bool:
-    """Return whether the predictor has a valid `predict_trace`; overriding only `predict` or `observe` invalidates it.
+    """Return whether the predictor has a valid `predict_trace`; a subclass that overrides only `predict` or `observe`
+    has no valid `predict_trace`.
 
     >>> from batchcast.predict.runtime.last_2 import Last2
     >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates the wait prediction of a job that is still waiting: the same distribution, given that it exceeds the wait so
-far.
+"""Updates the wait prediction of a job that is still waiting: the distribution predicted at submission, given that the
+wait exceeds the wait so far.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     point.
 
     The cumulative distribution F is linear between (0, 0) and the issued quantiles. If the prediction has no median,
-    the point counts as the median, unless that contradicts the quantiles. The result at a level is the x with F(x) =
-    F(waited) + level (1 - F(waited)).
+    the point counts as the median, unless the point contradicts the quantiles. The result at a level is the x with F(x)
+    = F(waited) + level (1 - F(waited)).
 
     Above the highest issued level, the share of jobs that still wait falls as a power of time (`_Tail`). The exponent
     is computed from the two highest levels and limited to 0.3 to 1. If the job has not waited yet, quantiles above the
     highest issued level are infinite, because the issued prediction does not cover them. A prediction without quantiles
-    is returned unchanged while `waited` is below its point, and is infinite afterwards. O(levels).
+    is returned unchanged as long as `waited` is below the predicted point; afterwards the result is infinite.
+    O(levels).
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> given_waited(issued, 0.0).quantiles, given_waited(issued, 100.0, (0.5,)).quantiles
@@ -65,8 +66,8 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
     """Return the probability that a job which has waited `waited` seconds starts within `span` seconds; NaN without
     quantiles.
 
-    Uses the same F as `given_waited`. If the job has not waited yet and `span` lies above the highest issued quantile,
-    the result is a lower bound of the probability.
+    Uses the same distribution function F as `given_waited`. If the job has not waited yet and `span` lies above the
+    highest issued quantile, the result is a lower bound of the probability.
 
     >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
     >>> chance_to_start(issued, 0.0, 100.0), round(chance_to_start(issued, 100.0, 200.0), 3)
@@ -81,7 +82,8 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
 
 
 class _Tail(NamedTuple):
-    """Tail above the last finite quantile: the share of jobs that still wait at time x is left (x / since) ** -power.
+    """Tail above the last finite quantile: the share of jobs that still wait at time x is `left` (x / `since`) **
+    -`power`.
 
     Times are counted from one minute before submission, so that a predicted wait of zero has a tail too. The power is
     computed from the two highest levels and limited to 0.3 to 1. Waits of batch queues have heavy tails; with a lighter
@@ -94,7 +96,7 @@ class _Tail(NamedTuple):
 
     @classmethod
     def beyond(cls, xs: Sequence[float], fs: Sequence[float]) -> _Tail | None:
-        """Fit the tail to the points of F; None if only the first point is finite."""
+        """Fit the tail to the points of the distribution function F; None if only the first point is finite."""
         known = [(x + MINUTE, 1.0 - f) for x, f in zip(xs, fs) if x < math.inf and f < 1.0]
         if len(known) < 2:
             return None

@@ -71,12 +71,13 @@ LEVELS = (0.1, 0.5, 0.9)
 def sample_quantiles(
     run_times: Sequence[float], limit: float = float("nan"), levels: Sequence[float] = LEVELS
 ) -> tuple[float, ...]:
-    """Quantiles of the next run time from n earlier run times: the ceil(level * (n + 1))-th smallest, in seconds.
+    """Quantiles of the next run time from n earlier run times: the ceil(level * (n + 1))-th smallest of them, in
+    seconds.
 
-    If the n + 1 run times are exchangeable, the next run time is at most this value with probability `level` or more.
-    If n is too small for a level, the largest (or smallest) run time is used, whose probability is lower; the report's
-    coverage shows the effect. Results are at least one second, at most the time limit, and ascending. Without run
-    times the result is (). O(n log n).
+    If the n + 1 run times are exchangeable, the next run time does not exceed the quantile with probability `level` or
+    more. If n is too small for a level, the largest (or smallest) run time is used, whose coverage is lower than the
+    level; the report shows the reached coverage. The quantiles are at least one second, at most the time limit, and
+    ascending. Without earlier run times, the result is an empty tuple. O(n log n).
 
     >>> sample_quantiles([30.0, 10.0, 20.0])
     (10.0, 20.0, 30.0)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which columns of a log a predictor may read, and reads their values for it.
+"""Decides which columns of a log a predictor may read, and reads the values of these columns.
 
-`columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use that
-declaration to build job requests for the recorded, the simulated and the live clock. This module checks the column
-names that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
-predictors. Python code and compiled code compare values by the same rules, so both give equal predictions. It also
-encodes names and hours as numbers for regression models, and decides when a model is refitted. O(names) a job, O(n log
-n) a column.
+`columns.py` declares which columns are known at submission. `Trace.at_submission` and `job.as_submitted` use the
+declaration to build job requests for replays, simulations and the live service. This module checks the column names
+that a predictor is configured with, reads one column of a request, and encodes columns as integers for compiled
+predictors. Python code and compiled code compare values by the same rules, so both give equal predictions. The module
+also encodes names and hours as numbers for regression models, and decides when a model is refitted. Costs O(names) per
+job and O(n log n) per column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def accepted(vouched: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def check_names(names: Iterable[str], vouched: Collection[str] = (), who: str = "a predictor") -> None:
-    """Raise UsageError unless each name is a column known at submission, or is in the user's declaration `vouched`.
+    """Raise UsageError unless each name is a column known at submission, or is in `vouched`, the columns that the user
+    declares as known at submission.
 
     >>> check_names(("user_id", "run_time"))
     Traceback (most recent call last):
@@ -92,7 +93,8 @@ def class_codes(columns: dict[str, Values], names: Sequence[str], count: int) ->
     """Number the classes of many jobs from 0: returns the class of each job (n,), and the number of classes.
 
     `columns` is the result of `Trace.at_submission`, limited to the `count` jobs that are predicted. Unlike in
-    `class_key`, a job with an unknown value in one of the columns belongs to no class: -1. O(n log n) a name.
+    `class_key`, a job with an unknown value in one of the columns belongs to no class: -1. Costs O(n log n) per column
+    name.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1, 2], "req_gpus": [2, None, 2], "run_time": [5, 6, 7]})
     >>> class_codes(log.at_submission(), ("req_gpus",), 3)[0].tolist()
@@ -132,7 +134,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
     if len(codes) > 0 and int(codes.max()) < 4 * len(codes):  # counting is cheaper than sorting here
         there = np.zeros(int(codes.max()) + 2, bool)
         there[np.maximum(codes, -1)] = True
-        there[-1] = False  # negative codes have marked index -1; clear that mark
+        there[-1] = False  # negative codes have marked the last element (index -1); clear that mark
         number = np.cumsum(there) - 1
         return np.where(codes >= 0, number[codes], -1), int(there.sum())
     known = codes >= 0
@@ -144,8 +146,8 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 def lacking(method: Any, trace: Trace) -> tuple[str, ...]:
     """Return the columns in the predictor's `uses` that are unknown for every job of the log. O(n) a column.
 
-    Result tables mark predictors that lack a column. If a predictor can read one column instead of another, it lists
-    both as a group in `either`; one known column of a group is enough.
+    Result tables mark predictors that lack a column. If a predictor can read one column instead of another, the
+    predictor lists the alternative columns as a group in `either`; one known column of a group is enough.
     """
     seen = trace.at_submission()
     unknown = [name for name in getattr(method, "uses", ()) if not _is_known(seen, name)]
@@ -174,7 +176,8 @@ ABSURD = 1e9
 
 
 def size_and_hour(job: JobRequest, offset: float = 0.0) -> tuple[float, float, float]:
-    """Return processors, and sine and cosine of the hour of submission; `offset` is the time zone's offset in seconds.
+    """Return a job's processors, and sine and cosine of the hour of submission; `offset` is the time zone's offset in
+    seconds.
 
     Processors are NaN if unknown or implausible (10^9 or more).
 
@@ -252,7 +255,7 @@ def _number(value: Any) -> float:
 class Warming:
     """Decides when to refit: after 100, 200, 400, ... submissions, with gaps of at most `every` submissions.
 
-    The clock calls `due` after every `cadence` submissions; `due` returns whether to refit now.
+    The driver of events calls `due` after every `cadence` submissions; `due` returns whether to refit now.
 
     >>> pace = Warming(300)
     >>> [n for n in range(100, 1500, pace.cadence) if pace.due(n)]

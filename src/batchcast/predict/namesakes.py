@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggests the time limit or memory for a user's next job from ended jobs of the same user, name and size only."""
+"""Suggests the time limit or memory for a user's next job only from ended jobs with the same user, name and size."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
     peaks, lengths
         Peak memory and run time of ended tasks of the same process, shape (n,), n >= 1, above 0, in any units.
     asked
-        The task's own request, in the unit of `peaks`. It is the request of the second attempt if it was enough for
-        every ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
+        The task's own request, in the unit of `peaks`. The second attempt uses this request if it was enough for every
+        ended task; otherwise the second attempt requests twice the largest peak. NaN: unknown.
     risk
-        In (0, 1]. With 1, the request is chosen only by its expected memory-time.
+        Largest share of tasks that may exceed the request, in (0, 1]. If `risk` is 1, the request is chosen only by its
+        expected memory-time.
 
     Returns
     -------
@@ -49,9 +50,9 @@ def cheapest_at_risk(peaks: np.ndarray, lengths: np.ndarray, asked: float, risk:
     The expected cost follows Tovar et al. 2018 (see `least_waste`), eq. 1: the sum over all tasks of the first request
     times the run time, plus, over the tasks that exceed the first request, the second request times the run time. The
     empirical distribution of peaks, which Tovar et al. use, ends at the largest peak so far, which the next task may
-    exceed. So we smooth that distribution with a normal kernel on the logarithm, with a bandwidth of half the peaks'
-    spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is shrunk towards `_SPREAD` with the weight of one
-    task. O(n log n).
+    exceed. We therefore smooth the distribution of peaks with a normal kernel on the logarithm, with a bandwidth of
+    half the peaks' spread over n^(1/5) (Silverman 1986, section 3.4.1). The spread is averaged with the default
+    `_SPREAD`, which has the weight of one task. O(n log n).
 
     >>> cheapest_at_risk(np.full(50, 10.0), np.ones(50), 40.0, 0.05).__round__(1)
     10.4
@@ -108,7 +109,8 @@ def share_for_new(shares: Sequence[float], risk: float) -> float:
 
 
 class Namesakes:
-    """Stores the needs of ended jobs by kind (user, name and size), and suggests a request for the next job of a kind.
+    """Stores the memory or time that ended jobs needed, by kind (user, name and size), and suggests a request for the
+    next job of a kind.
 
     The needs of other programs say little about the need of a named job: on three workflows, most attempts that ran out
     of memory belonged to kinds without an ended job (docs/evidence/memory.md). The last `HISTORY` jobs of each kind are
@@ -117,21 +119,22 @@ class Namesakes:
     Parameters
     ----------
     of
-        `memory`: the amounts are memory in any one unit, and an attempt costs memory times run time. `LEAST_NAMED`
-        ended jobs are enough.
+        `memory`: requests and needs are amounts of memory in any one unit, and an attempt costs memory times run time.
+        For memory, `LEAST_NAMED` ended jobs of the kind are enough for a suggestion.
 
-        `time`: the amounts are seconds, and an attempt costs the time that it requests. At least 1/risk - 1 jobs must
-        have ended; with fewer jobs, no order statistic of their run times is exceeded with a probability of `risk` or
-        less (Vovk, Gammerman & Shafer 2005, sec. 2.2). The suggestion is at least the order statistic times `MARGIN`. A
-        kind whose run times spread more than `ALIKE` gets no suggestion, because a prediction is better for such kinds.
-        If a job of the kind has already run longer than the median of the ended jobs, it counts as a job that needs
-        twice its time so far, at most its limit. Without this rule, the needs would be too small, because short tasks
-        end first if tasks are submitted together.
+        `time`: requests and needs are in seconds, and an attempt costs the time that it requests. At least 1/risk - 1
+        jobs must have ended; with fewer jobs, no order statistic of their run times is exceeded with a probability of
+        `risk` or less (Vovk, Gammerman & Shafer 2005, sec. 2.2). The suggestion is at least the order statistic times
+        `MARGIN`. A kind whose run times spread more than `ALIKE` gets no suggestion, because a prediction from all
+        similar jobs is better for these kinds. If a job of the kind has already run longer than the median of the ended
+        jobs, the running job counts as a job that needs twice its run time so far, at most its limit. Without running
+        jobs, the needs would be too small, because short tasks end first if tasks are submitted together.
 
     A kind is new until `LEAST_NAMED` of its jobs have ended. Predictions for new kinds are based on the jobs of other
     programs, and may be exceeded far more often than the risk allows. So `expect` records the predicted bounds of jobs
-    of new kinds. `is_unknown` returns whether too many of the last `HISTORY` of these jobs exceeded their bounds
-    (`MOST_MISSES`), or too few have ended to decide. If so, a job of a new kind should keep its own request.
+    of new kinds. `is_unknown` returns whether too many of the last `HISTORY` jobs of new kinds exceeded their bounds
+    (`MOST_MISSES`), or too few have ended to decide. If `is_unknown` is true, a job of a new kind should keep its own
+    request.
 
     `written`: whether all requests were written by users. If so, the memory request for a new kind is suggested from
     the shares that the jobs of the user's other kinds used of their requests (`share_for_new`). On a live batch system
@@ -175,7 +178,7 @@ class Namesakes:
             self.running.setdefault(_kind(job), {})[job.row] = time
 
     def stop(self, job: JobRequest) -> None:
-        """Record that a job no longer runs or waits, and that its need is unknown."""
+        """Record that a job no longer runs or waits, and that its needed time or memory is unknown."""
         self.expected.pop(job.row, None)
         of_kind = self.running.get(_kind(job), {})
         of_kind.pop(job.row, None)
@@ -183,7 +186,8 @@ class Namesakes:
             self.running.pop(_kind(job), None)
 
     def learn(self, job: JobRequest, amount: float, length: float = 1.0, asked: float = math.nan) -> None:
-        """Learn from an ended job that needed `amount` and requested `asked`; `length` is the run time in seconds.
+        """Learn from an ended job that needed the time or memory `amount` and requested `asked`; `length` is the run
+        time in seconds.
 
         If the job exceeded its request, `amount` is twice the request.
         """
@@ -206,8 +210,8 @@ class Namesakes:
                 del of_user[next(iter(of_user))]
 
     def _of_others(self, job: JobRequest, asked: float, risk: float) -> float:
-        """Return a request for a job of a new kind from the user's other kinds, at least the largest need; NaN if
-        unknown.
+        """Return a request for a job of a new kind from the user's other kinds, at least the largest need so far; NaN
+        if too few kinds are known.
         """
         if self.shares is None or job.job_name is None or not asked > 0:
             return math.nan
@@ -217,7 +221,8 @@ class Namesakes:
         return max(share * asked, held) if share == share else math.nan
 
     def request(self, job: JobRequest, asked: float, risk: float, now: float = math.nan) -> float:
-        """Return the suggested request at time `now` (`cheapest_at_risk`); NaN if the job's kind allows no suggestion.
+        """Return the suggested request at time `now` (`cheapest_at_risk`); NaN if the job's kind has too few ended jobs
+        or too widely spread needs.
 
         `asked` is the job's own request, which is assumed for a second attempt; NaN if unknown.
         """
@@ -257,12 +262,13 @@ def requests_over_log(
     procs: str = "req",
     bounds: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the requests that `namesakes` suggest at the submission of each job in `ask`, shape (risks, n).
+    """Return the requests that `namesakes` suggests at the submission of each job that the mask `ask` marks, shape
+    (risks, n).
 
-    `needed` (n,) is the need that `namesakes` learn at each job's end (NaN to skip a job), `asked` (n,) the job's own
+    `needed` (n,) is the need that `namesakes` learns at each job's end (NaN to skip a job), `asked` (n,) the job's own
     request. NaN in the result means that the job has no name or too few jobs of its kind have ended. `bounds` (n,) are
-    a predictor's bounds at the first risk: with `bounds`, a job of a new kind keeps its own request if bounds of new
-    kinds are exceeded too often (`Namesakes.is_unknown`). Takes about 60 microseconds per named job.
+    a predictor's bounds at the first risk: if `bounds` is given, a job of a new kind keeps its own request if bounds of
+    new kinds are exceeded too often (`Namesakes.is_unknown`). The function takes about 60 microseconds per named job.
     """
     found = np.full((len(risks), len(trace)), np.nan)
     if not len(trace.nominal("job_name").categories):

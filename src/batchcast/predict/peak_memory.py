@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses a run-time predictor to predict peak memory, in MiB instead of seconds, on the recorded and the live clock.
+"""Uses a run-time predictor to predict peak memory, in MiB instead of seconds, in a replay of a log and on a live
+system.
 
 Also works with accounting databases that report a job's memory some time after the job's end.
 """
@@ -38,7 +39,7 @@ class PeakMemory:
     Parameters
     ----------
     of
-        Any run-time predictor. It receives each job with the memory request and the time limit swapped.
+        Any run-time predictor. The predictor receives each job with the memory request and the time limit swapped.
     asked
         Function of a job request that returns the requested memory in KiB per node or processor; NaN if unknown.
     used
@@ -49,12 +50,12 @@ class PeakMemory:
     Notes
     -----
     Start events are not passed on to the run-time predictor, because the time that a job has run says nothing about its
-    memory. A job that ran out of memory needed more than its request. For such a job, the predictor learns the median
-    of its own distribution above the request (by `revise`), or twice the request if its distribution ends below.
-    Nothing is learned from a job without a measurement. Without history, the prediction is the request, or the largest
-    peak so far if there is no request. Predictions are at least 1 MiB, which is Slurm's unit of a request. They are at
-    most a node's memory, and at most the larger of the request and twice the largest peak so far. Each event costs O(1)
-    more than the run-time predictor.
+    memory. A job that ran out of memory needed more memory than it requested. For a job that ran out of memory, the
+    predictor learns the median of its own distribution above the request (by `revise`), or twice the request if the
+    distribution lies entirely below the request. Nothing is learned from a job without a measurement. If no job has
+    ended, the prediction is the request, or the largest peak so far if there is no request. Predictions are at least 1
+    MiB, which is Slurm's unit of a request. Predictions are at most a node's memory, and at most the larger of the
+    request and twice the largest peak so far. Each event costs O(1) more than the run-time predictor.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class PeakMemory:
                 setattr(self, name, getattr(of, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction in MiB; the memory request if the predictor has no history."""
+        """Return the predicted peak in MiB, or the memory request if no job has ended."""
         answer: Prediction = self.inner.predict(self._seen(job), at)
         if answer.grounds == Grounds.LIMIT:
             return self._request(job, answer)
@@ -95,7 +96,8 @@ class PeakMemory:
         return replace(answer, point=point, quantiles=tuple(quantiles))
 
     def _most(self, job: JobRequest) -> float:
-        """Return the upper limit of predictions: a node's memory, and the request or twice the largest peak so far."""
+        """Return the upper limit of predictions: a node's memory, or the larger of the request and twice the largest
+        peak so far, whichever is less."""
         asked, seen = self.asked(job) / MIB, TWICE * self.largest
         return min(self.most, max((a for a in (asked, seen) if a == a), default=math.inf))
 
@@ -104,7 +106,8 @@ class PeakMemory:
         return self.inner.distribution(self._seen(job), at)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on with memory in place of time; Start is ignored, because it says nothing about memory."""
+        """Pass the event on to the run-time predictor, with memory in place of time; Start events are ignored, because
+        they say nothing about memory."""
         if isinstance(event, End):
             self._end(event, at)
         elif isinstance(event, Submit | Requeue | Change | Withdraw):
@@ -124,7 +127,8 @@ class PeakMemory:
         self.inner.observe(event._replace(job=job, run_time=max(amount, 1.0)), at)
 
     def _needed(self, job: JobRequest, got: float, at: SystemState) -> float:
-        """Estimate the need of a job that ran out of memory at `got`, from the predictor's own distribution."""
+        """Estimate the need of a job that ran out of memory when it used `got`, from the predictor's own
+        distribution."""
         if not got > 0 or not hasattr(self.inner, "revise"):
             return got
         revised = float(self.inner.revise(job, got, at))
@@ -150,10 +154,11 @@ LATE_S = 3600.0
 
 
 class LateMemory:
-    """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, with late measurements.
+    """Predicts peak memory per node in KiB: `PeakMemory` around a run-time predictor, for measurements that arrive
+    after a job's end.
 
-    A job's peak may arrive with its end or later (`measured`). If it does not arrive within an hour, nothing is learned
-    from the job. Each event costs O(1) more than the run-time predictor.
+    A job's peak may arrive with its end or later (`measured`). If the peak does not arrive within an hour, nothing is
+    learned from the job. Each event costs O(1) more than the run-time predictor.
 
     Parameters
     ----------
@@ -177,7 +182,7 @@ class LateMemory:
         self.pending: dict[int, End] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the prediction in KiB per node."""
+        """Return the predicted peak memory in KiB per node."""
         answer: Prediction = self.inner.predict(job, at)
         kib = tuple(value * MIB for value in answer.quantiles)
         words = answer.basis.replace("limit", "memory request")
@@ -205,8 +210,8 @@ class LateMemory:
 
         The bound is the single quantile of the returned prediction.
 
-        For a job with a name, the bound is computed only from jobs with the same name (`Namesakes`). Otherwise it is
-        `forecast`.
+        For a job with a name, the bound is computed only from jobs with the same name (`Namesakes`). For a job without
+        a name, `forecast` is returned if it is based on ended jobs.
         """
         if job.job_name is None:
             return forecast if forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY) else None
@@ -232,14 +237,15 @@ class LateMemory:
 
 
 class AskedANode:
-    """Function that returns the requested KiB per node; NaN if unknown. It is a class so that it can be pickled.
+    """Function that returns the requested KiB per node; NaN if unknown. The function is a class so that it can be
+    pickled.
 
     >>> AskedANode()(JobRequest(0, 1, 0.0, 8.0, 600.0, 4096.0, req_nodes=2.0))
     2048.0
     """
 
     def __call__(self, job: JobRequest) -> float:
-        """Return the request in KiB per node."""
+        """Return the memory request in KiB per node."""
         return job.req_mem_kib / (job.req_nodes if job.req_nodes > 1 else 1.0)
 
 
@@ -262,7 +268,7 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
         Bounds that the peak does not exceed with the probabilities `levels`; shape (n,), not descending, in any unit,
         above 0.
     again
-        Request of the second attempt, in the same unit. If it is unknown (NaN) or too small, each attempt requests
+        Request of the second attempt, in the same unit. If `again` is unknown (NaN) or too small, each attempt requests
         twice the amount of the attempt before.
 
     Returns
@@ -275,8 +281,8 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     A peak between two levels counts as the upper bound, and a peak above the last bound counts as twice that bound.
     We use calibrated levels because they are valid for the next job; an empirical distribution would end at the largest
     peak so far, which the next job may exceed. An attempt is charged for the whole run time although it ends when
-    memory runs out, which favors larger requests. The run time is assumed independent of the peak. After Tovar et al.,
-    A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
+    memory runs out, which favors larger requests. The run time is assumed to be independent of the peak memory. After
+    Tovar et al., A job sizing strategy for high-throughput scientific workflows, IEEE TPDS 29(2), 2018,
     doi:10.1109/TPDS.2017.2762310, who take the first request from an empirical distribution and use the largest peak so
     far as the second. O(n^2).
 

@@ -19,7 +19,7 @@ SHORTEST = 1.0
 class Grounds(StrEnum):
     """The kind of evidence that a prediction is based on, for use by code.
 
-    The values are text, so that they can be stored.
+    The enum's values are text, so that the store can save them.
 
     >>> Grounds("class") is Grounds.CLASS
     True
@@ -49,7 +49,8 @@ class Grounds(StrEnum):
 
 
 class Prediction(msgspec.Struct, frozen=True, gc=False):
-    """A prediction: a point, quantiles, and their basis. Immutable; `msgspec.structs.replace` returns a changed copy.
+    """A prediction: a point, quantiles, and their basis. The prediction is immutable; `msgspec.structs.replace` returns
+    a changed copy.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     quantiles
         Quantiles in seconds, one per level, at least 1, not descending.
     basis
-        The evidence that the prediction is based on, in words for people. Code must not depend on this text.
+        The evidence that the prediction is based on, in words for people. Code must not depend on the text of the
+        basis.
     grounds
         The evidence that the prediction is based on, as one of a few kinds, for code.
 
@@ -127,11 +129,11 @@ class Predictor(Protocol):
         """Predict the job's value; the job is submitted now (`at.now`)."""
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Learn from an event: Submit, Start, End or Withdraw."""
+        """Learn from an event of a job: Submit, Start, End or Withdraw."""
 
 
 def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:
-    """Limit a prediction to at least one second and at most the user's time limit, if known.
+    """Limit a prediction to at least one second and at most the user's time limit, if the limit is known.
 
     >>> at_least_a_second(0.0), at_least_a_second(500.0, limit=300.0)
     (1.0, 300.0)
@@ -177,7 +179,8 @@ def named(spec: str) -> str:
 
 
 def is_of_job(given: object) -> bool:
-    """Return whether the object is a function whose first parameter is called `job`; it is then used as a predictor.
+    """Return whether the object is a function whose first parameter is called `job`; such a function is used as a
+    predictor.
 
     >>> is_of_job(lambda job: job.req_time), is_of_job(lambda job, at: 60.0), is_of_job(lambda log: None)
     (True, True, False)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def spent(request: float, peak: float, again: float) -> float:
-    """Return the sum of the requests of a job's attempts until one attempt succeeds, in the unit of the request.
+    """Return the sum of the requests of a job's attempts until one attempt succeeds, in the unit of the first request.
 
-    The second attempt requests `again` if that is enough; otherwise each attempt requests twice the amount of the
-    attempt before. Every attempt is charged for the whole run time.
+    The second attempt requests `again` if that amount is enough; otherwise each attempt requests twice the amount of
+    the attempt before. Every attempt is charged for the whole run time.
 
     >>> unknown = float("nan")
     >>> spent(4.0, 3.0, unknown), spent(4.0, 6.0, 7.0), spent(1.0, 3.0, unknown), spent(4.0, 9.0, 6.0)
@@ -70,12 +70,12 @@ def recommend_limit(
     """Return the shortest time limit, in seconds, that a similar job exceeds with probability `risk` at most.
 
     The limit is the k-th smallest of n run times with k = ceil((n + 1)(1 - risk)). If the jobs are exchangeable, the
-    next job exceeds it with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec.
-    2.2). The full run time of a job that was killed at its limit is unknown (censored). Users choose limits by the run
-    time that they expect, so methods for independent censoring do not apply. A killed job therefore counts as longer
-    than all other jobs (the worst-case bound of Peterson 1976). If fewer than k jobs ended by themselves, these jobs
-    are too few for the risk. The result is then 1.25 times the longest run time, and `reached` is false. A risk of 5 %
-    therefore needs at least 19 jobs. Finally the limit is raised to at least `floor`, rounded up to a multiple of
+    next job exceeds the limit with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005,
+    sec. 2.2). The full run time of a job that was killed at its limit is unknown (censored). Users choose limits by the
+    run time that they expect, so methods for independent censoring do not apply. A killed job therefore counts as
+    longer than all other jobs (the worst-case bound of Peterson 1976). If fewer than k jobs ended by themselves, these
+    jobs are too few for the risk. The result is then 1.25 times the longest run time, and `reached` is false. A risk of
+    5 % therefore needs at least 19 jobs. Finally the limit is raised to at least `floor`, rounded up to a multiple of
     `step`, and lowered to at most `most`. O(n log n).
 
     >>> recommend_limit([100.0] * 30 + [1000.0], [False] * 31, 0.05, floor=60, step=60)[:4]
@@ -100,8 +100,8 @@ def bound_at(forecast: Prediction, level: float) -> float:
     """Return the value that is not exceeded with probability `level`, in the prediction's unit.
 
     Interpolates between two levels linearly in the logarithm. Outside the prediction's levels, the function returns the
-    nearest quantile; that is too low a value above the highest level. Without quantiles it returns the point.
-    O(levels).
+    nearest quantile; for a level above the highest level, this quantile is too low. If the prediction has no quantiles,
+    the function returns the point. O(levels).
 
     >>> like = Prediction(10.0, (0.5, 0.9), (10.0, 1000.0))
     >>> round(bound_at(like, 0.7), 6), bound_at(like, 0.9), bound_at(like, 0.99), bound_at(Prediction(5.0), 0.9)
@@ -155,9 +155,9 @@ class LimitAdvice:
     is unknown, so 1.25 times the limit is suggested. If the predictor has no quantiles, its point is suggested.
 
     If enough jobs of the same user, name and size have ended for the risk, the limit is computed only from these jobs
-    (`Namesakes`), and is at most 1.25 times the job's own limit. They are not used if the predictor reads the job's
-    input files, because jobs with the same name can have very different inputs. A job with a new name keeps its limit
-    if too many jobs with new names exceeded the predictor's bounds.
+    (`Namesakes`), and is at most 1.25 times the job's own limit. Jobs with the same name are not used if the predictor
+    reads the job's input files, because jobs with the same name can have very different inputs. A job with a new name
+    keeps its limit if too many jobs with new names exceeded the predictor's bounds.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class LimitAdvice:
         self.namesakes = Namesakes("time")
         self.risk = risk
         self.uses = tuple(getattr(self.inner, "uses", ()))
-        # without these attributes, the driver would not refit the predictor
+        # without these attributes, the replay would not refit the predictor
         for name in ("refit_every_jobs", "refit_every_s", "refit"):
             if hasattr(self.inner, name):
                 setattr(self, name, getattr(self.inner, name))
@@ -235,7 +235,7 @@ class LimitAdvice:
         return bool(own.levels) and bound_at(own, 1.0 - risk) >= job.req_time * REACHES
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event to the predictor, and learn from it for later jobs with the same name."""
+        """Pass the event to the predictor, and learn from the event for later jobs with the same name."""
         from ..events.event import End, Requeue, Start, Submit, Withdraw
         from .namesakes import needed_time
 

@@ -37,7 +37,7 @@ class Registered(NamedTuple):
     value: str
 
     def load(self) -> Any:
-        """Import and return the class or factory."""
+        """Import and return the predictor's class or factory."""
         module, _, name = self.value.partition(":")
         return getattr(importlib.import_module(module), name)
 
@@ -74,7 +74,8 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
 
 
 def split_specs(text: str, kind: str = "runtime") -> list[str]:
-    """Split a comma-separated list of specs; a piece with `=` and no `:` is a setting of the spec before it.
+    """Split a comma-separated list of specs; a piece with `=` and without `:` is a further setting of the preceding
+    predictor.
 
     `all` means every registered method of the kind.
 
@@ -115,7 +116,7 @@ def _imported(module: str, name: str, *, kind: str) -> Any:
             f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python can import)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
-    except Exception as error:  # raised by the user's own module
+    except Exception as error:  # the error was raised by the user's own module
         raise raised_outside(error, f"{module}, imported,") from error
     if not callable(maker):
         if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
@@ -139,8 +140,8 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
 
     Settings are converted by the constructor's annotations: int, float, bool (yes/no), str, and tuples of text
     separated by `+`. Raises UsageError for an unknown setting, naming the accepted ones, and for columns that are not
-    known at submission. Columns that `columns.py` does not declare must be in `known_at_submit`. None skips this check;
-    the caller must then make it.
+    known at submission. Columns that `columns.py` does not declare must be in `known_at_submit`. If `known_at_submit`
+    is None, the caller must check the columns.
     """
     name, text = parse_spec(spec)
     factory = load(kind, name)
@@ -176,17 +177,18 @@ def input_columns() -> frozenset[str]:
 
 
 def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
-    """Call a class or function with the settings `chosen` and with each of `objects` that one of its parameters names.
+    """Call a class or function with the settings `chosen` and with each of `objects` whose name equals one of its
+    parameters.
 
-    If a function has one parameter of another name, it receives the log (`trace`); a second one receives the number of
-    processors (`max_procs`). Raises UsageError if further parameters have no default.
+    If a function has one parameter of another name, it receives the log (`trace`); a second parameter of another name
+    receives the number of processors (`max_procs`). Raises UsageError if further parameters have no default.
 
     >>> made(lambda log: log, trace="the log"), made(lambda max_procs, seed=3: (max_procs, seed), max_procs=8.0)
     ('the log', (8.0, 3))
     """
     try:
         parameters = inspect.signature(maker).parameters
-    except ValueError:  # written in C, without a signature
+    except ValueError:  # functions written in C have no signature
         return maker()
     arguments = {name: objects[name] for name in parameters if name in objects} | dict(chosen or {})
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -266,8 +268,8 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
     ----------
     given
         A name with settings, or a comma-separated list of names; a class, object or factory, which is named after its
-        class or function; a sequence of names and objects; or a mapping from names to them, where None stands for the
-        registered method of that name.
+        class or function; a sequence of names and objects; or a mapping from names to them, where the value None stands
+        for the registered method with the key's name.
     kind
         `runtime` or `wait`: the kind of methods that the name `all` stands for.
 
@@ -344,9 +346,10 @@ def method_of(
     kind
         `runtime` or `wait`.
     given
-        The predictor, as the user specified it. A class or function is called with `trace` and with each of `objects`
-        that its parameters name; if a function has a single parameter with another name, this parameter receives the
-        log. An object is used as it is. A function of `job` (and the state) is used as a predictor that does not learn.
+        The predictor, as the user specified it. A class or function is called with `trace` and each of `objects` if one
+        of its parameters has that name; if a function has a single parameter with another name, this parameter receives
+        the log. A predictor object is used as it is, without a copy. A function of `job` (and the state) is used as a
+        predictor that does not learn.
     known_at_submit
         Columns, in addition to batchcast's own, that the predictor may read; with None the caller must check the
         columns.

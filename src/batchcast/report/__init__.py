@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages and terminal tables: `page(title, sections, provenance)` makes one self-contained HTML file.
+"""Pages and terminal tables: `page(title, sections, provenance)` returns one self-contained HTML page.
 
-Sections are made of the blocks in `blocks`; `figures` builds the plots as plain values.
+Sections consist of the block types in `blocks`; `figures` builds the plots as plain values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of run-time predictions and their errors, headed by protocol and selection.
+"""The table of run-time predictions and their errors, with the event order and the selected jobs above the table.
 
-Also the coverage of calibrated bounds, and the results of planning with each quantile.
+The module also shows the coverage of calibrated bounds, and the results of planning with each quantile.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROTOCOLS = {
 def accuracy_table(
     rows: Sequence[Mapping[str, Any]], protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
 ) -> Table:
-    """Return rows of `evaluation.accuracy.figures` as a table; `by` adds the group's column."""
+    """Return rows of `evaluation.accuracy.figures` as a table; `by` adds a column with the group of jobs."""
     columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
     if not any("coverage_90" in row for row in rows):
         columns = [column for column in columns if column.key != "coverage_90"]
@@ -68,7 +68,7 @@ def accuracy_table(
 
 
 def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table of run times as columns of memory.
+    """Convert the columns of a table of run-time errors to columns of memory errors.
 
     >>> of_memory(COLUMNS)[2].kind
     'memory'
@@ -91,7 +91,8 @@ WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
 def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the rows with a mark at methods that lacked a column they use, and a note with the columns."""
+    """Return the rows with a mark at methods that use a column which the log lacks, and a note that names the
+    columns."""
     marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
     by_fields: dict[str, list[str]] = {}
     for row in rows:
@@ -101,7 +102,7 @@ def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]],
 
 
 def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return which method answered in place of another, and for what share of the jobs.
+    """Return a text that says which method replaced another method, and for what share of the jobs.
 
     >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
     'irpa: 100 % answered by recent_mean.'
@@ -115,7 +116,7 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return which methods never trained, because the log is shorter than their first window.
+    """Return a text that names the methods that never trained because the log is too short.
 
     >>> untrained([{"predictor": "knn_ga", "trains_from_jobs": 4500}])
     'knn_ga: never trained, because its first search needs 4,500 submissions; it used its initial parameters.'
@@ -129,7 +130,7 @@ def untrained(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how often each method that trains was trained on this log.
+    """Return a text that says how often each method was trained on this log.
 
     >>> trainings([{"predictor": "knn_ga", "trainings": 36}, {"predictor": "irpa", "trainings": 1}, {"predictor": "x"}])
     'Trained: knn_ga 36 times, irpa once.'
@@ -140,7 +141,8 @@ def trainings(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the rows of the groups with the most jobs, in their order, and a note if some were left out."""
+    """Return the rows of the groups with the most jobs, in the order of the groups, and a note if some groups were left
+    out."""
     jobs = {row["group"]: row["jobs"] for row in rows}
     if len(jobs) <= GROUPS_SHOWN:
         return rows, ""
@@ -174,7 +176,8 @@ PLANNED_COLUMNS = (
 
 
 def shown_method(planned: Mapping[str, Sequence[Planned]]) -> str:
-    """Return the method whose quantiles are shown: `kernel`, else the first that has quantiles; empty without one."""
+    """Return the method whose quantiles are shown: `kernel`, else the first method that has quantiles; empty if no
+    method has any."""
     return DEFAULT if planned.get(DEFAULT) else next((name for name, found in planned.items() if found), "")
 
 
@@ -191,7 +194,8 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
 def planned_figure(
     planned: Mapping[str, Sequence[Planned]], rows: Sequence[Mapping[str, Any]], slots: Mapping[str, int]
 ) -> list[Figure]:
-    """Return the curve of that method's quantiles, with the forecasts of all methods as points."""
+    """Return a figure with the planning results of one method's quantiles as a curve, and of all methods' predictions
+    as points."""
     name = shown_method(planned)
     if not name:
         return []
@@ -231,7 +235,8 @@ ROUNDING = 1e-9
 
 
 def bound_figures(limits: Limits) -> list[Figure]:
-    """Return the coverage in windows of 5,000 jobs (a fifth of a shorter log); empty with too few jobs."""
+    """Return a figure of the coverage in windows of 5,000 jobs (in a shorter log, of a fifth of the jobs); empty if
+    there are too few jobs."""
     rows = np.flatnonzero(limits.scored)
     window = min(WINDOW, len(rows) // 5)
     if window < LEAST or not limits.bounds:
@@ -268,7 +273,7 @@ PLAIN = {
 
 
 def method_words(spec: str) -> str:
-    """Return a run-time method with its plain meaning before its name.
+    """Return the name of a run-time method after a description in plain words.
 
     >>> method_words("kernel"), method_words("requested"), method_words("mine:k=3")
     ('similar-jobs predictor (kernel)', "users' time limits", 'mine:k=3')

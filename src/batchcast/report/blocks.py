@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page is made of: sections of paragraphs, callouts, tables and figures, as plain values; and the page itself.
+"""The building blocks of a page as plain values: sections of paragraphs, callouts, tables and figures. The module also
+renders the page.
 
-A page is one self-contained HTML file (`page`): nothing is fetched.
+A page is one self-contained HTML file (`page`): a browser loads no other files for it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ Tone = Literal["good", "note", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """A sentence that no reader may miss: `tone` is good, note or warning.
+    """A highlighted sentence that every reader should see: its `tone` is good, note or warning.
 
-    `place` is its place on a first screen, empty elsewhere.
+    `place` is the sentence's place on a first screen; it is empty for other callouts.
     """
 
     text: str
@@ -39,8 +40,8 @@ class Callout:
 class TableColumn:
     """One column of a table: the key in its rows, the heading, the format of values, and the meaning of the heading.
 
-    `text` names the subject of a row or describes it; a `difference` is words with figures; `memory` is MiB. A column
-    with `more` is shown on a terminal only if all columns are requested.
+    Of the formats, `text` names or describes the subject of a row, `difference` is words with numbers, and `memory` is
+    in MiB. A column whose `more` is true is shown on a terminal only if all columns are requested.
     """
 
     key: str
@@ -51,16 +52,16 @@ class TableColumn:
 
 
 def measure_columns(measures: Iterable[Measure], *, on_page: bool = False) -> list[TableColumn]:
-    """Return a column for each measure, under its heading in the terminal's tables or its title on pages."""
+    """Return a column for each measure, with the measure's heading in terminal tables, or its title on pages."""
     return [TableColumn(m.name, m.title if on_page or not m.heading else m.heading, m.unit, m.meaning,
                         more=m.table == "more" and not on_page) for m in measures]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of flat mappings under columns; `caption` is printed above, on the page and in the terminal.
+    """A table of flat mappings as rows; `caption` is printed above the table, on the page and in the terminal.
 
-    A `folded` table opens when its caption is pressed; it is shown neither on the terminal nor on paper.
+    A `folded` table opens when its caption is pressed; a folded table is not shown in the terminal or in print.
     """
 
     caption: str
@@ -72,10 +73,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Colouring:
-    """One way to colour the marks of a trace, selected by its `name` if a figure has several.
+    """One way to colour the marks of a trace, selected by its `name` if a figure has several colourings.
 
-    `column`, of the trace or of the figure's `rows`, holds for each mark the place of its series; a series is a
-    mapping of `name`, `slot` (its colour), `pattern` (its hatching) and perhaps `opacity`.
+    `column` (of the trace or of the figure's `rows`) has, for each mark, the index of its series. A series is a mapping
+    with `name`, `slot` (the colour), `pattern` (the hatching) and possibly `opacity`.
     """
 
     name: str
@@ -87,28 +88,29 @@ class Colouring:
 class Figure:
     """A figure as plain JSON values, with an alternative text.
 
-    `data` and `layout` are written as in plotly's JSON, of which `assets/draw.js` draws this much. A trace: `scatter`
-    with `mode` (lines, markers), `line.shape` hv, `line.dash`, `marker.symbol`, `error_x`, `error_y`; or `bar` lying
-    down, with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and `customdata`, plain or as
-    `%{y:.1%}`, `%{y:+.1%}` (points), `%{y:+}`, `%{x:span}` (of seconds). A layout:
-    `xaxis` and `yaxis` (linear, log, date, category; `range`, `rangemode`, `tickvals`, `dtick`, `tickformat` .0%),
-    `barmode`, `bargap`, `hovermode`, level `shapes`. Names are text, never markup. `heat` is a trace of its own, of
-    cells: their `x` and `y` of both axes' `categoryarray`, `shade`, `text`; see `heat.heat`.
+    `data` and `layout` have the form of plotly's JSON; `assets/draw.js` draws only the following properties. A trace:
+    `scatter` with `mode` (lines, markers), `line.shape` hv, `line.dash`, `marker.symbol`, `error_x`, `error_y`; or
+    `bar` (horizontal), with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and
+    `customdata`, plain or as `%{y:.1%}`, `%{y:+.1%}` (points), `%{y:+}`, `%{x:span}` (of seconds). A layout: `xaxis`
+    and `yaxis` (linear, log, date, category; `range`, `rangemode`, `tickvals`, `dtick`, `tickformat` .0%), `barmode`,
+    `bargap`, `hovermode`, level `shapes`. Names in a figure are text, never markup. A trace of type `heat` consists of
+    cells with `x` and `y` (categories of the axes), `shade` and `text`; see `heat.heat`.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
-    their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked from
-    the list that `pick_label` names; `layouts` has by variant what differs from `layout`.
-    `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide. `table` holds the
-    same values, folded behind it.
+    their own. If `pick` is set, the reader picks one variant from the list labelled `pick_label`, and the page draws
+    only the traces with this `meta.variant`. `layouts` has, for each variant, its differences from `layout`. `Choices`
+    hide traces by `policy` and `meta.predictor`, and points by `meta.points` (a policy per point). `table` has the
+    figure's values as a folded table below the figure.
 
     Long lists of marks are shortened: an axis with an `origin` (milliseconds) counts seconds from it, as do the rows'
     `submit`; `x0` and `dx` stand for evenly spaced x; columns that traces share are stored once in `rows`, and a
-    trace's `row` has the indices. A `hovertemplate` refers to these columns by name; %{x:ms} is a length,
+    trace's `row` has the indices. A `hovertemplate` refers to these columns by name; %{x:ms} is a duration,
     %{submit:since} the time from submission to the bar's beginning.
 
-    `colourings` split each trace into series; the first is drawn first. `below` are strips under the figure on the
-    same x axis (their `xaxis.range` is the figure's), with the same variants, zoomed with it and it with them; one
-    with `overview` is drawn whole, and a range is chosen on it for the others. `fill` tozeroy fills a curve.
+    `colourings` are the ways to split each trace into coloured series; the page first shows the first colouring.
+    `below` are further figures under this figure, with the same x axis, variants and zoom. A figure whose `overview` is
+    true always shows the whole range; on it, the reader selects the range of the other figures. A trace with `fill`
+    tozeroy fills the area under its curve.
     """
 
     title: str
@@ -138,7 +140,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One key figure: its title, the figure, and a short explanation."""
+    """One key figure: its title, its value, and a short explanation."""
 
     title: str
     value: str
@@ -148,14 +150,15 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Key figures side by side, the verdict first, on the page; the terminal shows sentences instead."""
+    """Key figures side by side on the page, the verdict first; the terminal shows sentences instead."""
 
     cards: Sequence[Card]
 
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """One bar, in the unit of its chart: `text` is printed beside it; `low` to `high` is its interval, NaN for none."""
+    """One bar, in the unit of its chart: `text` is printed beside the bar; `low` to `high` is the value's interval, NaN
+    if there is no interval."""
 
     label: str
     method: str
@@ -167,7 +170,7 @@ class BarRow:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """Horizontal bars with error bars, drawn by HTML and CSS alone: labels wrap and are never cut. Page only."""
+    """Horizontal bars with error bars, drawn only with HTML and CSS: labels wrap and are never cut. Page only."""
 
     title: str
     rows: Sequence[BarRow]
@@ -181,7 +184,8 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Tables, figures and paragraphs that open at a click on their title; not in the terminal, not in print."""
+    """Tables, figures and paragraphs that open when the reader clicks on their title; they are not shown in the
+    terminal or in print."""
 
     title: str
     blocks: Sequence[str | Callout | Table | Figure]
@@ -191,7 +195,7 @@ Block = str | Callout | Table | Figure | Choices | Cards | BarChart | Folded
 
 
 def folded(title: str, blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks behind a title; empty without blocks."""
+    """Return the blocks folded behind a title; an empty list if there are no blocks."""
     inside = [block for block in blocks if isinstance(block, str | Callout | Table | Figure)]
     return [Folded(title, inside)] if inside else []
 
@@ -205,7 +209,7 @@ class Section:
 
 
 def shown(value: Any, kind: Kind) -> str:
-    """Return a value as text; an en dash for None.
+    """Return a value as text in its column's format; an en dash for None.
 
     >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(8992.56, "count"), shown(float("nan"), "number")
     ('47.7 %', '2 h 26 min', '8,993', '–')
@@ -244,7 +248,8 @@ _SCRIPTS = (
 def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:
     """Return the page's HTML, self-contained, for light and dark schemes and for wide and narrow screens.
 
-    Everything that comes from a log is escaped. `provenance` prints last: text, lists and mappings by name.
+    Everything that comes from a log is escaped. `provenance` is printed at the end of the page: text, lists and
+    mappings by name.
 
     >>> html = page("Waits <now>", [Section("In short", ["All <b>well</b>."])], {"log": "a.swf"})
     >>> "Waits &lt;now&gt;" in html, "All &lt;b&gt;well&lt;/b&gt;." in html
@@ -265,7 +270,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         shown=shown,
         number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
         style=_asset("page.css"),
-        # one function around all files of the page's own script, so that nothing is global
+        # one function around all files of the page's own script avoids global variables
         script='(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();",
         plots=f"/*\n{_vendored('uPlot.LICENSE')}*/\n{_vendored('uPlot.iife.min.js')}" if figures else "",
         plot_style=_vendored("uPlot.min.css") if figures else "",
@@ -274,7 +279,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
 
 
 def _figures(blocks: Sequence[Block]) -> list[Figure]:
-    """Return all figures in order, including figures in folded sections."""
+    """Return all figures of a page in order, including figures in folded sections."""
     found = []
     for block in blocks:
         found += [block] if isinstance(block, Figure) else _figures(block.blocks) if isinstance(block, Folded) else []

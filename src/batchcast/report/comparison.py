@@ -46,7 +46,8 @@ def settings_table(comparison: Comparison) -> list[Table]:
 
 
 def validity_words(comparison: Comparison) -> list[str]:
-    """Return a sentence on how well each simulation reproduces the recorded waits, if both were judged."""
+    """Return a sentence on how well each simulation reproduces the recorded waits, if both reports contain this
+    comparison."""
     sentences = []
     for row in comparison.part("validity"):
         a, b = (
@@ -64,8 +65,8 @@ def only_words(comparison: Comparison) -> list[str]:
 
 
 def verdict(comparison: Comparison, level: float) -> Callout:
-    """Return whether the two reports are comparable, and how many schedules changed by more than a few bursts
-    explain."""
+    """Return whether the two reports are comparable, and how many schedules changed by more than a few bursts of jobs
+    can explain."""
     if comparison.unlike:
         text = f"{'; '.join(comparison.unlike)}. The differences below include the effect of this."
         return Callout(text, "warning", "Not like for like:")
@@ -84,7 +85,7 @@ def verdict(comparison: Comparison, level: float) -> Callout:
 
 
 def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
-    """Return the forecasts of both, the changes and their intervals."""
+    """Return a table of the predictions in both reports, with the changes and their intervals."""
     columns = [TableColumn("predictor", "predictor"), *_columns(FORECAST, level, len(FORECAST))]
     note = _note(rows, "Intervals of the changes", FORECAST)
     return Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in rows], note)
@@ -110,7 +111,8 @@ def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
 
 
 def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
-    """Return the groups of the intervals, why intervals are missing, and each change that one group decides."""
+    """Return sentences on the groups of jobs behind the intervals, on missing intervals, and on each change that one
+    group decides."""
     blocks, reasons = (dict.fromkeys(r[key] for r in rows if r.get(key)) for key in ("blocks", "no_interval"))
     note = [f"{what}: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval: {reason}." for reason in reasons]
@@ -124,8 +126,8 @@ def _note(rows: list[Mapping[str, Any]], what: str, measures: Measures) -> str:
 
 
 def _columns(measures: Measures, level: float, intervals: int) -> list[TableColumn]:
-    """Return the columns of each measure, the first columns with intervals; after the first measure a terminal shows
-    changes alone."""
+    """Return the columns of each measure, beginning with the measures that have intervals; after the first measure, a
+    terminal shows only the changes."""
     columns = []
     for number, m in enumerate(measures):
         columns += [TableColumn(f"{m.name}_{side}", f"{m.title} {side.upper()}", m.unit, more=number > 0)
@@ -143,7 +145,7 @@ def _shown(row: Mapping[str, Any], measures: Measures) -> dict[str, Any]:
 
 
 def _change(row: Mapping[str, Any], measure: Measure) -> str:
-    """Return B - A, with its share of A if that is meaningful."""
+    """Return the difference B - A as text, with its ratio to A if the ratio is meaningful."""
     change, base = row["differences"][measure.name].value, row[f"{measure.name}_a"]
     if not change or change != change:
         return "–" if change else "0"
@@ -158,7 +160,7 @@ CHANGES = (("forecast", FORECAST[0]), *(("schedule", measure) for measure in dif
 
 
 def comparison_sections(comparison: Comparison, level: float) -> list[Section]:
-    """Return the page's sections: summary with the settings that differ, forecasts, simulated schedules."""
+    """Return the page's sections: summary with the settings that differ, predictions, simulated schedules."""
     short: list[Block] = [comparison_cards(comparison, level), verdict(comparison, level), *validity_words(comparison)]
     sections = [Section("In short", [*short, *only_words(comparison), *settings_table(comparison)])]
     for part, heading, table, what, reads in (
@@ -203,7 +205,7 @@ def _change_cards(changes: Mapping[str, Difference], part: str, title: str, leve
 
 
 def _changed(rows: Sequence[Row], measure: Measure) -> dict[str, Difference]:
-    """Return the differences of B to A in a measure, by name; without rows that are equal or unknown."""
+    """Return the differences of B to A in a measure, by name; rows with an equal or unknown value are left out."""
     changes = {_name(row): row["differences"][measure.name] for row in rows}
     return {name: change for name, change in changes.items() if change.is_known and change.value}
 
@@ -215,7 +217,7 @@ def _name(row: Row) -> str:
 
 
 def _intervals(comparison: Comparison, part: str) -> list[Figure]:
-    """Return the changes with their intervals, one figure per measure."""
+    """Return the changes with their intervals, as one figure per measure."""
     drawn = []
     rows = comparison.part(part)
     groups = groups_in([{"groups_of": str(row.get("blocks", "")).partition(" groups of ")[2]} for row in rows])
@@ -226,7 +228,7 @@ def _intervals(comparison: Comparison, part: str) -> list[Figure]:
 
 
 def _distributions(comparison: Comparison, part: str, what: str, reads: str) -> list[Figure]:
-    """Return the share of jobs up to each value in B minus that in A, one curve per row that differs."""
+    """Return a figure of distribution functions in B minus A, with one curve per row that differs."""
     pairs = {}
     for row in comparison.part(part):
         pair = comparison.samples.get((part, str(row.get("policy", "")), str(row["predictor"])))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show differences from a reference as text and figures, with interval, verdict, and the jobs that decide them.
+"""Show differences from a reference as text and figures, with interval, verdict, and the jobs that decide each
+difference.
 
-Figures show curves as differences from one of them, and sorted intervals.
+Figures show curves as differences from a reference curve, and sorted intervals.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def difference_blocks(
     """Return the table of differences, and a sentence for each difference that one user's burst decides.
 
     `rows` are results with the keys of `evaluation.differences`; the result is empty if there is no second method.
-    `naming` are the columns that identify a row.
+    `naming` has the columns that identify a row.
     """
     against = next((row["against"] for row in rows if row.get("against")), None)
     if against is None:
@@ -75,12 +76,12 @@ def difference_blocks(
 
 
 def _against(measure: Measure, against: str, meaning: str) -> TableColumn:
-    """Return the column of a measure's differences."""
+    """Return the table column with a measure's differences."""
     return TableColumn(f"{measure.name}_words", f"{measure.title} against {plan_named(against)}", "difference", meaning)
 
 
 def named_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with its predictor, if it has one, under the name that readers see."""
+    """Return a row with the name that readers see for its predictor, if it has one."""
     return {**row, "predictor": named(str(row["predictor"]))} if "predictor" in row else row
 
 
@@ -112,14 +113,14 @@ def beside(table: Table, results: Sequence[Mapping[str, Any]], measures: Measure
 
 
 def _no_interval(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
-    """Return why a difference has no interval; empty if each has one."""
+    """Return a sentence on why a difference has no interval; empty if each difference has one."""
     stated = (Difference.of(row, measure.name) for row in rows)
     few = next((one.groups for one in stated if one and one.verdict == "unknown" and one.groups is not None), None)
     return f"No interval: only {counted(few, 'group')}; {LEAST_GROUPS} are needed." if few is not None else ""
 
 
 def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the groups of the compared rows, from `evaluation.differences.groups_of`."""
+    """Return a description of the groups of jobs behind the compared rows, from `evaluation.differences.groups_of`."""
     return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
 
@@ -145,7 +146,7 @@ def _of_replicates(row: Mapping[str, Any], measure: Measure) -> str | None:
 
 
 def difference_words(one: Difference | None, kind: Kind) -> str | None:
-    """Return a difference with its interval and verdict as text; None if there is none.
+    """Return a difference with its interval and verdict as text; None if there is no difference.
 
     >>> difference_words(Difference(-60.0, -90.0, -30.0, "ahead"), "seconds")
     'ahead -60 s (-90 to -30)'
@@ -160,7 +161,7 @@ UNITS = ((100.0, 1.0, "s"), (6000.0, 60.0, "min"), (2 * 86400.0, 3600.0, "h"), (
 
 
 def interval_words(one: Difference | None, kind: Kind) -> str | None:
-    """Return a difference and its interval as text, times in one unit; None if there is none.
+    """Return a difference and its interval as text, with times in one unit; None if there is no difference.
 
     >>> interval_words(Difference(-792.0, -1008.0, -586.0), "seconds")
     '-13.2 min (-16.8 to -9.8)'
@@ -210,24 +211,25 @@ CURVES = "the curves"
 SHARE, NUMBER, AT_MOST = "%{y:+.1%}", "%{y:+}", " ≤ %{x:span}"
 """Hover texts of a difference, and of the value at which the difference is computed."""
 POINTS = 200
-NEAR = 0.1  # of the figure's largest value: curves that differ by less are first shown as differences
+NEAR = 0.1  # share of the figure's largest value: if curves differ by less, the page first shows their differences
 
 
 class Gap(NamedTuple):
-    """Difference of a curve to the reference: (m,) positions on the other axis, (m,) differences."""
+    """Difference between a curve and the reference curve: (m,) positions on the other axis, (m,) differences."""
 
     x: Sequence[Any] | np.ndarray
     y: np.ndarray
 
 
 def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, reads: str) -> Figure:
-    """Return a figure of `figures.cdf` that can also show the differences to one series; see `or_minus`."""
+    """Return a figure of `figures.cdf` that can also show the differences from one of its series; see `or_minus`."""
     gaps = {name: _gap(values, series[against]) for name, values in series.items() if name != against}
     return or_minus(figure, gaps, against, reads, share=True, at=AT_MOST)
 
 
 def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x: str) -> Figure:
-    """Return the distribution of the second of each pair minus that of the first, one curve per pair."""
+    """Return a figure with one curve per pair: the distribution function of the second sample minus the distribution
+    function of the first."""
     gaps = {name: _gap(b, a) for name, (a, b) in pairs.items()}
     figure = lines(title, gaps, x=x, y="share of jobs, B minus A", kind="share")
     data = [
@@ -248,11 +250,11 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
 def or_minus(
     figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, *, share: bool = False, at: str = ""
 ) -> Figure:
-    """Return the figure with a second variant: its curves of the names in `gaps` minus that of `against`.
+    """Return the figure with a second variant, which shows the curves named in `gaps` minus the curve `against`.
 
-    The differences are shown first if each is at most `NEAR` of the figure's largest value and every curve has one.
-    `reads` explains the differences, `share` says whether they are differences of shares, and `at` is the text behind a
-    position. If no difference is known or all are zero, the figure is returned unchanged.
+    The page first shows the differences if every curve has one and each is at most the share `NEAR` of the figure's
+    largest value. `reads` explains the differences, `share` says whether they are differences of shares, and `at` is
+    the text that follows a position. If no difference is known or all are zero, the figure is returned unchanged.
     """
     largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
     if not any(largest.values()):
@@ -285,7 +287,7 @@ def _gap(values: np.ndarray, reference: np.ndarray) -> Gap:
 
 
 def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict[str, Any]:
-    """Return one trace of differences in the colour and dash of its curve."""
+    """Return the trace of one curve's differences, in the colour and dash of the curve."""
     kept = {key: value for key, value in trace.items() if key != "customdata"}
     meta = {**trace["meta"], "variant": variant}
     return {**kept, "x": plain_numbers(gap.x), "y": plain_numbers(gap.y), "meta": meta, "hovertemplate": words}
@@ -297,7 +299,8 @@ _SYMBOLS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("dia
 
 
 def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
-    """Return dots and bars of the differences in the first measure; empty if nothing is compared."""
+    """Return a figure with dots and interval bars of the differences in the first measure; empty if nothing is
+    compared."""
     measure = measures[0]
     compared = {
         ", ".join(str(row[key]) for key in naming): one
@@ -309,11 +312,12 @@ def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, nami
 
 
 def interval_figure(differences: Mapping[str, Difference], title: str, kind: Kind, against: str, groups: str) -> Figure:
-    """Return dots with bars, the smallest difference on top, and a line at zero; `differences` are by their names."""
+    """Return a figure with a dot and an interval bar per difference, the smallest on top, and a line at zero;
+    `differences` has the differences by name."""
     ordered = dict(sorted(differences.items(), key=lambda item: item[1].value))
     largest = np.nanmax(np.abs([end for one in ordered.values() for end in (one.value, one.low, one.high)]))
     unit, size = "", 1.0
-    if kind == "seconds":  # the unit in which the largest difference has few digits
+    if kind == "seconds":  # choose the unit in which the largest difference has few digits
         unit, size = next((unit, size) for unit, size, least in _UNITS if largest >= least)
     data = []
     for verdict, (symbol, slot) in _SYMBOLS.items():

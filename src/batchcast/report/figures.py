@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures as plain values (see `blocks.Figure`).
 
-Distributions, lines, bars and scatters, with readable axes of time.
+The module builds distributions, lines, bars and scatter plots, with readable time axes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tick(seconds: float) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return a range between two round spans as text, with the unit once if both have it.
+    """Return a range between two round spans as text, with the unit written only once if both ends have the same unit.
 
     >>> between(120, 240), between(1800, 3600), between(57600, 129600)
     ('2–4 min', '30 min–1 h', '16 h–1.5 d')
@@ -63,7 +63,7 @@ def signed(seconds: float) -> str:
 
 
 def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> dict[str, Any]:
-    """Return a logarithmic axis of seconds with round ticks from 1 s to a year, closer ones for a short range.
+    """Return a logarithmic axis of seconds with round ticks from 1 s to a year, with closer ticks for a short range.
 
     >>> log_time_axis("wait", 300.0, 1200.0)["ticktext"]
     ['5 min', '10 min', '15 min', '20 min']
@@ -125,7 +125,7 @@ def lines(
     caption: str = "",
     markers: bool = False,
 ) -> Figure:
-    """Return lines over numbers or ISO dates; y is `seconds`, a `share` or a `number`."""
+    """Return lines over numbers or ISO dates; y values are of the kind `seconds`, `share` or `number`."""
     data: list[dict[str, Any]] = []
     words = []
     for name, slot in _slots(series, slots):
@@ -160,7 +160,7 @@ def bars(
 ) -> Figure:
     """Return grouped horizontal bars (readable on a phone): one group per category, with the value at each bar.
 
-    Values are `seconds`, a `share` or a `number`.
+    Values are of the kind `seconds`, `share` or `number`.
     """
     data = []
     for name, slot in _slots(series, slots):
@@ -192,7 +192,7 @@ def scatter(
     alt: str,
     slots: Slots = None,
 ) -> Figure:
-    """Return a figure of points."""
+    """Return a scatter plot."""
     data = []
     for name, slot in _slots(series, slots):
         at, values = map(plain_numbers, series[name])
@@ -204,7 +204,7 @@ def scatter(
 
 
 def _slots(series: Mapping[str, Any], slots: Slots) -> list[tuple[str, int]]:
-    """Return each series with its slot in the palette: in order, unless `slots` names it."""
+    """Return each series with its slot in the palette: slots are assigned in order, unless `slots` has the series."""
     return [(name, (slots or {}).get(name, place)) for place, name in enumerate(series, 1)]
 
 

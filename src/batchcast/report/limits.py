@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of limits and of memory requests: what each rule would have requested, killed and saved.
+"""The tables of time limits and memory requests: what each rule would have requested, killed and saved.
 
-Also unused core-hours: a sentence, a table and bars by user, account, queue and application.
+The module also shows unused core-hours: a sentence, a table and bars by user, account, queue and application.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Row = Mapping[str, Any]
 
 
 class Wording(NamedTuple):
-    """How tables and sentences describe what jobs request: rules by name, columns, and what is compared."""
+    """How tables and sentences describe a requested resource (time or memory): names of rules, columns, and compared
+    measures."""
 
     heading: str
     rules: Mapping[str, str]
@@ -41,7 +42,7 @@ class Wording(NamedTuple):
         return self.columns[0]
 
     def named(self, rows: Sequence[Row]) -> list[Row]:
-        """Return rows with their rule, and its reference, under the names that readers see."""
+        """Return rows with the names that readers see for their rule and the rule's reference."""
         keys = [[key for key in ("limits", "against") if row.get(key)] for row in rows]
         return [{**row, **{key: self.rules[row[key]] for key in known}} for row, known in zip(rows, keys)]
 
@@ -86,7 +87,8 @@ MEMORY = Wording(
 
 
 def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | None = None) -> Table:
-    """Return rows of `evaluation.limits` or `.memory_limits` as a table; `by` adds the group and its latest request."""
+    """Return rows of `evaluation.limits` or `.memory_limits` as a table; `by` adds the group of jobs and the group's
+    latest request."""
     columns = [c for c in wording.columns if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
     if by is not None:
         columns = [replace(column, more=column.more or column.key == "spent_over_used") for column in columns]
@@ -99,7 +101,8 @@ def advice_table(wording: Wording, rows: Sequence[Row], risk: float, by: str | N
 
 
 def advice_differences(wording: Wording, rows: Sequence[Row]) -> list[Block]:
-    """Return how the rules differ from the users' own requests, and advice from the usual rule, with intervals."""
+    """Return the differences of the rules from the users' own requests, and of suggestions from the usual rule, with
+    intervals."""
     blocks = difference_blocks(wording.named(rows), wording.measures, [wording.rule])
     advice = next((row for row in rows if row["limits"] == "advice"), {})
     stated = ((m, Difference.of(advice, m.name, "rule_differences")) for m in wording.measures)
@@ -139,7 +142,8 @@ PATTERNS = {0: "", 1: "", 2: "/", 5: "x"}
 
 
 def waste_blocks(evaluation: Evaluation) -> list[Block]:
-    """Return what the whole log left unused, then by group; empty if the log has no core-hours or no limits."""
+    """Return blocks on the unused core-hours of the whole log and of groups of jobs; empty if the log has no core-hours
+    or no limits."""
     rows = evaluation.waste_rows()
     whole, by = rows[0], dict[str, list[Row]]()
     for row in rows[1:]:
@@ -151,7 +155,7 @@ def waste_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
-    """Return one or two sentences on the total, and on how few groups make half of it."""
+    """Return one or two sentences on the total of unused core-hours, and on how few groups account for half of it."""
     unused, used = whole["unused_core_h"], whole["used_core_h"]
     kinds = {"failed_core_h": "by jobs that failed or were cancelled",
              "at_limit_core_h": "by jobs that their time limit ended"}  # fmt: skip
@@ -173,7 +177,8 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _most(by: str, rows: Sequence[Row]) -> str:
-    """Return the unused share of the fewest groups that make half of it, else of the groups with a row."""
+    """Return the share of unused core-hours of the fewest groups that account for half of the unused core-hours, else
+    of all groups with a row."""
     named = [row["unused_share"] for row in rows if row["group"] is not None]
     count = sum(row["groups"] for row in rows)
     reached = next((k for k in range(1, len(named) + 1) if sum(named[:k]) >= 0.5), len(named))
@@ -185,14 +190,15 @@ def _hours(value: float) -> str:
 
 
 def _name(row: Row) -> str:
-    """Return the name of a row."""
+    """Return the name of a row's group."""
     if row["group"] is not None:
         return str(row["group"])
     return counted(row["groups"], "other") if row["groups"] else "not known"
 
 
 def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
-    """Return the largest groups, and the others in one row; all but the first grouping are folded."""
+    """Return tables of the largest groups, with all other groups in one row; all tables after the first grouping are
+    folded."""
     columns = [TableColumn("name", by), *(c for c in WASTE_COLUMNS if whole[c.key] is not None)]
     columns += [WITHOUT] if whole["jobs_without_limit"] else []
     cells = [{**row, "name": _name(row)} for row in rows]
@@ -200,7 +206,7 @@ def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
 
 
 def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
-    """Return stacked bars of one grouping at a time; the other groups together would dwarf them."""
+    """Return stacked bars of one grouping at a time, without the row of all other groups, which would be far longer."""
     data, words = [], []
     largest = {name: [row for row in rows if row["group"] is not None] for name, rows in by.items()}
     for name, rows in largest.items():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show in the terminal which jobs a planned outage delays, and what more time for a running job costs others."""
+"""Show in the terminal which jobs a planned outage delays, and how much longer other jobs wait if a running job gets
+more time."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Cells = Sequence[Mapping[str, Any]]
 
 
 def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block], list[Block]]:
-    """Return the tables of an outage that was simulated on a log: the requested start first, then the best starts."""
+    """Return the tables of an outage that was simulated on a log: the outage's requested start first, then the best
+    starts."""
     requested, best = rows[0], next(row for row in rows if row["verdict"] == "best")
     shown = rows if details else rows[: MOST_STARTS + 1]
     cells = [{**row, "work": _hours(row, "delayed_hours"), "against": _against(row)} for row in shown]
@@ -41,7 +43,7 @@ def outage_blocks(rows: Cells, groups: Cells, details: bool) -> tuple[list[Block
 
 
 def _advice(requested: Mapping[str, Any], best: Mapping[str, Any], alone: bool) -> Callout:
-    """Return the sentence that says which start delays the least work, and how surely."""
+    """Return the sentence that says which start of the outage delays the least work, and how certain this is."""
     text = (
         f"Starting at {requested['start']}, the outage delays {counted(requested['delayed_jobs'])} of "
         f"{counted(requested['delayed_users'], 'user')}, by {_hours(requested, 'delayed_hours')} processor-hours. "
@@ -58,7 +60,7 @@ def _advice(requested: Mapping[str, Any], best: Mapping[str, Any], alone: bool) 
 
 
 def _against(row: Mapping[str, Any]) -> str:
-    """Return how much more a start delays than the best one."""
+    """Return how much more work a start of the outage delays than the best start."""
     if row["verdict"] == "best":
         return "the best"
     word = {"behind": "", "level": ", level", "unknown": ", too few user-weeks"}.get(str(row["verdict"]), "")
@@ -66,7 +68,7 @@ def _against(row: Mapping[str, Any]) -> str:
 
 
 def _hours(row: Mapping[str, Any], name: str) -> str:
-    """Return a number of hours with its interval, if there is one that is not a single number.
+    """Return a number of hours with its interval, if the interval has different ends.
 
     >>> _hours({"a": 57.0, "a_low": 57.0, "a_high": 57.0}, "a"), _hours({"a": 5.0, "a_low": 3.0, "a_high": 9.0}, "a")
     ('57', '5 (3 to 9)')
@@ -132,7 +134,7 @@ def _when(epoch: float) -> str:
 
 
 def extension_lines(row: Mapping[str, Any]) -> list[str]:
-    """Return in words what more time for a running job costs others.
+    """Return sentences on how much longer other jobs wait if a running job gets more time.
 
     >>> row = {"job_id": "7", "hours": 4.0, "waiting": 9, "later": 0.0, "later_low": 0.0, "later_high": 0.0,
     ...        "chance_that_none": 1.0, "ends_by_s": 0.0, "would_end_by_s": 14400.0}
@@ -154,7 +156,7 @@ def extension_lines(row: Mapping[str, Any]) -> list[str]:
 
 
 def growth_table(rows: Cells, intervals: str) -> Table:
-    """Return the table of waits with grown work; `intervals` says what their intervals are."""
+    """Return the table of waits after the work has grown; `intervals` explains the intervals of the waits."""
     headings = {"variant": "variant", "reaction": "users react", "more": "work", "partition": "partition",
                 "mean": "mean wait", "most": "wait of 90 % of jobs"}  # fmt: skip
     cells = [
@@ -167,5 +169,5 @@ def growth_table(rows: Cells, intervals: str) -> Table:
 
 
 def _spans(row: Mapping[str, Any], name: str) -> str:
-    """Return a time with its interval."""
+    """Return a duration with its interval as text."""
     return f"{span(row[name])} ({span(row[f'{name}_low'])} to {span(row[f'{name}_high'])})"

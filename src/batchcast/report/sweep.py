@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of `batchcast sweep`: the cost of a study, its results, and each plan compared with a reference.
+"""The tables of `batchcast sweep`: the cost of a study, its results, and the comparison of each plan (policy and
+predictor) with a reference plan.
 
-Also the frontier as an SVG.
+The module also draws the Pareto frontier of plans as an SVG image.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
 
 
 def study_tables(rows: Sequence[Row]) -> list[Block]:
-    """Return the comparison, the differences to the reference, and those that one burst decides."""
+    """Return the comparison, the differences to the reference, and the differences that one burst of jobs decides."""
     naming = _naming(rows)
     plain = [
         *naming,
@@ -72,7 +73,8 @@ def study_tables(rows: Sequence[Row]) -> list[Block]:
 
 
 def _differences(rows: Sequence[Row], naming: Sequence[TableColumn]) -> Table:
-    """Return each plan minus the reference, or divided by it, with the results of replicates and of groups of jobs."""
+    """Return a table of each plan's measures minus the reference plan's, or divided by them, with the results of
+    replicates and of groups of jobs."""
     columns = [
         *naming,
         TableColumn("slowdown", "bounded slowdown less", "difference"),
@@ -89,7 +91,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn]) -> Table:
 
 
 def _cells(row: Row) -> dict[str, Any]:
-    """Return a row for a table, with the difference of its slowdown and its ratios."""
+    """Return a plan's row for the table, with its difference in slowdown and its ratios to the reference."""
     ratios = {column.key: interval(row["ratios"][column.key], "{:.2f}") for column in _RATIOS}
     return {**named_row(row), **ratios, "slowdown": interval(row["replicated"][MEAN_SLOWDOWN.name], "{:+.1f}")}
 
@@ -104,12 +106,12 @@ def ablation_table(rows: Sequence[Row]) -> Table:
 
 
 def _naming(rows: Sequence[Row]) -> list[TableColumn]:
-    """Return the columns that name a plan: policy and predictor, and other settings that vary."""
+    """Return the columns that name a plan: policy and predictor, and further settings that differ between rows."""
     return [c for c in _NAMING if c.key in ("policy", "predictor") or any(row[c.key] for row in rows)]
 
 
 def interval(figure: OverReplicates | Difference, form: str) -> str:
-    """Return a figure with its interval as text; empty if it is unknown.
+    """Return a value with its interval as text; empty if the value is unknown.
 
     >>> interval(Difference(1.0, 0.5, 2.0), "{:.1f}"), interval(Difference(1.0), "{:.1f}")
     ('1.0, 0.5 to 2.0', '1.0')
@@ -146,18 +148,19 @@ NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def frontier_svg(rows: Sequence[Row]) -> str:
-    """Draw the rows of `sweep.compare`.
+    """Draw the rows that `sweep.compare` returns as an SVG image.
 
     Parameters
     ----------
     rows
-        Of every log, period, settings and plan: `mean_bounded_slowdown`, `max_wait_s`, `frontier`.
+        One row per log, period, settings and plan: `mean_bounded_slowdown`, `max_wait_s`, `frontier`.
 
     Returns
     -------
     str
-        An SVG document without a font, a script or a link of its own. Plans on the frontier are filled and joined: to
-        its left and below it no plan was found. Letters stand for plans, below the panels.
+        An SVG document without embedded fonts, scripts or links. Plans on the frontier are drawn filled and joined by a
+        line: no plan lies to the left of the frontier and below it. Letters stand for plans, explained below the
+        panels.
 
     Examples
     --------
@@ -187,7 +190,7 @@ def frontier_svg(rows: Sequence[Row]) -> str:
 
 
 def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: int) -> str:
-    """Return one log's axes and points."""
+    """Return the SVG elements of one log's axes and points."""
     left = EDGE + place % PANEL * (WIDE + EDGE)
     top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)
     points = [(row["mean_bounded_slowdown"], max(row["max_wait_s"], 1.0) / 3600.0, row) for row in rows]
@@ -217,7 +220,8 @@ def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: in
 
 
 def ticks(values: Sequence[float]) -> list[float]:
-    """Return round numbers for a logarithmic axis of positive values, from below the least to above the largest.
+    """Return round numbers for a logarithmic axis of positive values, from below the smallest to above the largest
+    value.
 
     >>> ticks([13.2, 39.0])
     [10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]

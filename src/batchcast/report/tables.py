@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small tables of single verbs.
+"""Small tables that single commands print.
 
-Schedules, synthetic logs, periods, wait predictions, and parameters that trained methods found.
+The tables show schedules, synthetic logs, periods, wait predictions, and parameters that trained methods found.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _SINGLE = (
 
 
 def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> Table:
-    """Return a table with a row per quantity: the log, the synthetic log, and the distance of their distributions."""
+    """Return a table with a row per quantity: its value in the log and in the synthetic log, and the distance between
+    the two distributions."""
     rows = []
     for key, label, digits in _SINGLE:
         distance = {"apa": "distance_accuracy", "like_last_run": "distance_last_run_ratio"}.get(key, "")
@@ -86,7 +87,7 @@ NOTE = (
 
 
 def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
-    """Return rows of `metrics.totals` as a table with their columns of `runtime` or `simulate`."""
+    """Return rows of `metrics.totals` as a table, with the columns that `runtime` or `simulate` prints."""
     columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
     caption = f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}"
     return Table(caption, columns, [named_row(row) for row in rows], NOTE)
@@ -155,10 +156,10 @@ def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
 
 
 def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one line per refit under the union of all columns, in order of appearance; the file is written completely
-    or not at all.
+    """Write a file with one line per refit and the union of all refits' columns, in order of appearance; the file is
+    written completely or not at all.
 
-    `now` is seconds on the log's clock. Raises BatchcastError if the file cannot be written.
+    `now` is the time of the refit, in seconds on the log's clock. Raises BatchcastError if the file cannot be written.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row)) or ["predictor", "protocol", "now"]
     try:

@@ -22,10 +22,11 @@ def rich_table(
     table: Table, columns: Sequence[TableColumn] | None = None, *, broken: bool = False, first: bool = True,
     last: bool = True, folded: int = FOLDED, gap: int = 3,
 ) -> Any:  # fmt: skip
-    """Return a rich table of some of the columns (default: all); text from logs is never read as markup.
+    """Return a rich table of some of the columns (default: all); text from logs is never interpreted as markup.
 
-    Titles in `broken` are split over several lines, if possible no wider than the cells; `first` and `last` say whether
-    the caption and the note are printed; text wider than `folded` may be wrapped. `gap` blanks separate two columns.
+    If `broken` is true, titles are split over several lines, if possible no wider than the column's cells; `first` and
+    `last` say whether the caption and the note are printed; text wider than `folded` may be wrapped. Two columns are
+    separated by `gap` blanks.
     """
     from rich import box
     from rich.table import Table as RichTable
@@ -63,16 +64,17 @@ def _broken(title: str, width: int) -> str:
 
 
 def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
-    """Return the table as it fits: whole, with wrapped titles, or in blocks of columns that repeat the first columns.
+    """Return the table in a form that fits the width: whole, with wrapped titles, or in blocks of columns that each
+    repeat the first columns.
 
-    Titles are broken, and columns stand closer, if that keeps the lines within `widest` characters.
+    Titles are split and columns are set closer together if this keeps the lines within `widest` characters.
     """
     for grid in (rich_table(table), rich_table(table, broken=True), rich_table(table, broken=True, gap=2)):
         if _fits(console, grid) and _measured(console, grid).maximum <= widest:
             return [grid]
     if _fits(console, grid):
         return [grid]
-    names = console.width // 2  # names are not wrapped if they fit half the width
+    names = console.width // 2  # names are not wrapped if they fit into half the width
     blocks = _blocks(console, table, names)
     if blocks is None:
         names, blocks = FOLDED, _blocks(console, table, FOLDED)
@@ -85,12 +87,12 @@ def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
 
 
 def _fits(console: Any, grid: Any) -> bool:
-    """Whether no cell has to be cut."""
+    """Whether the table fits without cutting any cell."""
     return bool(_measured(console, grid).minimum <= console.width)
 
 
 def _measured(console: Any, grid: Any) -> Any:
-    """Return the table without caption and note, which may wrap and so do not count."""
+    """Return the table without caption and note, because these may wrap and do not count for the width."""
     caption, title, grid.caption, grid.title = grid.caption, grid.title, None, None
     measured = console.measure(grid, options=console.options.update(width=9999))
     grid.caption, grid.title = caption, title
@@ -98,7 +100,8 @@ def _measured(console: Any, grid: Any) -> Any:
 
 
 def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
-    """Return groups of columns that fit, each after the columns that name a row; None if not even one fits."""
+    """Return groups of columns that fit, each preceded by the columns that name a row; None if not even one column
+    fits."""
     # the columns that name a row: text at the left; the first column if all columns are text
     count = next((place for place, column in enumerate(table.columns) if column.kind != "text"), 1)
     keys = table.columns[: max(count, 1)]
@@ -114,7 +117,7 @@ def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] 
 
 
 def _records(table: Table) -> Any:
-    """Return one line per value, for a terminal too narrow for a row's name and one figure."""
+    """Return one line per value, for a terminal that is too narrow for a row's name and one value."""
     from rich.text import Text
 
     lines = [table.caption]
@@ -128,9 +131,10 @@ WIDEST = 100
 
 
 def show(console: Any, blocks: Iterable[Block], every_column: bool = False, width: int | None = None) -> None:
-    """Print blocks in order; figures, choices, cards, bar charts and folded blocks are for the page and are omitted.
+    """Print blocks in order; figures, choices, cards, bar charts and folded blocks appear only on the page and are
+    omitted.
 
-    Columns marked `more` are omitted unless `every_column`; titles are split if that keeps a table within 100
+    Columns marked `more` are omitted unless `every_column`; titles are split if this keeps a table within 100
     characters. Sentences are wrapped at `width` characters, else at the console's width.
     """
     from rich.text import Text

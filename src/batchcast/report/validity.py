@@ -53,7 +53,7 @@ GAPS = {
 
 
 def validity_line(evaluation: Evaluation) -> Callout:
-    """Return the validity line of an evaluation; it is never missing."""
+    """Return the validity line of an evaluation; every evaluation has one."""
     if evaluation.validity is not None:
         return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
     reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
@@ -68,7 +68,7 @@ def validity_line(evaluation: Evaluation) -> Callout:
 
 
 def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
-    """Return the tables and the judgement on them, which comes first if they are not to be trusted.
+    """Return the tables and the verdict on their simulation, which comes first if the simulation cannot be trusted.
 
     >>> from batchcast.report.blocks import Table
     >>> [type(block).__name__ for block in with_judgement([Table("waits", [], [])], Callout("no", "warning"))]
@@ -78,7 +78,8 @@ def with_judgement(tables: Sequence[Block], judged: Callout) -> list[Block]:
 
 
 def judgement(validity: Validity, asked: float = float("nan"), *, brief: bool = False) -> Callout:
-    """Return how far a simulation can be trusted; `asked` is the size of the machine of the tables, in processors.
+    """Return how far a simulation can be trusted; `asked` is the size of the machine simulated for the tables, in
+    processors.
 
     `brief` gives the recorded and the simulated mean wait, their rank correlation and the verdict, in one sentence.
     """
@@ -93,7 +94,7 @@ def judgement(validity: Validity, asked: float = float("nan"), *, brief: bool = 
 
 
 def means(validity: Validity) -> str:
-    """Return the recorded and the simulated mean wait, and how alike they order the jobs."""
+    """Return the recorded and the simulated mean wait, and how similarly both rank the jobs."""
     rank = validity.rank_correlation
     ranks = "" if math.isnan(rank) else f", rank correlation {rank:.2f}"
     return f"{span(validity.recorded_mean_wait_s)} recorded, {span(validity.simulated_mean_wait_s)} simulated{ranks}"
@@ -127,7 +128,7 @@ def _factor(validity: Validity) -> str:
 
 
 def _what_if(validity: Validity, asked: float) -> str:
-    """Return a sentence if the machine of the tables is not the recorded machine."""
+    """Return a sentence if the machine simulated for the tables is not the recorded machine."""
     if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
         return ""
     return (
@@ -137,18 +138,18 @@ def _what_if(validity: Validity, asked: float) -> str:
 
 
 def _cut(validity: Validity) -> str:
-    """Return the core-hours lost by runs that end at their limit, and how to keep them."""
+    """Return the core-hours lost by runs that end at their limit, and how to avoid this loss."""
     if not validity.cut_jobs:
         return ""
     lost = shown(validity.cut_share, "share") if validity.cut_share >= 0.0005 else "less than 0.1 %"
     its, are = ("its", "is") if validity.cut_jobs == 1 else ("their", "are")
     who = f"{counted(validity.cut_jobs)} that ran past {its} limit {are}"
-    switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such option
+    switch = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's loops have no such option
     return f"{who} ended at the limit, which loses {lost} of all core-hours{switch}."
 
 
 def _doubts(validity: Validity) -> list[str]:
-    """Return the other reasons against the simulation."""
+    """Return sentences on the other reasons not to trust the simulation."""
     words = {
         Doubt.RANK: f"The jobs that wait long are not the same as in the record (rank correlation "
         f"{validity.rank_correlation:.2f}).",
@@ -165,7 +166,7 @@ def _doubts(validity: Validity) -> list[str]:
 
 
 def coverage(validity: Validity) -> str:
-    """Return the number of jobs that need what the model leaves out."""
+    """Return the number of jobs with needs that the simulation's model ignores."""
     if not validity.uncovered_jobs:
         return COVERED[validity.policy]
     share = _part(validity.uncovered_jobs, validity.all_jobs)
@@ -178,5 +179,5 @@ def coverage(validity: Validity) -> str:
 
 
 def _part(count: int, jobs: int) -> str:
-    """Return a share, or the count if the share would read 0.0 %."""
+    """Return a share of jobs as text, or the number of jobs if the share would read 0.0 %."""
     return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of wait predictions: reliability, width, error, quick starters found, by partition and size."""
+"""Pictures of wait predictions: reliability, width of intervals, errors and identified quick starters, also by
+partition and size."""
 
 from __future__ import annotations
 
@@ -32,14 +33,15 @@ class Scored(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Outcomes of the same jobs: waits (n,) in seconds, and the group of each job by the grouping's name."""
+    """Outcomes of the same jobs: waits (n,) in seconds, and each job's group, by name of the grouping."""
 
     wait: np.ndarray
     groups: Mapping[str, Sequence[str]]
 
 
 def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, threshold: float) -> list[Section]:
-    """Return the page of `batchcast wait`: the table, the pictures, and the results by group, for jobs with a wait."""
+    """Return the page of `batchcast wait`: the table, the pictures, and the results by group, for jobs with a recorded
+    wait."""
     known = ~np.isnan(outcome.wait)
     wait = outcome.wait[known]
     methods = [_of(one, known) for one in methods]
@@ -55,7 +57,7 @@ def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, thr
 
 
 def short_and_whole(table: Table) -> list[Block]:
-    """Return the main columns, one row per method, and the folded table with all of them."""
+    """Return the main columns, one row per method, and the folded table with all columns."""
     columns = [column for column in table.columns if not column.more]
     if len(columns) == len(table.columns):
         return [table]
@@ -84,7 +86,8 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
 
 
 def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
-    """Return the reliability diagram of probabilities: the share of jobs that started within a span."""
+    """Return the reliability diagram of probabilities: the observed share of jobs that started within a time span
+    against the predicted probability."""
     series: dict[str, tuple[Any, Any]] = {"ideal": ([0.0, 1.0], [0.0, 1.0])}
     for one in methods:
         if one.chances is None:
@@ -103,7 +106,7 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
 
 
 def sharpness(methods: Sequence[Scored]) -> Figure | None:
-    """Return the width of the 80 % intervals: among calibrated methods, narrower is better."""
+    """Return a figure of the width of the 80 % prediction intervals: among calibrated methods, narrower is better."""
     widths = {}
     for one in methods:
         levels = list(one.forecasts.levels)
@@ -127,7 +130,8 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
 
 
 def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Figure:
-    """Return quick starters identified against jobs misguided, from the likeliest quick starter on."""
+    """Return quick starters identified against jobs misguided, as jobs are marked from the likeliest quick starter
+    on."""
     quick, series = wait <= threshold, {}
     for one in methods:
         late, found = identified_curve(quick_score(one.forecasts, one.chances, threshold), quick)
@@ -177,7 +181,7 @@ def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequenc
 
 
 def _of(one: Scored, rows: np.ndarray) -> Scored:
-    """Return the forecasts of some of the jobs."""
+    """Return a method's forecasts for a subset of the jobs."""
     return Scored(one.predictor, taken(one.forecasts, rows), None if one.chances is None else one.chances[rows])
 
 

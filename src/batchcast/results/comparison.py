@@ -24,7 +24,8 @@ from ..trace.schedule import FORECASTS, GROUPS, read_forecasts, read_groups, rea
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Rows):
-    """A report of `evaluate`: its rows (`part` distinguishes them), the whole `document`, and its folder."""
+    """A report of `evaluate`: its result rows (the key `part` says which result), the whole JSON `document`, and its
+    folder."""
 
     document: Mapping[str, Any]
     folder: Path
@@ -33,7 +34,7 @@ class Report(Rows):
         return f"<Report of {self.document['log'].get('jobs')} jobs in {self.folder}>"
 
     def part(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the rows of one part: forecast, schedule, step, limits, waste, validity."""
+        """Return the rows of one part of the report: forecast, schedule, step, limits, waste, validity."""
         return [row for row in self.rows if row.get("part") == name]
 
     def _pictures(self) -> Mapping[str, Picture]:
@@ -56,17 +57,17 @@ def read_report(folder: str | Path) -> Report:
     Parameters
     ----------
     folder
-        The folder, or the path of its result.json.
+        The report's folder, or the path of the report's result.json.
 
     Returns
     -------
     Report
-        With `rows`, `part(NAME)`, `plot()` and frames.
+        The report, with `rows`, `part(NAME)`, `plot()` and data frames.
 
     Raises
     ------
     InputError
-        If the file is not a report; the message says what it is.
+        If the file is not a report; the message says what the file is.
 
     Examples
     --------
@@ -84,7 +85,8 @@ def read_report(folder: str | Path) -> Report:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScheduleComparison(Rows):
-    """A comparison of two schedules of the same jobs: a row per mean, with interval; `shared` counts equal starts."""
+    """A comparison of two schedules of the same jobs: one row per compared mean, with a confidence interval; `shared`
+    counts jobs with equal starts."""
 
     shared: Mapping[str, Any]
 
@@ -107,23 +109,23 @@ def compare(
     ----------
     a, b
         Two folders written by `write_report` or `batchcast evaluate`; or two schedules: results of `simulate`, or CSV
-        files with job_id and start_time, such as ours and Batsim's.
+        files with job_id and start_time, such as batchcast and Batsim write.
     log
-        For schedules: the log with the users of the jobs.
+        For schedules: the log, which gives the users of the jobs.
     seed
         Random seed of the intervals.
     resamples
-        Number of random draws.
+        Number of bootstrap samples.
 
     Returns
     -------
     Comparison or ScheduleComparison
-        With `rows`, `plot()` and frames.
+        The comparison, with `rows`, `plot()` and data frames.
 
     Raises
     ------
     UsageError
-        If one is a schedule and the other a report, or no job is in both.
+        If `a` and `b` are a schedule and a report, or have no job in common.
 
     Examples
     --------
@@ -146,7 +148,8 @@ def compare(
 
 
 def whole_report(folder: str | Path) -> comparison.Report:
-    """Read a report with its predictions. Its schedules are read when they are compared; None if one is missing."""
+    """Read a report with its predictions from a folder. The report's schedules are read when they are compared; a
+    missing schedule is None."""
     document, place = read_result(folder)
 
     def schedule_of(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:

@@ -68,22 +68,22 @@ def evaluate_run_times(
     trace
         The log.
     predictor
-        As in `replay`: names, classes, objects, factories, or several of them.
+        One or several predictors, as in `replay`: names, classes, objects or factories.
     mask
         Which jobs are scored, booleans of shape (n,); predictors learn from all jobs.
     by
         Also return rows by `user`, `queue`, `size` or `month`.
     procs, protocol
-        As in `replay`.
+        Processor rule and event order, as in `replay`.
     against
-        The reference method. Default: `recent_mean`, else the request, else the first.
+        The reference method of comparisons. Default: `recent_mean`, else `requested`, else the first method.
     seed
         Random seed of methods and intervals.
 
     Returns
     -------
     RunTimes
-        With `rows`, `plot()` (`errors`, `coverage`, `error_differences`) and frames.
+        The measured accuracy, with `rows`, `plot()` (`errors`, `coverage`, `error_differences`) and frames.
 
     Raises
     ------
@@ -150,24 +150,24 @@ def evaluate_waits(
     trace
         The log, with recorded waits.
     predictor
-        As in `replay`: names, classes, objects, factories, or several of them.
+        One or several predictors, as in `replay`: names, classes, objects or factories.
     mask
         Which jobs are scored, booleans of shape (n,); predictors learn from all earlier jobs.
     quick_s
         Maximum wait of a quick starter, in seconds.
     procs
-        Processors of a job: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     cancelled
-        Jobs that never ran: `count` their time in the queue as a wait, or `skip` them.
+        How jobs that never ran are used: `count` counts their time in the queue as a wait, `skip` ignores them.
     against
-        The reference method. Default: `recent_wait`, else the first.
+        The reference method of comparisons. Default: `recent_wait`, else the first method.
     seed
         Random seed of the intervals.
 
     Returns
     -------
     Waits
-        With `rows`, `plot()` (`errors`, `coverage`, `differences`) and frames.
+        The measured accuracy, with `rows`, `plot()` (`errors`, `coverage`, `differences`) and frames.
 
     Raises
     ------
@@ -199,9 +199,10 @@ def evaluate_waits(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LimitAdvice(Rows):
-    """Effect of suggested limits, the usual rule and the users' own: a row per rule, with kills and unused resources.
+    """Effect of suggested requests, of the usual rule and of the users' own requests: one row per rule, with kills and
+    unused resources.
 
-    `words` is the suggestion in a sentence; `found.limits` has the limit (n,) of every job under each rule.
+    `words` is a sentence about the suggestion; `found.limits` has the request (n,) of every job under each rule.
     """
 
     found: Limits | MemoryLimits
@@ -239,18 +240,18 @@ def limits(
     trace
         The log.
     risk
-        Share of jobs that may be killed at the limit.
+        Largest share of jobs that may be killed at the suggested limit.
     floor, step
         Shortest suggested limit, and the multiple to which limits are rounded up, in seconds.
     by
         Also return rows by `user`, `account`, `queue` or `application`.
     procs
-        Processors of a job: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
 
     Returns
     -------
     LimitAdvice
-        With `rows`, `words`, `plot()` (`tradeoff`, `differences`) and frames.
+        The effect of each rule, with `rows`, `words`, `plot()` (`tradeoff`, `differences`) and frames.
 
     Raises
     ------
@@ -272,25 +273,26 @@ def memory_limits(
     trace: Trace, *, risk: float = 0.05, floor: float = 64.0, step: float = 64.0, most: float = math.inf,
     by: str | None = None, procs: str = "req",
 ) -> LimitAdvice:  # fmt: skip
-    """Suggest memory requests with a given risk, or with the least waste, and compute their cost with second attempts.
+    """Suggest memory requests with a given risk, or with the least waste, and compute their cost on the log, including
+    second attempts.
 
     Parameters
     ----------
     trace
         The log, with measured peak memory.
     risk
-        Share of jobs that may run out of memory.
+        Largest share of jobs that may run out of memory.
     floor, step, most
         Smallest suggested request, the multiple to which requests are rounded up, and a node's memory, in MiB.
     by
         Also return rows by `user`, `account`, `queue` or `application`.
     procs
-        Processors of a job: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
 
     Returns
     -------
     LimitAdvice
-        With `rows`, `words`, `plot()` (`tradeoff`, `differences`) and frames.
+        The effect of each rule, with `rows`, `words`, `plot()` (`tradeoff`, `differences`) and frames.
 
     Raises
     ------
@@ -313,7 +315,8 @@ def memory_limits(
 def advised(
     trace: Trace, *, memory: bool = False, risk: float, most: float = math.inf, by: str | None = None, **given: Any
 ) -> LimitAdvice:
-    """Return `limits` (seconds) or, with `memory`, `memory_limits` (MiB); `tick` is called with jobs done."""
+    """Return `limits` (seconds) or, with `memory`, `memory_limits` (MiB); `tick` is called with the number of finished
+    jobs."""
     check_log(trace)
     if memory:
         requests = find_memory_limits(trace, risk=risk, most=most, **given)

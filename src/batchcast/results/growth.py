@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits with more work and other machines: a log's own user-weeks are drawn again until the work has grown."""
+"""Simulates waits with more work and other machines: user-weeks of the log are drawn and added until the work has
+grown."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ EVERYTHING = "all"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Growth(Rows):
-    """One row per variant, reaction of users, and partition: mean and 90 % waits (s) with intervals over replicates."""
+    """Result with one row per machine variant, reaction of users, and partition: mean and 90 % waits (s) with intervals
+    over replicates."""
 
     notes: Sequence[str]
 
@@ -64,11 +66,12 @@ def parse_growth(text: str) -> tuple[float, float]:
 
 
 def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]:
-    """Find for each reaction of users the variant with the fewest processors that keeps the 90 % wait below a target.
+    """Find, for each reaction of users, the machine variant with the fewest processors that keeps the 90 % wait below a
+    target.
 
-    The 90 % wait of all jobs must be below the target (s) in every replicate. A reaction without such a variant has "".
-    A variant without more processors, such as the present machine, gives users nothing to react to: it counts for
-    every reaction.
+    The 90 % wait of all jobs must be below the target (s) in every replicate. The result is "" for a reaction without a
+    sufficient variant. A variant without more processors, such as the present machine, has no capacity to which users
+    could react, so it counts for every reaction.
 
     >>> row = {"partition": "all", "variant": "now", "reaction": "none", "procs": 4, "wait_90_s_high": 90.0}
     >>> more = [{**row, "variant": "add=1xn1", "procs": 8, "reaction": word} for word in ("none", "full")]
@@ -85,7 +88,7 @@ def smallest(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, str]
 
 
 def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "req") -> Trace:
-    """A log with more or less work, by whole user-weeks.
+    """Return a log with more or less work, by adding or removing whole user-weeks.
 
     Parameters
     ----------
@@ -94,14 +97,15 @@ def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "re
     share
         Change of the processor-seconds as a fraction: 0.2 adds a fifth, -0.1 removes a tenth.
     rng
-        Draws user-weeks (one user's submissions of one week) with replacement, and the week that each is placed in.
+        Random generator that draws user-weeks (one user's submissions of one week) with replacement, and the week in
+        which each user-week is placed.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
 
     Returns
     -------
     Trace
-        The log with the drawn jobs added (numbered anew), or with drawn user-weeks left out.
+        The log with the drawn jobs added (with new job ids), or without the drawn user-weeks.
 
     Examples
     --------
@@ -122,7 +126,7 @@ def grown(trace: Trace, share: float, rng: np.random.Generator, procs: str = "re
         part = parts[int(rng.integers(len(parts))) if share > 0 else places.pop()]
         amount = float(work[part].sum())
         if amount and total + amount / 2 > target and rng.random() > (target - total) / amount:
-            break  # on average the requested work, whatever the size of the last user-week
+            break  # the rule gives the requested work on average, whatever the size of the last user-week
         week = int((trace.submit_time[part[0]] - trace.submit_time[0]) // WEEK_S)
         drawn.append(part)
         moved.append(np.full(len(part), (int(rng.integers(weeks)) - week) * WEEK_S))
@@ -153,25 +157,25 @@ def growth(
     trace
         The log.
     plan
-        The variants (`Variants.of`); the present machine is one of them.
+        The machine variants (`Variants.of`), including the present machine.
     share
         Growth of the work as a fraction.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     replicates
-        How many logs are drawn for each row, at least 2.
+        Number of logs that are drawn for each row, at least 2.
     seed
         Random seed of the draws.
     workers
-        Processes at once; the results are the same with any number.
+        Number of parallel processes; it does not change the results.
     tick
-        Called with the number of schedules done.
+        Function that is called with the number of finished schedules.
 
     Returns
     -------
     Growth
-        For each variant with more processors, the work grows further by none, half or all of the added capacity.
-        Intervals reach from the smallest to the largest replicate.
+        For each variant with more processors, users react by submitting further work that fills none, half or all of
+        the added capacity. Intervals reach from the smallest to the largest value over the replicates.
     """
     if replicates < 2:
         raise UsageError("--demand: one replicate gives no interval (accepted: --replicates 2 and more)")
@@ -207,7 +211,7 @@ def growth(
 
 
 def _waits(trace: Trace, schedule: Any) -> Mapping[str, tuple[int, float, float]]:
-    """Jobs, mean wait and 90 % wait (s) of a schedule, in all and by partition if there are several."""
+    """Jobs, mean wait and 90 % wait (s) of a schedule, for all jobs, and by partition if the log has several."""
     waits, codes = schedule.wait_time, trace.nominal("partition_id").codes[schedule.rows]
     names = shown_names(trace, "partition_id")
     found, present = {EVERYTHING: waits}, np.unique(codes[codes >= 0]).tolist()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a planned outage would delay on a log: jobs and work, for the requested start and for other starts of that
-week."""
+"""Simulates which jobs and how much work a planned outage would delay on a log, for the requested start and for other
+starts of that week."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OutageResult(Rows):
-    """One row per start of the outage: the requested start first, then the others in order of delayed work, the
-    smallest first.
+    """Result with one row per start of the outage: the requested start first, then the other starts, ordered by
+    increasing delayed work.
 
     `groups` are the users, accounts and partitions that an outage at the requested start delays most. `notes` state
     what the simulation assumes.
@@ -69,22 +69,24 @@ def outage(
     workers: int = 1,
     tick: Callable[[int], None] | None = None,
 ) -> OutageResult:
-    """Simulate a log under Slurm's loops without and with a planned outage, at its start and at others of that week.
+    """Simulate a log under Slurm's loops without and with a planned outage, at its requested start and at other starts
+    of that week.
 
     Parameters
     ----------
     trace
         The log. Jobs from two weeks before the outage to a week after the last start are simulated.
     machine
-        The machine. The reservation is known from the beginning, so no job starts that would run into it.
+        The machine. The scheduler knows the outage's reservation from the beginning, so no job starts that would run
+        into the outage.
     planned
-        The outage, on the log's clock.
+        The planned outage, with times on the log's clock.
     procs
-        A job's processors: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     workers
-        Processes at once; the results are the same with any number.
+        Number of parallel processes; it does not change the results.
     tick
-        Called with the number of schedules done.
+        Function that is called with the number of finished schedules.
 
     Returns
     -------
@@ -98,8 +100,8 @@ def outage(
     Notes
     -----
     The work that an outage delays is the sum over jobs of processors times the change of the start, in
-    processor-hours; jobs that start earlier count against it. Its interval resamples users' weeks
-    (`metrics.paired_differences`), as does the difference to the best start.
+    processor-hours; jobs that start earlier reduce the sum. The intervals of the delayed work and of the difference to
+    the best start resample user-weeks (`metrics.paired_differences`).
 
     Examples
     --------
@@ -138,7 +140,8 @@ def outage(
 def _rows(
     trace: Trace, now: Schedule, held: Sequence[Schedule], starts: Sequence[float], procs: str
 ) -> list[dict[str, Any]]:
-    """Return what an outage delays at each start, with intervals, and how each start differs from the best one."""
+    """Return the work that an outage delays at each start, with intervals, and each start's difference from the best
+    start."""
     begins = np.array([over_log(trace, schedule, schedule.start_time) for schedule in (now, *held)])
     both = ~np.isnan(begins).any(axis=0)
     if not both.any():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares variants of a machine on one log: who gains and who pays."""
+"""Compares variants of a machine on one log: whose waits become shorter and whose longer."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ def by_group(
     trace: Trace, now: Schedule, then: Schedule, mask: np.ndarray, procs: str = "req",
     bursts: np.ndarray | None = None, seed: int = 0,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return, per kind of group, the groups whose mean wait falls or rises most, over jobs in both schedules.
+    """Return, for users, accounts and partitions, the groups whose mean wait falls or rises most, over the jobs in both
+    schedules.
 
-    Rows have kind, group, jobs, mean wait in s now and then, and the difference; at most `most` of either side. With
-    `bursts`, the burst of each job (n,), also the difference with its 90 % interval (NaN below 20 bursts), its verdict,
-    and the number of bursts.
+    Rows have kind, group, jobs, mean waits in s in the present and in the variant, and the difference; at most `most`
+    groups gain and at most `most` lose. If `bursts` (the burst of each job, (n,)) is given, rows also have the
+    difference's 90 % interval (NaN for fewer than 20 bursts), its verdict, and the number of bursts.
     """
     before, after = over_log(trace, now, now.wait_time), over_log(trace, then, then.wait_time)
     both = mask & ~np.isnan(before) & ~np.isnan(after)
@@ -74,7 +75,7 @@ def by_group(
 
 def _interval(after: np.ndarray, before: np.ndarray, group: np.ndarray, seed: int) -> dict[str, Any]:
     pair = paired_differences(after[None], before, group, np.random.default_rng(seed))[0]
-    # without the difference's largest burst, which is one user's, because these rows are also shown to other users
+    # without the largest burst of the difference, which belongs to one user, because other users also see these rows
     stated = Difference(pair.difference, pair.low, pair.high, pair.word())
     return {"differences": {"wait_s": stated}, "bursts": pair.groups}
 
@@ -93,10 +94,11 @@ Tick = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Rows):
-    """Results of a what-if: a row per variant, the present first, with waits and the difference to the present.
+    """Results of a what-if: one row per machine variant, the present machine first, with waits and the difference from
+    the present machine.
 
-    `groups` are the users, accounts and partitions that gain and pay most; `schedules` are by variant; `validity` says
-    how close the simulated present is to the record.
+    `groups` are the users, accounts and partitions whose waits change most; `schedules` has each variant's schedule;
+    `validity` says how well the simulation of the present machine reproduces the recorded waits.
     """
 
     groups: Sequence[Mapping[str, Any]]
@@ -138,14 +140,15 @@ def whatif(
     trace
         The log.
     machine
-        The present machine, or a file that describes it (`batchcast machine capture`). None: from the log's header,
-        else from its peak use.
+        The present machine, or a file that describes it (`batchcast machine capture`). If None, the machine follows
+        from the log's header, else from the log's peak use.
     variants
-        Changes, one text per variant as in `--vary`: `nodes=+10%`, `limits=forecast`, `order=forecast`.
+        Changes of the machine, one text per variant in the form of `--vary`: `nodes=+10%`, `limits=forecast`,
+        `order=forecast`.
     mask
         Which jobs are scored, booleans of shape (n,); all jobs are scheduled.
     procs
-        Processors of a job: `req` (requested, else allocated) or `alloc`.
+        Which processor count of a job is used: `req` (requested, else allocated) or `alloc`.
     replicates
         Number of further logs that are made from this log's weeks and simulated.
     seed
@@ -156,12 +159,12 @@ def whatif(
     Returns
     -------
     WhatIf
-        With `rows`, `groups`, `plot()` (`differences`, `waits`, `frontier`) and frames.
+        The result, with `rows`, `groups`, `plot()` (`differences`, `waits`, `frontier`) and frames.
 
     Raises
     ------
     UsageError
-        If a variant is wrong; the message has the accepted words.
+        If a variant's text is wrong; the message has the accepted keys.
 
     Examples
     --------
@@ -187,7 +190,7 @@ def whatif(
 
 
 class Simulated(NamedTuple):
-    """One variant's schedule, and the plan of memory requests if it has one."""
+    """One variant's schedule, and the variant's memory requests if it changes them."""
 
     schedule: Schedule
     memory: MemoryPlan | None
@@ -195,7 +198,8 @@ class Simulated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """Machine and predictor of each variant by name, the present first; rules for memory and order."""
+    """Machine and predictor of each variant by name, the present machine first; also the variants' rules for memory
+    requests and queue order."""
 
     machines: Mapping[str, tuple[Machine, str]]
     memory: Mapping[str, tuple[str, float]]
@@ -203,7 +207,7 @@ class Variants:
 
     @classmethod
     def of(cls, machine: Machine, texts: Sequence[str]) -> Variants:
-        """Parse the variants; UsageError for an unknown word."""
+        """Parse the texts of the variants; UsageError for an unknown key."""
         orders = {name: order for name in texts if (order := _order(name)) is not None}
         memory: dict[str, tuple[str, float]] = {}
         machines = {NOW: (machine, "requested")}
@@ -240,7 +244,7 @@ class Variants:
         self, trace: Trace, made: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
         more: Mapping[str, Mapping[str, Any]],
     ) -> WhatIf:  # fmt: skip
-        """Return the result of simulated variants."""
+        """Return the result of a what-if from its simulated variants."""
         schedules = {name: one.schedule for name, one in made.items()}
         placed = {name: one.memory for name, one in made.items() if one.memory is not None}
         keys = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
@@ -276,7 +280,7 @@ def _order(text: str) -> Ordering | None:
 
 
 def _memory(value: str) -> tuple[str, float]:
-    """Return the rule of memory requests, and its risk."""
+    """Return the rule for memory requests that a variant names, and the rule's risk."""
     rule, _, risk = value.partition(":")
     if rule not in ("forecast", "least_waste"):
         raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large simulation studies: all combinations of logs, periods, replicates, predictors, policies and settings.
 
-Read a folder of results as polars or pandas with ``results("study-results").to_pandas()``.
+Read a study's folder of results as a data frame with ``results("study-results").to_pandas()``.
 """
 
 from .compare import read_sweep

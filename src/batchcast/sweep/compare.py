@@ -2,7 +2,7 @@
 """Read and compare the results of a study: one row per plan (policy and predictor), with pictures and data frames.
 
 Each plan is compared with a reference plan, paired by replicate and by job. `ablation` shows the effect of each single
-part of a plan.
+word of a plan, such as one setting of its policy.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
     Parameters
     ----------
     table
-        The results from `sweep.results`, with their lists.
+        The results that `sweep.results` returns, including the columns with lists.
     against
-        The reference plan as `POLICY, PREDICTOR`. Default: the first plan.
+        The reference plan as `POLICY, PREDICTOR`. By default, the study's first plan is the reference.
     seed
-        Seed for the intervals over groups of jobs.
+        Random seed of the confidence intervals, which resample groups of jobs.
 
     Returns
     -------
     list of dict
-        Means over the replicates (over the log itself if there are none), under the names of the measures.
-        `replicated`: an `OverReplicates` of the paired difference from the reference, by measure. `ratios`: the same of
-        ratios. `users_longer`: share of the users with at least 50 jobs whose mean wait is above 1.1 times that under
-        the reference. `differences`: the `Difference` on the log itself, by measure, with its 90 % interval over groups
-        of one user's submissions of one week. `frontier`: no other plan of the cell, except plans with perfect
-        knowledge, has a smaller mean and a smaller maximum.
+        Means of each measure over the replicates (if there are no replicates, the values of the log itself), by the
+        measures' names. `replicated`: an `OverReplicates` of the paired difference from the reference, by measure.
+        `ratios`: an `OverReplicates` of the ratio to the reference, by measure. `users_longer`: share of the users with
+        at least 50 jobs whose mean wait is above 1.1 times their mean wait under the reference. `differences`: the
+        `Difference` on the log itself, by measure, with its 90 % interval over groups of one user's submissions of one
+        week. `frontier`: whether no other plan for the same log, period and settings has both a smaller mean bounded
+        slowdown and a smaller longest wait; plans with perfect knowledge are ignored.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[di
 def _row(
     cell: dict[str, str], plan: tuple[str, str], mine: Any, theirs: Any, reference: str, seed: int
 ) -> dict[str, Any]:
-    """Returns the row of one plan in one cell."""
+    """Returns the row of one plan for one log, period and settings."""
     import polars as pl
 
     drawn = mine.filter(pl.col("replicate") > 0)
@@ -103,12 +104,13 @@ _USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs",
 
 
 def _change(pairs: Any, key: str, other: str) -> OverReplicates:
-    """Returns a measure's paired differences over the replicates; the columns of the other plan end in `other`."""
+    """Returns a measure's paired differences over the replicates; the reference plan's columns have names that end in
+    `other`."""
     return OverReplicates.of((pairs[key] - pairs[f"{key}_{other}"]).to_numpy(), 0.0)
 
 
 def _ratio(pairs: Any, key: str, other: str) -> OverReplicates:
-    """Returns a measure's paired ratios over the replicates; NaN where the other plan has 0."""
+    """Returns a measure's paired ratios over the replicates; NaN if the other plan's value is 0."""
     mine, theirs = pairs[key].to_numpy(), pairs[f"{key}_{other}"].to_numpy()
     return OverReplicates.of(np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0), 1.0)
 
@@ -117,8 +119,8 @@ def _users_longer(
     user: Sequence[int], jobs: Sequence[int], wait: Sequence[float],
     users: Sequence[int], their_jobs: Sequence[int], waits: Sequence[float],
 ) -> tuple[float, float]:  # fmt: skip
-    """Returns the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's, and
-    the worst.
+    """Returns the share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times their mean wait under
+    the reference plan, and the largest ratio of the two means.
 
     A mean wait of the reference below one second counts as one second.
     """
@@ -130,7 +132,7 @@ def _users_longer(
 
 
 def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
-    """Returns the differences on the log itself, job by job, with intervals over groups and the effect of the
+    """Returns the differences on the log itself, job by job, with intervals over groups and the contribution of the
     largest group.
     """
     import polars as pl
@@ -149,8 +151,8 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
 
 
 def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the rows with `frontier`, by mean bounded slowdown and longest wait; plans with perfect knowledge
-    exclude no other.
+    """Returns the rows with the key `frontier`, computed from mean bounded slowdown and longest wait; plans with
+    perfect knowledge exclude no other plan.
     """
     points = [(row["mean_bounded_slowdown"], row["max_wait_s"]) for row in rows]
     to_be_had = [point for point, row in zip(points, rows) if row["predictor"] != ORACLE]
@@ -161,7 +163,7 @@ def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ablation(table: Any) -> list[dict[str, Any]]:
-    """Return one flat row for each pair of plans that differ in one word, in the study's order.
+    """Return one flat row for each pair of plans whose policy or predictor differs by one word, in the study's order.
 
     Parameters
     ----------
@@ -172,9 +174,9 @@ def ablation(table: Any) -> list[dict[str, Any]]:
     -------
     list of dict
         `without` is the word that one plan lacks, of the policy (`refresh=yes`) or the predictor (`kernel
-        point=geometric`). `replicated` has the figure without the word minus the figure with it, and `ratios` their
-        ratio, so the word helps if they are above 0 and above 1. Both are an `OverReplicates` by measure (of the log
-        itself if there are no replicates).
+        point=geometric`). `replicated` has each measure without the word minus the measure with it, and `ratios` their
+        quotient. The word helps if the difference is above 0 and the quotient above 1. `replicated` and `ratios` have
+        an `OverReplicates` for each measure (of the log itself if there are no replicates).
     """
     import polars as pl
 
@@ -198,8 +200,8 @@ def ablation(table: Any) -> list[dict[str, Any]]:
 
 
 def word_between(plan: tuple[str, str], other: tuple[str, str]) -> str:
-    """Return the one word that the first plan (policy, predictor) has and the second lacks; empty if they differ
-    otherwise.
+    """Return the one word that the first plan (policy, predictor) has and the second lacks; empty if the plans differ
+    in any other way.
 
     Examples
     --------
@@ -248,8 +250,8 @@ def _of_specs(one: str, other: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SweepPlans(Rows):
-    """One row for each log, period, settings and plan, compared with a reference; `table` has one row per task
-    (polars).
+    """Result with one row for each log, period, settings and plan, compared with a reference plan; `table` has one row
+    per task (polars).
     """
 
     table: Any
@@ -281,14 +283,14 @@ def read_sweep(folder: str | Path, against: str | None = None, *, seed: int = 0)
     folder
         The folder that `batchcast sweep -o` wrote.
     against
-        The reference plan as `POLICY, PREDICTOR`. Default: the first plan.
+        The reference plan as `POLICY, PREDICTOR`. By default, the study's first plan is the reference.
     seed
-        Seed for the intervals over groups of jobs.
+        Random seed of the confidence intervals, which resample groups of jobs.
 
     Returns
     -------
     SweepPlans
-        With `rows`, `table`, `plot()` (`frontier`, `differences`) and data frames.
+        The plans, with `rows`, `table`, `plot()` (`frontier`, `differences`) and data frames.
 
     Raises
     ------

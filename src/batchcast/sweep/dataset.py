@@ -30,7 +30,7 @@ OF_A_RUN = ("task_s", "host")
 
 
 def schema() -> Any:
-    """Return the Arrow schema of a result; the name of the log is in the partition."""
+    """Return the Arrow schema of a result; the dataset's partition contains the name of the log."""
     import pyarrow as pa
 
     lists = [(name, pa.list_(pa.type_for_alias(kind))) for name, kind in LISTS.items()]
@@ -39,13 +39,14 @@ def schema() -> Any:
 
 
 class Dataset:
-    """The results in a folder: `keep` writes one, and `done` returns the finished tasks."""
+    """The results of a study in a folder: `keep` writes one result, and `done` returns the keys of the finished
+    tasks."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
-        # single results of this run without lists of jobs, so that fold() need not read them
+        # this run's single results without their lists of jobs, so that fold() need not read the files
         self._held: dict[Path, Any] = {}
         self._schema = schema()
 
@@ -55,7 +56,7 @@ class Dataset:
         return {key for path in paths for key in _read(path, columns=["key"])["key"].to_pylist()}
 
     def keep(self, row: Mapping[str, Any]) -> None:
-        """Write one result, which takes about a millisecond."""
+        """Write the result of one task, which takes about a millisecond."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -72,7 +73,7 @@ class Dataset:
             self.fold(row["log"])
 
     def fold(self, log: str) -> None:
-        """Merge a log's single results into one file; all results stay readable at any time."""
+        """Merge the files of a log's single results into one file; all results stay readable at any time."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -88,12 +89,12 @@ class Dataset:
             path.unlink()
 
     def fold_all(self) -> None:
-        """Merge the single results of every log, at the end of a study."""
+        """Merge the files of single results of every log, at the end of a study."""
         for place in self.results.glob("log=*"):
             self.fold(place.name.removeprefix("log="))
 
     def declare(self, tasks: Sequence[Task], study: str) -> None:
-        """Store the list of the study's tasks. Reports cover the study as it was last declared."""
+        """Store the list of the study's tasks. Reports cover the tasks of the study as it was last declared."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -119,7 +120,7 @@ class Dataset:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(f"{self.folder}: another sweep is using this folder", hint=hint) from None
-            for path in self.results.glob("log=*/.*.part"):  # leftovers of a killed process
+            for path in self.results.glob("log=*/.*.part"):  # files that a killed process has left
                 with suppress(OSError):
                     os.unlink(path)
             yield
@@ -176,8 +177,8 @@ Seconds = Mapping[tuple[str, str, str], float]
 
 
 def measured_seconds(folder: str | Path) -> Seconds:
-    """Return the mean run time of finished tasks in seconds, by log, policy and predictor; empty if there are
-    none."""
+    """Return the mean run time of finished tasks in seconds, by log, policy and predictor; empty if no task has
+    finished."""
 
     try:
         table = results(folder, lists=False)
@@ -199,17 +200,18 @@ def estimate(
     done
         Keys of finished tasks.
     measured
-        Run times from `measured_seconds`.
+        Measured run times of tasks, from `measured_seconds`.
     stated
-        Run time of a task in seconds, used if no similar task was measured.
+        Run time of a task in seconds as stated in the study, used if no similar task was measured.
     workers
-        Number of workers.
+        Number of workers that run tasks in parallel.
 
     Returns
     -------
     list of dict
-        One row per log, and one for all: numbers of tasks, seconds per task, core-hours, and time. The time assumes an
-        equal share of the work for each worker, and is at least the longest task. NaN if no run time is known.
+        One row per log, and one row for all logs: numbers of tasks, seconds per task, core-hours, and time. The time
+        assumes an equal share of the work for each worker, and is at least the longest task. The times are NaN if no
+        run time is known.
     """
     rows = []
     for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
@@ -226,8 +228,8 @@ def estimate(
 
 
 def seconds_of(task: Task, measured: Seconds, stated: float | None) -> float:
-    """Return the expected run time of a task: measured, else the mean of its log, else `stated`; NaN if nothing is
-    known.
+    """Return the expected run time of a task: the measured mean of similar tasks, else of all tasks of its log, else
+    `stated`; NaN if all are unknown.
     """
     own = measured.get((task.log.name, task.policy, task.predictor))
     if own is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the tasks of a study on local processes, on a Dask cluster, or on Slurm jobs.
 
-Each result is stored when it arrives. Tasks of a lost worker run again. A task that fails is reported, and the others
-continue.
+Each task's result is stored when it arrives. Tasks of a lost worker run again. A task that fails is reported, and the
+other tasks continue.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 class Pool:
-    """An executor and the number of tasks that it accepts at once; `renew` replaces it after its processes died."""
+    """An executor of tasks and the number of tasks that it accepts at once; `renew` replaces it after its processes
+    died."""
 
     def __init__(self, executor: Executor, window: int, renew: Callable[[], Executor] | None = None) -> None:
         self.executor, self.window, self._renew = executor, window, renew
 
     def renew(self) -> None:
-        """Replace a broken executor by a new one; Unreachable if that is not possible."""
+        """Replace a broken executor by a new one; Unreachable if no new executor can be created."""
         if self._renew is None:
             raise Unreachable("the workers are gone", hint="run the same command again: finished tasks are kept")
         self.executor = self._renew()
@@ -46,7 +47,7 @@ class Pool:
 
 @contextmanager
 def local(workers: int) -> Iterator[Pool]:
-    """A context with a pool of processes on this machine. This process handles Ctrl-C and ends the others."""
+    """A context with a pool of processes on this machine. On Ctrl-C, this process ends the pool's processes."""
     os.environ.setdefault("PYTHONWARNINGS", QUIET)
     context = get_context("forkserver")
     context.set_forkserver_preload(["batchcast.sweep.task"])
@@ -88,21 +89,21 @@ def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -
 
 @contextmanager
 def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[Pool]:
-    """A context with a Dask cluster whose workers are Slurm jobs. A job that ends early is replaced.
+    """A context with a Dask cluster whose workers are Slurm jobs. A Slurm job that ends early is replaced.
 
     Parameters
     ----------
     wish
         Resources of the workers, and the network interface.
     say
-        Called with messages for the user.
+        Function that is called with messages for the user.
     folder
-        A folder on a file system that the nodes see. It gets the key and the output of the workers.
+        A folder on a file system that the nodes see. The key and the output of the workers are written to this folder.
 
     Notes
     -----
-    Traffic is encrypted with a key that is created for this run and that only this user can read. Other users who reach
-    the scheduler's port cannot run code.
+    Traffic is encrypted with a key that is created for this run and that only this user can read. Without the key,
+    other users who reach the scheduler's port cannot run code.
     """
     if not wish.interface:
         raise UsageError(
@@ -145,7 +146,8 @@ def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
 
 
 def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
-    """Return the pool that `--pool` names: `local`, `slurm`, or the address of a Dask scheduler."""
+    """Return the pool of workers that the option `--pool` names: `local`, `slurm`, or the address of a Dask
+    scheduler."""
     if place == "local":
         return local(workers)
     if place == "slurm":
@@ -183,13 +185,13 @@ def run(
     pool
         The pool. At most `pool.window` tasks are unfinished at once.
     keep
-        Stores a result.
+        Function that stores a result.
     perform
-        Performs a task, in a worker.
+        Function that performs a task, in a worker.
     tick
-        Called with the number of finished tasks.
+        Function that is called with the number of finished tasks.
     tell
-        Called with each failed task.
+        Function that is called with each failed task.
 
     Returns
     -------
@@ -197,8 +199,8 @@ def run(
 
     Notes
     -----
-    If a process dies, the tasks of its pool are lost. They run again one at a time, and a task that was alone when a
-    process died counts as failed.
+    If a process dies, the tasks of its pool are lost. The lost tasks run again one at a time, and a task that ran alone
+    when a process died counts as failed.
     """
     waiting, suspects = deque(tasks), deque[Task]()
     flight = _Flight(pool, perform)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a study from TOML and check it before it runs. Errors name the line and what is accepted."""
+"""Read a study from TOML and check it before it runs. Error messages name the line and the accepted values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Period(_Part, frozen=True):
 
 
 class Plans(_Part, frozen=True):
-    """All combinations of these policies with these predictors."""
+    """Policies and predictors of which the study simulates all combinations."""
 
     policies: Words
     predictors: Words
@@ -99,7 +99,7 @@ class Study(_Part, frozen=True):
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Combinations of policy and predictor, in the declared order, without repetitions."""
+        """The study's combinations of policy and predictor, in the declared order, without repetitions."""
         groups = [*([Plans(policies=self.policies, predictors=self.predictors)] if self.policies else []), *self.plan]
         return list(dict.fromkeys((p, r) for group in groups for p in group.policies for r in group.predictors))
 
@@ -110,9 +110,9 @@ def read_study(text: str, path: str = "study.toml") -> Study:
     Parameters
     ----------
     text
-        The TOML text.
+        The study as TOML text.
     path
-        Name of the file in messages.
+        Name of the study's file in messages.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def read_study(text: str, path: str = "study.toml") -> Study:
     ------
     InputError
         If the text is not TOML, a key or value is not accepted, or two logs or periods have the same name. The message
-        has the line.
+        has the number of the line.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def read_study(text: str, path: str = "study.toml") -> Study:
 
 
 def check(study: Study, path: str, text: str) -> None:
-    """Raise InputError for contradictions that the types of the values do not exclude."""
+    """Raise InputError for contradictions in a study that the types of the values do not exclude."""
     if not study.log:
         raise input_error(path, "a study needs a [[log]] with a path", hint=HINT)
     if bool(study.policies) != bool(study.predictors) or not study.pairs:
@@ -182,7 +182,7 @@ def check(study: Study, path: str, text: str) -> None:
 
 
 def _check_words(study: Study, path: str, text: str) -> None:
-    """Checks policies, predictors, settings and references as the command line does."""
+    """Checks a study's policies, predictors, settings and reference plans as the command line does."""
     from ..predict.registry import make
     from ..simulation.policies import policy_of
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A task of a study: one simulation, identified by everything that determines its result, including the source code.
 
-`perform` runs a task in a worker. It has no side effects and only reads the log.
+`perform` runs a task in a worker. `perform` has no side effects and only reads the log.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ DECIDING = (
 def own_code(rooms: tuple[str, ...] = DECIDING) -> str:
     """Return batchcast's version and a digest of the source files that determine results.
 
-    The first call takes about 20 ms.
+    The first call of the function takes about 20 ms.
 
     Parameters
     ----------
     rooms
-        Folders and files of the package.
+        Folders and files of the package that are digested.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def code_of(predictor: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """One policy planned with one predictor, on one replicate of one period of one log.
+    """The simulation of one policy with one predictor, on one replicate of one period of one log.
 
     `digest` is the SHA-256 of the log's file, `code` identifies the source code, and replicate 0 is the log itself.
     Names of logs and periods and paths of files are not part of the key.
@@ -105,8 +105,8 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """A digest of the task's content, 32 hexadecimal digits. A result with this key is the result of the
-        task."""
+        """A digest of the task's content, 32 hexadecimal digits. A stored result with the same key is the result of
+        this task."""
         log = {k: v for k, v in msgspec.to_builtins(self.log).items() if k not in ("path", "name")}
         content = {
             "log": log,
@@ -139,14 +139,14 @@ def words_of(settings: Mapping[str, Any]) -> str:
 
 
 def tasks_of(study: Study, folder: str | Path = ".") -> list[Task]:
-    """Return the tasks of a study in order; tasks with the same replicate are neighbours.
+    """Return the tasks of a study in order; tasks with the same replicate follow each other.
 
     Parameters
     ----------
     study
         The study. Every log is read once for its digest.
     folder
-        The folder for relative paths of logs.
+        The folder to which relative paths of logs refer.
 
     Returns
     -------
@@ -194,7 +194,7 @@ class Failed:
 
 
 def attempt(task: Task) -> dict[str, Any] | Failed:
-    """Return the row of a task, or its failure. The error of one task does not affect other tasks."""
+    """Return the result row of a task, or the task's failure. The error of one task does not affect other tasks."""
     try:
         return perform(task)
     except BatchcastError as error:
@@ -233,8 +233,8 @@ def perform(task: Task) -> dict[str, Any]:
 
 
 def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) -> dict[str, Any]:
-    """Returns the geometric mean slowdown, each user's jobs and waits, and for replicate 0 each job's values and
-    group.
+    """Returns the geometric mean slowdown, each user's number of jobs and waits, and for replicate 0 each job's
+    measures and group.
     """
     wait = schedule.wait_time
     slowdown = bounded_slowdown(wait, schedule.run_time)
@@ -257,8 +257,8 @@ def _measured(trace: Trace, schedule: Schedule, procs: str, *, with_jobs: bool) 
 
 @lru_cache(maxsize=2)
 def _drawn(log: LogFile, digest: str, period: Period, number: int, seed: int) -> Trace:
-    """Returns a replicate of a period of a log; number 0 is the period itself. The draws depend on the seed and the
-    number.
+    """Returns a replicate of a period of a log; replicate 0 is the period itself. The random draws depend on the seed
+    and the replicate's number.
     """
     trace = _opened(log, digest)
     if period.since is not None or period.until is not None:

@@ -28,21 +28,21 @@ def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Va
     values
         The ChunkedArray.
     kind
-        `id`, `instant`, `number` or `nominal`. If empty, the Arrow type decides.
+        Kind of the result: `id`, `instant`, `number` or `nominal`. If `kind` is empty, the Arrow type decides.
     is_mixed
         Whether the texts are JSON values, which batchcast writes if a column mixes whole numbers and texts.
 
     Returns
     -------
     ndarray, Nominal or None
-        float64 numbers, names or ids. None if the Arrow type is nested.
+        The column as float64 numbers, names or ids. The result is None if the Arrow type is nested.
 
     Raises
     ------
     ArrowInvalid, ValueError
-        If the values are not of this kind.
+        If the values cannot be read as `kind`.
     UsageError
-        If the values are not of this kind; the message names the row and the value.
+        If the values cannot be read as `kind`; the message names the row and the value.
     """
     import pyarrow as pa
 
@@ -223,7 +223,7 @@ _FORMS = {"id": "job ids", "instant": "times", "number": "numbers", "nominal": "
 
 
 def _kind_of(column: str, is_nominal: bool) -> str:
-    """Returns the kind (`number`, `nominal`, ...) as which a column is read; empty if its Arrow type decides."""
+    """Returns the kind (`number`, `nominal`, ...) to which a column is converted; empty if its Arrow type decides."""
     if column in COLUMNS:
         return "instant" if column in INSTANTS else COLUMNS[column].kind
     return "nominal" if is_nominal else ""
@@ -254,7 +254,7 @@ def _check_names(names: Sequence[str], source: str) -> None:
 
 
 class _Note(NamedTuple):
-    """batchcast's metadata in a table: the provenance, and which columns are nominal."""
+    """batchcast's metadata in a table: the log's provenance, and which columns contain names."""
 
     info: LogInfo
     nominal: frozenset[str]

@@ -27,7 +27,7 @@ class LogInfo:
     Attributes
     ----------
     source, format, sha256
-        The file, its format, and its digest.
+        The log's file, the file's format, and the file's digest.
     unix_start
         Epoch second at which the log's clock reads 0.
     timezone, timezone_source
@@ -35,7 +35,7 @@ class LogInfo:
     max_procs, max_nodes
         Processors and nodes of the machine. NaN means unknown.
     max_procs_source
-        `header`, `--procs-total`, `peak` or `unknown`.
+        Where `max_procs` comes from: `header`, `--procs-total`, `peak` or `unknown`.
     header
         The log's header fields.
     names
@@ -43,7 +43,7 @@ class LogInfo:
     known_at_submit
         Undeclared columns that the user marked as known at submission, see `Trace.knowing`.
     dropped
-        Number of records left out, by rule.
+        Number of records that were left out, by rule for irregular data.
     notes
         Messages about the log for people (unsorted input, a wrong header), in order of appearance.
     private
@@ -75,9 +75,9 @@ class LogInfo:
         Parameters
         ----------
         rule
-            Name of the rule.
+            Name of the rule by which records are left out.
         count
-            Number of records. A count of 0 is recorded too, and shows that the rule was applied.
+            Number of further records. A count of 0 is recorded too, and shows that the rule was applied.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class Nominal:
     Attributes
     ----------
     codes
-        Index of each row's category, int32, shape (n,); -1 means null.
+        Index of each row's category, int32, shape (n,); -1 means that the name is unknown.
     categories
         The distinct names, as whole numbers or texts.
     """
@@ -115,7 +115,7 @@ class Nominal:
         Parameters
         ----------
         values
-            Values, shape (n,). None and NaN are null.
+            The names to encode, shape (n,). None and NaN mean unknown.
 
         Returns
         -------
@@ -149,12 +149,12 @@ class Nominal:
         return Nominal(frozen(self.codes[rows]), self.categories)
 
     def decode(self) -> list[int | str | None]:
-        """Return the values as a list; null is None."""
+        """Return the values as a list; unknown values are None."""
         names = [*self.categories, None]
         return [names[code] for code in self.codes.tolist()]
 
     def is_known(self) -> np.ndarray:
-        """Return a boolean mask, shape (n,), of the rows that are not null."""
+        """Return a boolean mask, shape (n,), of the rows with a known value."""
         return self.codes >= 0
 
 
@@ -235,7 +235,7 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
         be datetime64, pandas or datetime values, or ISO 8601 texts in columns of instants; dates without a zone are in
         UTC.
     unix_start
-        Epoch second at which the log's clock reads 0. Dates are converted to this clock.
+        Epoch second at which the log's clock reads 0. Dates are converted to seconds on the log's clock.
 
     Returns
     -------
@@ -245,7 +245,8 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     Raises
     ------
     UsageError
-        If a declared column of numbers has another value. The message names column, row and value.
+        If a column that batchcast declares as numeric contains any other value. The message names column, row and
+        value.
 
     Examples
     --------
@@ -278,7 +279,7 @@ def _array(name: str, values: Any) -> np.ndarray:
     if hasattr(values, "notna") and hasattr(values, "to_numpy"):
         kind = str(values.dtype)
         if kind.startswith("datetime64"):
-            values = values.to_numpy(dtype="datetime64[ns]")  # converts times with a zone to UTC
+            values = values.to_numpy(dtype="datetime64[ns]")  # this call converts times with a zone to UTC
         elif isinstance(values.dtype, np.dtype):
             values = values.to_numpy()
         else:
@@ -324,7 +325,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _holds_time(array: np.ndarray) -> bool:
-    """Whether the first known value is a date or a duration."""
+    """Whether the first value that is not missing is a date or a duration."""
     first = next((v for v in array.tolist() if not _is_missing(v)), None)
     return isinstance(first, (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64))
 
@@ -378,14 +379,14 @@ def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
 
 
 def not_a_number(name: str, row: int, value: Any) -> UsageError:
-    """Build the error for a value that is not a number in a column of numbers.
+    """Build the error for a numeric column with a value that is not a number.
 
     Parameters
     ----------
     name
         The column.
     row
-        The row, from 1.
+        The row number, counted from 1.
     value
         The value.
 
@@ -400,7 +401,7 @@ def not_a_number(name: str, row: int, value: Any) -> UsageError:
 
 def _own_kind(array: np.ndarray) -> Values:
     """Returns an undeclared column: numbers if all values are numbers, else names."""
-    from decimal import Decimal  # imported here because few logs have such columns
+    from decimal import Decimal  # imported here because few logs have undeclared columns
 
     plain = array.tolist()
     if array.dtype.kind == "O" and all(v is None or isinstance(v, (int, float, Decimal)) for v in plain):
@@ -417,7 +418,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     Parameters
     ----------
     columns
-        The columns by name.
+        The columns of the log, by name.
     info
         The provenance.
 
@@ -426,13 +427,13 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     columns : dict
         The columns. Columns without impossible values are the same objects as before.
     info : LogInfo
-        The provenance, with notes about changed values and counts of dropped rows.
+        The log's provenance, with notes about changed values and counts of dropped rows.
 
     Notes
     -----
-    In declared columns of numbers, negative and infinite values become NaN. A note reports such values, except -1, by
-    which many logs mark unknown values. Instants may be negative, because they are on the log's own clock. A wait may
-    also be negative (a start recorded before the submission); the recorded clock counts negative waits. O(values).
+    In declared columns of numbers, negative and infinite values become NaN. A note reports the replaced values, except
+    -1, by which many logs mark unknown values. Instants may be negative, because they are on the log's own clock. A
+    wait may also be negative (a start recorded before the submission); a replay counts negative waits. O(values).
 
     Examples
     --------
@@ -476,7 +477,7 @@ def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
 
     Notes
     -----
-    O(n log n), or O(n) if the jobs are in order already.
+    Costs O(n log n), or O(n) if the jobs are in order already.
     """
     submit, ids = np.asarray(submit_time, dtype=float), np.asarray(job_id)
     major, minor = (ids, np.zeros(len(ids))) if ids.dtype.kind in "iu" else _id_numbers(ids)

@@ -19,7 +19,7 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
     Parameters
     ----------
     pieces
-        The traces. If some of the traces lack a column, its values are unknown for their rows.
+        The traces. If some of the traces lack a column, the column's values are unknown for the rows of these traces.
     info
         The provenance of the result. Default: the provenance of the first piece.
 
@@ -31,7 +31,7 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
     Notes
     -----
     The categories of a nominal column are the names in all pieces. Rows with the same submit time and id keep the order
-    of the pieces. O(rows), or O(rows log rows) if the pieces overlap.
+    of the pieces. Costs O(rows), or O(rows log rows) if the pieces overlap.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
     trace
         The trace.
     categories
-        Categories by column. They must include all names that occur in the column.
+        The categories of each column, by column name. The categories must include all names that occur in the column.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def summed_notes(notes: Iterable[str]) -> list[str]:
 
 
 def _numbers(piece: Trace, name: str) -> np.ndarray:
-    """Returns a column of numbers, all NaN if the piece does not have it."""
+    """Returns a column of numbers, all NaN if the piece does not have the column."""
     return piece.number(name) if name in piece.names else np.full(len(piece), np.nan)
 
 

@@ -25,15 +25,16 @@ class MemoryUse:
     Attributes
     ----------
     per
-        `node`, `processor` or `job`.
+        The unit of comparison: `node`, `processor` or `job`.
     asked, used
         Requested and used memory in KiB, shape (n,). NaN means unknown. `used` is all NaN if the log's column is a copy
         of the request.
     ended
-        Whether each job ran out of memory, shape (n,). Such a job needed more than `asked`; its `used` is a lower
-        bound.
+        Whether each job ran out of memory, shape (n,). A job that ran out of memory needed more than `asked`, and its
+        `used` is a lower bound.
     copied
-        Share of jobs whose used memory equals the request. NaN if both are known for fewer than 20 jobs.
+        Share of jobs whose used memory equals the request. NaN if request and use are both known for fewer than 20
+        jobs.
     zeros
         Number of jobs with a recorded use of 0, which means that the use was not measured.
     """
@@ -70,10 +71,11 @@ def memory_use(trace: Trace) -> MemoryUse:
 
     Notes
     -----
-    The unit is the node if at least 90 % of the jobs with a known amount have a node count, else the processor by the
-    same rule, else the log's own unit. Requested memory is divided by the requested nodes (processors), and used memory
-    by the allocated nodes (processors). If one of the two counts is unknown, the other count is used for both. If used
-    memory equals the request in 90 % of the jobs, as in the log HPC2N, it is treated as unknown. O(n).
+    The unit is the node if at least 90 % of the jobs with a known amount have a node count, else the processor if at
+    least 90 % have a processor count, else the log's own unit. Requested memory is divided by the requested nodes
+    (processors), and used memory by the allocated nodes (processors). If the requested or the allocated count is
+    unknown, the other count is used for both. If used memory equals the request in 90 % of the jobs, as in the log
+    HPC2N, it is treated as unknown. O(n).
 
     Examples
     --------
@@ -105,7 +107,7 @@ def share_of(trace: Trace, name: str) -> np.ndarray:
     trace
         The log.
     name
-        `req_mem_kib` or `used_mem_kib`.
+        Name of the memory column, `req_mem_kib` or `used_mem_kib`.
 
     Returns
     -------
@@ -123,12 +125,12 @@ def per_processor(trace: Trace, name: str) -> np.ndarray:
     trace
         The log.
     name
-        `req_mem_kib` or `used_mem_kib`.
+        Name of the memory column, `req_mem_kib` or `used_mem_kib`.
 
     Returns
     -------
     ndarray
-        KiB, shape (n,). NaN if the processor count is unknown.
+        Memory in KiB per processor, shape (n,). NaN if the processor count is unknown.
     """
     return _shared(trace, name, "processor", "req" if name == "req_mem_kib" else "alloc")
 
@@ -141,9 +143,9 @@ def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
     trace
         The log.
     per
-        `node`, `processor` or `job`.
+        What to count: `node`, `processor` or `job`.
     rule
-        `req`: the requested number, or the allocated number if that is unknown. `alloc`: the reverse.
+        `req`: the requested number, or the allocated number if the request is unknown. `alloc`: the reverse.
 
     Returns
     -------

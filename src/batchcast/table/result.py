@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base class of all results of the Python API, with pictures, data frames, Arrow, and tables for notebooks.
 
-A result class defines its columns and pictures; this module implements everything else for all results. The module also
-converts a trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
+A result class defines its columns and pictures; this module implements the other methods for all results. The module
+also converts a trace to a data frame, to a small HTML table, and to Arrow with the provenance in the metadata.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     Parameters
     ----------
     columns
-        Columns by name.
+        The frame's columns, by name.
     attrs
-        Values for the frame's `attrs`.
+        Metadata that is stored in the frame's `attrs`.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     Raises
     ------
     UsageError
-        If pandas is not installed. The message has the install command.
+        If pandas is not installed. The error message has the install command.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def polars_frame(columns: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     columns
-        Columns by name.
+        The frame's columns, by name.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def polars_frame(columns: Mapping[str, Any]) -> Any:
     Raises
     ------
     UsageError
-        If polars is not installed. The message has the install command.
+        If polars is not installed. The error message has the install command.
 
     Examples
     --------
@@ -103,14 +103,14 @@ def _one_kind(values: Any) -> list[Any]:
 
 
 def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Convert rows to columns.
+    """Convert result rows to columns.
 
     Parameters
     ----------
     rows
-        Dictionaries. A missing key becomes None. A mapping from measures to objects, such as `differences`, becomes
-        columns named after each measure: "mae_s_difference" is the value, "mae_s_difference_low" the lower end of its
-        interval.
+        Dictionaries. A key that a row lacks becomes None. A mapping from measures to objects, such as `differences`,
+        becomes columns named after each measure: "mae_s_difference" is the value, "mae_s_difference_low" the lower end
+        of its interval.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
     Parameters
     ----------
     columns
-        Columns by name. Unknown values are shown as empty cells.
+        The table's columns, by name. Unknown values are shown as empty cells.
     title
         The caption.
 
@@ -247,7 +247,7 @@ def arrow() -> tuple[Any, Any]:
     Raises
     ------
     UsageError
-        If they are not installed. The message has the install command.
+        If pyarrow or Parquet support is not installed. The error message has the install command.
     """
     try:
         import pyarrow
@@ -280,7 +280,7 @@ class Result:
 
     Notes
     -----
-    A subclass defines `columns` and `_pictures`. It can set `_printed` to the columns that `print` shows.
+    A subclass defines `columns` and `_pictures`. A subclass can set `_printed` to the columns that `print` shows.
     """
 
     __slots__ = ()
@@ -310,7 +310,7 @@ class Result:
         return self._tables()
 
     def summary(self) -> str:
-        """Return the main figures as text that fits one screen: tables of at most 14 rows.
+        """Return the main results as text that fits one screen: tables of at most 14 rows.
 
         A result with a row per method, policy or variant shows its main columns. A result with a row per job shows, for
         each column, the number of known values with their 10 %, 50 % and 90 % quantiles.
@@ -321,7 +321,7 @@ class Result:
         >>> print(Trace.from_arrays({"submit_time": [0.0, 5.0], "run_time": [60.0, 180.0]}).summary().split("\\n")[-1])
         run_time      2  1 min 12 s  2 min   2 min 48 s
         """
-        from .text import text_table  # imported here because few commands print a result this way
+        from .text import text_table  # imported here because few commands need this module
 
         return "\n\n".join(text_table(table, title, self._printed, FITS) for title, table in self._summary().items())
 
@@ -343,11 +343,11 @@ class Result:
         Parameters
         ----------
         picture
-            One of `pictures`. Default: the first.
+            Name of the picture, one of `pictures`. Default: the first.
         ax
-            The Axes to draw on. Default: a new one.
+            The Axes to draw on. By default, new Axes are created.
         options
-            Options of the picture, such as `begin` and `end` of a Gantt chart or `metric` of differences.
+            Options of the picture, such as `begin` and `end` of a Gantt chart or `metric` of a picture of differences.
 
         Returns
         -------
@@ -395,7 +395,7 @@ class Result:
         return to_arrow(self).__arrow_c_stream__(requested_schema)
 
     def __str__(self) -> str:
-        from .text import text_table  # imported here because few commands print a result this way
+        from .text import text_table  # imported here because few commands need this module
 
         return "\n\n".join(text_table(columns, caption, self._printed) for caption, columns in self._tables().items())
 
@@ -405,12 +405,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows(Result):
-    """A result that consists of flat rows, each a dictionary. A missing key means unknown."""
+    """A result that consists of flat rows, each a dictionary. A missing key means that the value is unknown."""
 
     rows: Sequence[Mapping[str, Any]]
 
     def columns(self) -> Columns:
-        """Return the rows as columns."""
+        """Return the result's rows as columns."""
         return by_column(self.rows)
 
     def _tables(self) -> Mapping[str, Columns]:

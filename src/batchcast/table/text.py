@@ -28,13 +28,13 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
     Parameters
     ----------
     columns
-        Columns by name.
+        The table's columns, by name.
     caption
         First line of the table.
     names
-        The columns to show. Default: all. Columns that do not exist or exceed the width are left out.
+        Names of the columns to show. Default: all. Columns that do not exist or exceed the width are left out.
     rows
-        Maximum number of rows.
+        Maximum number of rows to show.
 
     Returns
     -------
@@ -68,7 +68,8 @@ def text_table(columns: Mapping[str, Sequence[Any]], caption: str, names: Sequen
 
 
 def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[str]:
-    """Returns the first values of a column as text; a difference is followed by its interval, if there is one."""
+    """Returns the first values of a column as text; a difference is followed by its confidence interval, if it has
+    one."""
     texts = [cell(name, value) for value in list(columns[name])[:rows]]
     low, high = (list(columns.get(f"{name}_{end}", ()))[:rows] for end in ("low", "high"))
     if not name.endswith("_difference") or not low or not high:
@@ -78,12 +79,13 @@ def _cells(name: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[s
 
 
 def described(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Describe columns with one row per job: known values, and quantiles of numbers or the number of names.
+    """Describe columns that have one row per job: number of known values, and quantiles of numbers or the number of
+    distinct names.
 
     Parameters
     ----------
     columns
-        Columns by name.
+        The columns to describe, by name.
 
     Returns
     -------

@@ -51,7 +51,8 @@ class Trace(Result):
     Numbers are float64 with NaN for unknown; names are `Nominal`. If the log has no value for a declared column, the
     column can be absent, and `number(name)` or `nominal(name)` returns an all-unknown column. Columns that are not in
     `columns.COLUMNS` are extra columns. Predictors receive an extra column in `JobRequest.extra` if `columns.py`
-    declares it as known at submission, or if the user does (`knowing`). Selecting rows copies each column in O(n).
+    declares it as known at submission, or if the user marks it as known at submission (`knowing`). Selecting rows
+    copies each column, at a cost of O(n).
 
     Examples
     --------
@@ -88,8 +89,8 @@ class Trace(Result):
             A mapping of column names to sequences of one length, or a DataFrame. Run times, waits and limits are
             seconds or durations. Instants are seconds on the log's clock or dates (UTC if they have no zone). Unknown
             values are None, NaN, NaT or NA; impossible negative numbers (-1 in many logs) are also read as unknown.
-            Missing job ids are numbered from 1. Rows without a submit time are left out. The result's `info` records
-            all changes.
+            Missing job ids are numbered from 1. Rows without a submit time are left out. The trace's `info` records all
+            changed values and dropped rows.
         info
             The provenance: source, size of the machine and so on.
         procs_total
@@ -176,8 +177,8 @@ class Trace(Result):
         -------
         ndarray, JobRecord or Trace
             A column of numbers is float64. A column of names has plain values, with None for unknown. `start_time` and
-            `end_time` are computed from submit time, wait and run time. A declared column that the log does not have is
-            all unknown.
+            `end_time` are computed from submit time, wait and run time. A column that batchcast declares but the log
+            does not have contains only unknown values.
 
         Raises
         ------
@@ -283,7 +284,7 @@ class Trace(Result):
         return self._columns[name]
 
     def number(self, name: str) -> np.ndarray:
-        """Return a numeric column.
+        """Return a numeric column of the log.
 
         Parameters
         ----------
@@ -293,7 +294,7 @@ class Trace(Result):
         Returns
         -------
         ndarray
-            float64, shape (n,); all NaN if the log does not have the column.
+            The values as float64, shape (n,); all NaN if the log does not have the column.
 
         Raises
         ------
@@ -309,7 +310,7 @@ class Trace(Result):
         return values
 
     def nominal(self, name: str) -> Nominal:
-        """Return a nominal column.
+        """Return a nominal column (of names) of the log.
 
         Parameters
         ----------
@@ -319,7 +320,7 @@ class Trace(Result):
         Returns
         -------
         Nominal
-            All null if the log does not have the column.
+            All values are unknown if the log does not have the column.
 
         Raises
         ------
@@ -362,17 +363,17 @@ class Trace(Result):
         return self.number("req_time")
 
     def procs(self, rule: str = "req") -> np.ndarray:
-        """Return the processors of each job.
+        """Return the number of processors of each job.
 
         Parameters
         ----------
         rule
-            `req`: the requested number, or the allocated number if that is unknown. `alloc`: the reverse.
+            `req`: the requested number, or the allocated number if the request is unknown. `alloc`: the reverse.
 
         Returns
         -------
         ndarray
-            Shape (n,). Unknown and 0 are NaN.
+            Shape (n,). Unknown numbers and 0 become NaN.
         """
         if rule not in ("req", "alloc"):
             raise UsageError(f"not a processor rule: {rule!r} (accepted: req, alloc)")
@@ -387,7 +388,7 @@ class Trace(Result):
         rows
             A boolean mask, or ascending row numbers.
         info
-            The provenance of the result. Default: unchanged.
+            The provenance of the new trace. Default: unchanged.
 
         Returns
         -------
@@ -399,14 +400,15 @@ class Trace(Result):
         return Trace({n: _rows(v, rows) for n, v in self._columns.items()}, info or self.info, is_sorted=True)
 
     def with_columns(self, columns: Mapping[str, Values], info: LogInfo | None = None) -> Trace:
-        """Add or replace columns.
+        """Return a trace with added or replaced columns.
 
         Parameters
         ----------
         columns
-            Columns by name. `submit_time` and `job_id` cannot be replaced, because they define the order of the rows.
+            The new columns, by name. `submit_time` and `job_id` cannot be replaced, because they define the order of
+            the rows.
         info
-            The provenance of the result. Default: unchanged.
+            The provenance of the new trace. Default: unchanged.
 
         Returns
         -------
@@ -421,7 +423,7 @@ class Trace(Result):
         return Trace(self._columns, info, is_sorted=True)
 
     def at_submission(self, procs: str = "req") -> dict[str, Values]:
-        """Return the columns that are known when a job is submitted. Predictors see no other columns.
+        """Return the columns that are known when a job is submitted. Predictors cannot see any other columns.
 
         Parameters
         ----------
@@ -441,7 +443,8 @@ class Trace(Result):
     def knowing(self, names: Iterable[str]) -> Trace:
         """Mark extra columns as known at submission, so that predictors can use them.
 
-        The user is responsible for the correctness: a column that depends on later events would reveal the future.
+        The user is responsible for the correctness of the mark: a column that depends on later events would reveal the
+        future.
 
         Parameters
         ----------
@@ -455,7 +458,7 @@ class Trace(Result):
         Raises
         ------
         UsageError
-            If the log does not have a column, or a column is declared as known only later.
+            If the log does not have a column, or a column is declared as known only after submission.
         """
         wanted = tuple(dict.fromkeys(names))
         for name in wanted:
@@ -492,8 +495,8 @@ class Trace(Result):
             yield new(JobRequest, row)
 
     def records(self, procs: str = "req") -> Iterator[JobRecord]:
-        """Yield the record of every job in log order, with its outcome. Records contain outcomes, so only clocks,
-        oracles and writers may use them.
+        """Yield the record of every job in log order, with its outcome. Records contain outcomes, so predictors must
+        not use them; event clocks, oracles and writers may.
 
         Parameters
         ----------
@@ -509,7 +512,7 @@ class Trace(Result):
             yield JobRecord(request, wait, run, status)
 
     def _plain(self, values: Values | None, name: str) -> Iterable[Any]:
-        """Returns a column as plain values; a missing column is all unknown."""
+        """Returns a column as plain values; the values of a missing column are all unknown."""
         if values is None:
             return repeat(math.nan if DECLARED[name].kind == "number" else None)
         return values.decode() if isinstance(values, Nominal) else values.tolist()

@@ -23,7 +23,7 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
     Parameters
     ----------
     jobs
-        Number of jobs.
+        Number of jobs in the log.
     seed
         Seed of the random numbers.
 
@@ -118,6 +118,6 @@ def changed_submit(base: Trace) -> Trace:
 
 
 def base_without_fields(base: Trace) -> Trace:
-    """Return the log with times only: no users, sizes, limits or names."""
+    """Return the log with only its times, without users, sizes, limits or names."""
     names = ("job_id", "submit_time", "wait_time", "run_time")
     return Trace({name: base.column(name) for name in names}, is_sorted=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_policy` and `check_order`: the checks for schedulers and queue orders, batchcast's own and users'."""
+"""`check_policy` and `check_order`: the checks for schedulers and queue orders, both batchcast's own and users'
+schedulers and orders."""
 
 from __future__ import annotations
 
@@ -21,19 +22,19 @@ Order = str | Callable[..., float]
 
 
 def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
-    """Run every check on a scheduler. It takes some seconds.
+    """Run every check on a scheduler. The checks take some seconds.
 
     Parameters
     ----------
     policy
-        A class, an object, or a function that returns one, with `start(queue, machine, now)`.
+        A class, an object, or a function that returns an object, with the method `start(queue, machine, now)`.
     on_nodes
         Whether to check the scheduler not only on a pool of processors, but also on nodes.
 
     Returns
     -------
     list of str
-        Names of the checks.
+        Names of the checks that were run.
 
     Raises
     ------
@@ -74,7 +75,8 @@ def every_job_starts_once(policy: Any, nodes: Any = None) -> None:
 
 
 def machine_is_never_overfull(policy: Any, nodes: Any = None) -> None:
-    """Running jobs never use more processors than the machine has, and on each node not more than the node has."""
+    """Running jobs never use more processors than the machine has, and on each node not more processors than the node
+    has."""
     for name, log in LOGS.items():
         schedule = _schedule(policy, log(), nodes, name)
         start, end = schedule.start_time, schedule.end_time
@@ -108,7 +110,7 @@ def future_is_hidden(policy: Any, nodes: Any = None) -> None:
 
 
 def same_answer_twice(policy: Any, nodes: Any = None) -> None:
-    """The same jobs give the same schedule twice; an earlier schedule does not affect a later one."""
+    """Two runs with the same jobs give the same schedule; an earlier schedule does not affect a later schedule."""
     log = small_workload()
     first, second = (_schedule(policy, log, nodes, "a log") for _ in range(2))
     assert np.array_equal(first.start_time, second.start_time), (
@@ -128,7 +130,7 @@ def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:
 CHECKS: tuple[Callable[..., None], ...] = (
     every_job_starts_once,
     machine_is_never_overfull,
-    same_answer_twice,  # before future_is_hidden, which compares two schedules
+    same_answer_twice,  # run this check before future_is_hidden, which compares two schedules
     future_is_hidden,
     forecasts_may_be_wrong,
 )
@@ -178,10 +180,10 @@ def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "
 
 
 def check_order(order: Order) -> list[str]:
-    """Run every check on a queue order. It takes some seconds after the kernel is compiled.
+    """Run every check on a queue order. The checks take some seconds after the kernel is compiled.
 
-    The checks are `keys_are_numbers` and the checks of `check_policy` on a pool. The order is used in three ways: for
-    the queue, for backfill candidates, and for the queue without backfilling.
+    The checks are `keys_are_numbers` and the checks that `check_policy` runs on a pool of processors. The order is used
+    in three ways: for the queue, for backfill candidates, and for the queue without backfilling.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def check_order(order: Order) -> list[str]:
     Returns
     -------
     list of str
-        Names of the checks.
+        Names of the checks that were run.
 
     Raises
     ------

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_predictor` and `check_wait_predictor`: the checks for predictors, batchcast's own and users'."""
+"""`check_predictor` and `check_wait_predictor`: the checks for predictors, both batchcast's own and users'
+predictors."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Maker = Callable[[Trace], Any]
 
 
 def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
-    """Run every check on a run-time predictor. It takes some seconds.
+    """Run every check on a run-time predictor. The checks take some seconds.
 
     Parameters
     ----------
@@ -33,12 +34,13 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
         A name, a class, an object (it is copied), or a function of the log that returns a predictor. Estimators of
         river and scikit-learn are checked through their adapters.
     log
-        The log to use instead of `small_log()`. It should be long enough for the predictor's first refit.
+        The log to use instead of `small_log()`. The log should be long enough for the predictor's first refit.
 
     Returns
     -------
     list of str
-        Names of the checks. A predictor with `is_oracle` skips the check that the future is hidden.
+        Names of the checks that were run. A predictor with `is_oracle` skips the check that it does not use future
+        data.
 
     Raises
     ------
@@ -109,7 +111,7 @@ def poison(log: Trace, instant: float) -> Trace:
     log
         The log.
     instant
-        Seconds on the log's clock.
+        The instant, in seconds on the log's clock.
 
     Returns
     -------
@@ -143,7 +145,8 @@ def _changed(values: Values, where: np.ndarray) -> Values:
 
 
 def survives_pickling(make: Maker, log: Trace) -> None:
-    """A predictor that is pickled and loaded in the middle of a log makes the same predictions as one that is not."""
+    """A predictor that is pickled and loaded in the middle of a log makes the same predictions as a predictor that is
+    not pickled."""
     kept = [answer for _, answer in _answers(make(log), log)]
     moved = [answer for _, answer in _answers(make(log), log, pickle_at=len(log) // 2)]
     assert kept == moved, "a predictor that was pickled and loaded predicts differently"
@@ -162,7 +165,7 @@ def answers_on_odd_logs(make: Maker, log: Trace) -> None:
 
 
 def accepts_every_event(make: Maker, log: Trace) -> None:
-    """The predictor accepts events that only the simulated and live clocks have, and an End without a Submit."""
+    """The predictor accepts events that occur only in simulations and live systems, and an End without a Submit."""
     predictor, state = make(log), SystemState(total=64.0)
     jobs = list(log.requests())[:4]
     odd = JobRequest(0, "12_3+1", 0.0, 2.0, 60.0, math.nan, user_id="eve")
@@ -185,7 +188,7 @@ def accepts_every_event(make: Maker, log: Trace) -> None:
 
 
 def batch_equals_one_by_one(make: Maker, log: Trace) -> None:
-    """`predict_trace`, if it exists, returns exactly the points of predicting job by job."""
+    """`predict_trace`, if it exists, returns exactly the same points as `predict` called job by job."""
     if not hasattr(make(log), "predict_trace"):
         return
     for protocol in ("honest", "paper"):
@@ -265,12 +268,12 @@ def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     Parameters
     ----------
     predictor, log
-        As in `check_predictor`.
+        The predictor and the log, as in `check_predictor`.
 
     Returns
     -------
     list of str
-        Names of the checks.
+        Names of the checks that were run.
 
     Raises
     ------
@@ -305,7 +308,7 @@ def queued_waits_are_censored(make: Maker, log: Trace) -> None:
 
 
 def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
-    """The highest quantile, if its level is at least 0.5, is at least the point."""
+    """The highest quantile is not below the point, if the quantile's level is at least 0.5."""
     driver = Driver({"it": make(log)}, SystemState(total=64.0))
     for event in events(log):
         for answer in driver.tell(event).values():
@@ -336,7 +339,8 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
     """The predictor does not learn from negative or unknown waits, from jobs larger than the machine, or from waits
     across an outage.
 
-    The same events are delivered with two different values of such a wait, and the predictions must be equal.
+    The same events are delivered with two different values of a wait that must not be learned, and the predictions must
+    be equal.
     """
     for name, start in (("negative", (-5.0, -9e5)), ("unknown", (math.nan, math.nan)), ("too large", (7.0, 9e5))):
         answers = []
@@ -372,8 +376,8 @@ def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
 
 
 def batch_path_on_every_clock(make: Maker, log: Trace) -> None:
-    """`predict_trace`, if it exists, returns the points, bounds and bases of predicting job by job, in every order
-    of events.
+    """`predict_trace`, if it exists, returns the same points, bounds and bases as `predict` called job by job, in every
+    order of events.
     """
     if not hasattr(make(log), "predict_trace"):
         return
@@ -417,7 +421,7 @@ def _event(predictor: Any, state: SystemState, event: Any) -> None:
 
 
 def _moved(predictor: Any) -> Any:
-    """Returns the predictor after pickling and loading, which studies and the collector do to move it between
+    """Returns the predictor after pickling and loading, as studies and the collector do to move predictors between
     processes.
     """
     try:

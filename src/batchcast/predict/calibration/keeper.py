@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Online calibration of prediction bounds, one event at a time.
 
-Each outcome changes the level that is requested from a predictor, so that its bounds reach the promised coverage. A
-second function maps predicted probabilities to the frequencies observed in recent outcomes.
+Each outcome changes the level that is requested from a predictor, so that the predictor's bounds reach the promised
+coverage. A second function maps predicted probabilities to the frequencies observed in recent outcomes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ IDENTITY = 100.0
 
 
 def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
-    """Estimate the distribution (201,), over GRID, of predicted probabilities at the outcomes, by Kaplan-Meier.
+    """Estimate the distribution (201,), at the levels GRID, of predicted probabilities at the outcomes, by
+    Kaplan-Meier.
 
     Parameters
     ----------
     values
-        The predicted distribution function, in [0, 1], shape (n,): at the outcome if `ended`, else at the time that has
-        passed so far.
+        The predicted distribution function, in [0, 1], shape (n,): evaluated at the outcome if `ended`, else at the
+        time that has passed so far.
     ended
-        Whether the outcome is known, bool, shape (n,). If not, the outcome is censored: it will exceed the time passed.
+        Whether the outcome is known, bool, shape (n,). An unknown outcome is censored: it will exceed the time that has
+        passed so far.
 
     Notes
     -----
-    Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes the result is the
-    identity. Beyond the last outcome the curve is a straight line that reaches 1 at 1. O(n log n).
+    Kaplan & Meier 1958; at equal values, outcomes come before censored values. Without outcomes, the result is the
+    identity (no correction). Beyond the last outcome the estimated distribution is a straight line that reaches 1 at 1.
+    O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
     [0.165, 0.833]
@@ -48,7 +51,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     at = np.searchsorted(sorted_values, GRID, side="right")
     beyond = np.where(at > 0, stays[np.maximum(at - 1, 0)], 1.0)
     last = sorted_values[known][-1] if known.any() else 0.0
-    if beyond[-1] > 0.0 and last < 1.0:  # beyond the last outcome, the predictor's own curve, scaled
+    if beyond[-1] > 0.0 and last < 1.0:  # beyond the last outcome, the predictor's own curve, scaled to reach 1 at 1
         rest = np.clip((GRID - last) / (1.0 - last), 0.0, 1.0)
         beyond = np.where(last < GRID, beyond[-1] * (1.0 - rest), beyond)
     beyond[-1] = 0.0
@@ -73,7 +76,8 @@ GOLDEN = 0.6180339887498949
 
 
 class _Bounds(NamedTuple):
-    """Bounds of an unresolved prediction. They change the levels (`teaches`), the account (`promised`) or both."""
+    """Bounds of a prediction whose outcome is unknown. The bounds change the requested levels (`teaches`), the sum of
+    missed coverage (`promised`) or both."""
 
     seconds: np.ndarray  # (levels,)
     open: np.ndarray  # (levels,) whether the outcome is still unknown at this level
@@ -92,10 +96,11 @@ class _Issued(NamedTuple):
 
 
 class _Open:
-    """Counts of one owner's predictions.
+    """Counts of the predictions made for one owner (a user or a class of jobs).
 
-    `unresolved` predictions have no known outcome yet. `issued` counts the predictions since the owner last had no
-    unresolved prediction, and `known` is the number of the latest prediction whose outcome is known.
+    `unresolved` counts the predictions that have no known outcome yet. `issued` counts the predictions since the owner
+    last had no unresolved prediction, and `known` is the position, among the issued predictions, of the latest
+    prediction whose outcome is known.
     """
 
     __slots__ = ("issued", "known", "unresolved")
@@ -113,7 +118,8 @@ class OnlineCalibration:
         The promised levels, in (0, 1), ascending.
     step, own_step
         How far one outcome moves the shared shift and the owner's shift at level 0.9. At other levels, the step is
-        proportional to min(level, 1 - level). If `own_step` is 0, there is only the shared shift.
+        proportional to min(level, 1 - level). If `own_step` is 0, owners have no shifts, and only the shared shift is
+        learned.
     free
         Number of predictions of one owner, made since the owner's latest known outcome, that count as independent
         evidence.
@@ -126,24 +132,25 @@ class OnlineCalibration:
     The level requested from the predictor follows Gibbs & Candes 2021, eq. 2:
     asked += step (promised - 1{value <= bound}). We depart from the paper as follows.
 
-    *Delayed feedback*: a bound counts as missed as soon as a job's time so far exceeds the bound (`waited`). All other
-    bounds count as met or missed when the outcome is known.
+    *Delayed feedback*: a bound counts as missed as soon as a job's run time or wait so far exceeds the bound
+    (`waited`). Bounds that have not been missed yet count as met or missed when the outcome is known.
 
-    *Bursts*: a user may submit thousands of similar jobs before the first job ends. Such jobs are one piece of
-    evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50) for
-    k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
+    *Bursts*: a user may submit thousands of similar jobs before the first job ends. A burst of similar jobs is one
+    piece of evidence, not thousands. So the k-th prediction after the latest known outcome has weight 1 / (1 + k - 50)
+    for k > 50. The weight is fixed when the prediction is issued, so that no outcome affects its own weight.
 
     *Randomized bounds* (`drawn`): the jobs of a burst also meet or miss their bounds together, so no single level gives
-    the promised coverage. Predictions deep in a burst therefore draw either level 1 (the bound that always holds) or
-    level 0 (the least bound). The share of randomized predictions rises from 0 at the fiftieth prediction of a burst to
-    1 at the hundredth. The probability of level 1 is the promised level plus the repayment (see *Account*). The shift
-    learns only from bounds that are not randomized.
+    the promised coverage. Predictions late in a burst therefore use at random either level 1 (the bound that always
+    holds) or level 0 (the smallest bound). The share of randomized predictions rises from 0 at the fiftieth prediction
+    of a burst to 1 at the hundredth. The probability of level 1 is the promised level plus the repayment of missed
+    coverage (see *Account*). The shift learns only from bounds that are not randomized.
 
-    *Account*: the account adds up the difference between promised and reached coverage over the last thousands of
-    outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). So a burst of misses
-    shifts the bounds of other owners only a little. Shift and account are the proportional and the integral part of a
-    controller (Angelopoulos, Candes & Tibshirani 2023). With a finite `memory`, the shift follows recent evidence, only
-    the account controls the coverage over all jobs, and the account may move a level anywhere in [0, 1].
+    *Account*: a sum, called the account, adds up the difference between promised and reached coverage over the last
+    thousands of outcomes. Later levels are shifted to repay the difference, by at most min(level, 1 - level). Because
+    of the account, a burst of misses shifts the bounds of other owners only a little. Shift and account are the
+    proportional and the integral part of a controller (Angelopoulos, Candes & Tibshirani 2023). With a finite `memory`,
+    the shift follows recent evidence, only the account controls the coverage over all jobs, and the account may move a
+    level anywhere in [0, 1].
 
     *Owners*: an owner's shift decays by 0.99 at each outcome. A bound at or above `certain` (the time limit) counts as
     met.
@@ -200,8 +207,8 @@ class OnlineCalibration:
     def drawn(self, owner: Hashable) -> np.ndarray | None:
         """Return the randomized levels (levels,), 0 or 1, of an owner's next prediction; None if it is not randomized.
 
-        The random number is the fractional part of the golden ratio times the number of predictions in the burst. It
-        does not change until the next prediction is issued, and is spread evenly over a burst.
+        The random number is the fractional part of the golden ratio times the number of predictions in the burst. The
+        number does not change until the next prediction is issued; the numbers are spread evenly over a burst.
 
         >>> keeper, lots = OnlineCalibration((0.9,)), []
         >>> for row in range(300):
@@ -235,7 +242,8 @@ class OnlineCalibration:
         drawn: np.ndarray | None = None,
         weight: float | None = None,
     ) -> None:
-        """Record the bounds predicted for job `row`, and randomized bounds `drawn` if any; replaces an earlier record.
+        """Record the bounds predicted for job `row`, and randomized bounds `drawn` if any; this replaces an earlier
+        record of the job.
 
         `weight` is the prediction's weight as evidence; by default it follows from the number of predictions in the
         burst.
@@ -262,7 +270,7 @@ class OnlineCalibration:
                         heapq.heappush(self.deadlines, (now + bound + 1e-6, row, which, k))
 
     def waited(self, now: float) -> None:
-        """Count every bound that was due before `now` as missed if its value is not known yet."""
+        """Count every bound whose time passed before `now` as missed if the job's value is not known yet."""
         while self.deadlines and self.deadlines[0][0] < now:
             _, row, which, k = heapq.heappop(self.deadlines)
             issued = self.issued.get(row)
@@ -270,7 +278,7 @@ class OnlineCalibration:
                 self._missed(issued, issued.bounds[which], k)
 
     def known(self, row: int, value: float) -> None:
-        """Count each bound of `row` that has not been missed yet as met or missed by the known value."""
+        """Count each bound of job `row` that has not been missed yet as met or missed by the known value."""
         issued = self.issued.get(row)
         if issued is not None:
             for bounds in issued.bounds:
@@ -282,7 +290,7 @@ class OnlineCalibration:
             self.forget(row)
 
     def forget(self, row: int) -> None:
-        """Drop `row`; its value will never be known."""
+        """Drop job `row`, because its value will never be known."""
         issued = self.issued.pop(row, None)
         if issued is not None:
             open_ = self.open[issued.owner]
@@ -295,7 +303,7 @@ class OnlineCalibration:
         return np.asarray(np.minimum(np.maximum(self.repaid * self.step * self.owed, low), high))
 
     def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
-        """Apply `_learn` to a miss at one level."""
+        """Learn that one bound was missed (`_learn`)."""
         owed = self.levels[k]
         bounds.open[k] = False
         if bounds.promised:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`OnlineCalibration` over a whole log in one compiled pass, with exactly the same levels and bounds."""
+"""Runs `OnlineCalibration` over a whole log in one compiled pass, with exactly the same levels and bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Log(NamedTuple):
 
 @by_address
 class _Keeper(NamedTuple):
-    """State of an `OnlineCalibration` as arrays by level, by owner and by job, and the number of deadlines."""
+    """State of an `OnlineCalibration`: arrays indexed by level, owner and job, and the number of deadlines."""
 
     levels: np.ndarray
     step: np.ndarray
@@ -60,7 +60,8 @@ class _Keeper(NamedTuple):
 
 
 class LogOfCalibration:
-    """Runs an `OnlineCalibration` over a whole log: `advance` processes events; `steady` and `drawn` are the bounds.
+    """Runs an `OnlineCalibration` over a whole log: `advance` processes events; `steady` and `drawn` contain the bounds
+    without and with randomization.
 
     Parameters
     ----------
@@ -78,12 +79,12 @@ class LogOfCalibration:
     said
         The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction.
     lots
-        Whether bounds are randomized in a burst.
+        Whether bounds are randomized in a burst of similar jobs.
 
     Notes
     -----
-    `tests/unit/predict/calibration` checks that every number equals that of `OnlineCalibration`. Each event costs
-    O(levels), plus O(log n) for a heap of n deadlines.
+    `tests/unit/predict/calibration` checks that every computed number equals the result of `OnlineCalibration`. Each
+    event costs O(levels), plus O(log n) for a heap of n deadlines.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class LogOfCalibration:
         self.done = 0
 
     def advance(self) -> int:
-        """Process the next events; return how many are left."""
+        """Process the next events; return how many events are left."""
         end = min(self.done + CHUNK, len(self.log.time))
         held = int(self.keeper.due[0])
         room = np.empty(held + 2 * len(self.keeper.levels) * (end - self.done), DUE)
@@ -197,7 +198,7 @@ def promise(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def paid(keeper: _Keeper, k: int) -> float:
-    """Return the account's repayment at a level."""
+    """Return how much the account shifts a level to repay missed coverage."""
     most = keeper.most_paid[k]
     back: float = min(max(keeper.step[k] * keeper.owed[k], -most), most)
     return back
@@ -218,7 +219,7 @@ def bound_at(log: _Log, job: int, level: float) -> float:
 
 @inner
 def become_due(log: _Log, keeper: _Keeper, heap: np.ndarray, job: int, now: float) -> None:
-    """Add a deadline for each bound of a started job: the instant from which on the bound is missed."""
+    """Add a deadline for each bound of a started job: the time after which the bound is missed."""
     count, certain = len(keeper.levels), log.certain[job] * (1.0 - ROUNDING)
     for which in range(keeper.promise[job]):
         for k in range(count):
@@ -259,7 +260,7 @@ def become_known(log: _Log, keeper: _Keeper, job: int) -> None:
 
 @inner
 def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float) -> None:
-    """Learn whether one bound was met: bounds that the job got change the account; unrandomized bounds, the levels."""
+    """Learn whether one bound was met: returned bounds change the account, unrandomized bounds change the levels."""
     promised = keeper.promise[job] - 1
     if which == promised:
         keeper.owed[k] = (1.0 - 1.0 / REMEMBERED) * keeper.owed[k] + owed
@@ -271,7 +272,7 @@ def learn(log: _Log, keeper: _Keeper, job: int, which: int, k: int, owed: float)
 
 @inner
 def forget(log: _Log, keeper: _Keeper, job: int) -> None:
-    """Remove a job from its owner's unresolved jobs; if it was the last of them, the owner's burst ends."""
+    """Remove a job from its owner's unresolved jobs; if no unresolved job is left, the owner's burst ends."""
     if keeper.promise[job] != NOTHING:
         owner = log.owner[job]
         keeper.promise[job] = NOTHING

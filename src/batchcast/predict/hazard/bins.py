@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 33 bins of time since submission, and conversions between probabilities at their ends and wait times.
 
-Also holds `WaitCurve`, the predicted wait distribution of one job.
+Also defines `WaitCurve`, the predicted wait distribution of one job.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ def passed(waited: np.ndarray) -> np.ndarray:
 
 
 def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Return the probabilities (n,) that waits end within `wait` seconds (n,), from curves (n, 33) over the bins.
+    """Return the probabilities (n,) that waits end within `wait` seconds (n,), from wait distributions (n, 33) over the
+    bins.
 
     A curve has the cumulative probability at each bin's end; within a bin it is linear in log(1 + wait). The first bin
-    contains waits recorded as 0 s; it counts as the second from -1 to 0 s.
+    contains waits recorded as 0 s; for the interpolation, this bin extends from -1 to 0 s.
 
     >>> reached(np.linspace(0.0, 1.0, 33)[None, :], np.array([3600.0])).tolist()
     [0.53125]
@@ -63,7 +64,8 @@ def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
 
 
 def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return waits (n, m) at levels (n, m), ascending in each row, from curves (n, 33): the inverse of `reached`.
+    """Return waits (n, m) at levels (n, m), ascending in each row, from wait distributions (n, 33); the inverse of
+    `reached`.
 
     >>> quantiles(np.linspace(0.0, 1.0, 33)[None, :], np.array([[0.53125, 1.0]])).round().tolist()
     [[3600.0, 3456000.0]]
@@ -78,9 +80,10 @@ def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 def rest_of(curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
-    """Return curves (n, 33) of the remaining wait, from curves (n, 33) of the whole wait and the seconds waited (n,).
+    """Return distributions (n, 33) of the remaining wait, from distributions (n, 33) of the whole wait and the seconds
+    waited (n,).
 
-    NaN if a curve says that the job cannot wait that long.
+    NaN if a distribution gives probability 0 to a wait of that length.
 
     >>> whole = np.linspace(1 / 33, 1.0, 33)[None, :]
     >>> rest_of(whole, np.array([3600.0]))[0, [0, 17, 32]].round(2).tolist()
@@ -111,7 +114,7 @@ class WaitCurve(NamedTuple):
         return float((1.0 - by) / (1.0 - gone)) if gone < 1.0 else 0.0
 
     def given(self, elapsed: float) -> WaitCurve:
-        """Return the curve of a job that still waits after `elapsed` seconds."""
+        """Return the wait distribution of a job that still waits after `elapsed` seconds."""
         return self._replace(elapsed=max(elapsed, self.elapsed))
 
     def quantile(self, level: float) -> float:

@@ -2,10 +2,10 @@
 """Online calibration of wait predictions whose outcomes are known late: one record for each submission.
 
 Each component (the model, the simulation, recent waits) predicts a curve: the probability that the wait has ended by
-the end of each bin. The prediction is the mean of these curves, weighted by the components' CRPS of log(1 + wait) so
-far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each bound.
-Each range of predicted waits has its own levels, and so have predictions deep in a burst, where only some predictions
-count as evidence. Both corrections use predict.calibration.
+the end of each bin. The prediction is the mean of the components' curves, weighted by the components' CRPS of log(1 +
+wait) so far. Two corrections follow: the probability transform of recent predictions, then one adaptive level for each
+bound. Each range of predicted waits has its own levels, and so have predictions late in a burst, where only some
+predictions count as evidence. The probability transform and the adaptive levels come from predict.calibration.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def jitter(number: int) -> float:
 
 
 def crps(curve: np.ndarray, wait: float) -> float:
-    """Return the CRPS of log(1 + wait) of a curve (33,): the integrated squared distance to the step at the true wait.
+    """Return the CRPS of log(1 + wait) of a wait distribution (33,): the integrated squared distance to the step at the
+    true wait.
 
     >>> crps(np.ones(33), 0.0)
     0.0
@@ -76,7 +77,7 @@ def crps(curve: np.ndarray, wait: float) -> float:
 
 
 def span_of(seconds: float) -> int:
-    """Return the number, 0 to 4, of the range between SPANS_S that contains `seconds`.
+    """Return the number, 0 to 4, of the range that contains `seconds`; SPANS_S are the boundaries of the ranges.
 
     >>> span_of(60.0), span_of(600.0)
     (0, 1)
@@ -85,18 +86,19 @@ def span_of(seconds: float) -> int:
 
 
 def as_kept(asked: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Correct predicted probabilities of any shape: the level `asked[k]` becomes LEVELS[k], its true coverage."""
+    """Correct predicted probabilities of any shape: the requested level `asked[k]` becomes LEVELS[k], the coverage that
+    it reaches."""
     asked = np.concatenate([[0.0], np.clip(asked, 1e-4, 1.0 - 1e-4), [1.0]])
     asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
     return np.asarray(np.interp(chances, asked / asked[-1], _ENDS))
 
 
 class Pool:
-    """Averages components with weights exp(-SHARPNESS x mean CRPS x outcomes / MEMORY).
+    """Averages components with weights exp(-SHARPNESS x mean CRPS x number of outcomes / MEMORY).
 
-    This is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at least
-    LEAST outcomes have a weight; if there is no such component, the first component with a curve is used. `components`
-    is the number of components.
+    The average is the exponentially weighted average forecaster (Vovk 1990) with forgetting. Only components with at
+    least LEAST outcomes have a weight; if there is no such component, the first component with a curve is used.
+    `components` is the number of predicting components.
 
     >>> Pool(2).heaviest(np.stack([np.full((1, 33), np.nan), np.ones((1, 33))], axis=1)).tolist()
     [1]
@@ -107,7 +109,8 @@ class Pool:
         self.outcomes = np.zeros(components)
 
     def weights(self, curves: np.ndarray) -> np.ndarray:
-        """Return weights (..., components) for curves (..., components, 33); 0 for components without a curve."""
+        """Return weights (..., components) for predicted distributions (..., components, 33); 0 for components without
+        a prediction."""
         known = ~np.isnan(curves[..., 0])
         first = np.cumsum(known, axis=-1) * known == 1
         tried = known & (self.outcomes >= LEAST)
@@ -119,18 +122,19 @@ class Pool:
         return np.asarray(np.where(none, first, weight / np.where(none, 1.0, weight.sum(axis=-1, keepdims=True))))
 
     def heaviest(self, curves: np.ndarray) -> np.ndarray:
-        """Return the component with the largest weight (...) for curves (..., components, 33); -1 if none is known."""
+        """Return the component with the largest weight (...) for predicted distributions (..., components, 33); -1 if
+        no component has a prediction."""
         weight = self.weights(curves)
         return np.asarray(np.where(weight.any(axis=-1), weight.argmax(axis=-1), -1))
 
     def mean(self, curves: np.ndarray) -> np.ndarray:
-        """Return the weighted mean (..., 33) of curves (..., components, 33)."""
+        """Return the weighted mean (..., 33) of the components' distributions (..., components, 33)."""
         weight = self.weights(curves)[..., None, :]
         mean = (weight @ np.where(weight.swapaxes(-1, -2) > 0.0, curves, 0.0))[..., 0, :]
         return np.asarray(np.where(weight[..., 0, :].any(axis=-1, keepdims=True), mean, NOTHING_KNOWN))
 
     def came_out(self, curves: np.ndarray, wait: float) -> None:
-        """Score the curves (components, 33) of a prediction whose job waited `wait` seconds."""
+        """Score the components' distributions (components, 33) of a prediction whose job waited `wait` seconds."""
         for way, curve in enumerate(curves):
             if curve[0] == curve[0]:
                 self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
@@ -140,13 +144,14 @@ class Pool:
 class LevelsBySpan:
     """Levels of wait bounds, learned separately for each range of times (SPANS_S): of predicted waits, or of waits so
     far. An owner's k-th prediction since the owner's latest known outcome moves the levels by 1 / k of a step, and the
-    effect decays over MEMORY outcomes. Later levels repay missed coverage in full, by REPAID.
+    effect decays over MEMORY outcomes. Later levels are shifted until missed coverage is fully repaid, at the rates
+    REPAID.
 
     Parameters
     ----------
     borrowed
-        Weight of the levels of all ranges together, when they are averaged with the levels of one range; the latter
-        have the number of the range's outcomes as weight.
+        Weight of the levels learned from all ranges together, when they are averaged with the levels of one range. The
+        levels of one range have the number of outcomes in that range as weight.
 
     >>> levels = LevelsBySpan()
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -174,7 +179,8 @@ class LevelsBySpan:
         return np.asarray(share * own + (1.0 - share) * self.together.asked(None))
 
     def chances(self, curves: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-        """Return corrected curves (n, 33); `seconds` (n,) determines the range whose levels correct each curve."""
+        """Return corrected wait distributions (n, 33); `seconds` (n,) determines the range whose levels correct each
+        distribution."""
         out, spans = np.empty_like(curves), np.searchsorted(SPANS_S, seconds, side="right")
         for span in np.unique(spans).tolist():
             out[spans == span] = as_kept(self.asked(span), curves[spans == span])
@@ -196,7 +202,7 @@ class LevelsBySpan:
         self.together.known(number, wait - jitter(number))
 
     def left(self, number: int) -> None:
-        """Drop a prediction whose outcome will not be known."""
+        """Drop a prediction whose outcome will never be known."""
         for keeper in (*self.keepers, self.together):
             keeper.forget(number)
 
@@ -207,13 +213,13 @@ class LevelsBySpan:
 
 
 class LevelsInBursts:
-    """Levels of predictions deep in a burst, where only some predictions count: one outcome per doubling of the burst.
+    """Levels of predictions late in a burst, where only some predictions count: one outcome per doubling of the burst.
 
-    The waits of jobs in short queues say little about how long the last tasks of a large array wait. So these levels
-    learn from bursts only, and are averaged with the levels of all predictions while few outcomes are known. The weight
-    of a job is 1 / EACH, because EACH jobs count each time the burst doubles. Such outcomes are few, so steps begin
-    large and fall with the square root of their number (Angelopoulos, Barber & Bates, Online conformal prediction with
-    decaying step sizes, ICML 2024, arXiv:2402.01139).
+    The waits of jobs in short queues say little about how long the last tasks of a large array wait. Therefore the
+    levels for bursts learn only from bursts, and are averaged with the levels of all predictions while few outcomes are
+    known. The weight of a job is 1 / EACH, because EACH jobs count as evidence each time the burst's length doubles.
+    Outcomes of bursts are few, so steps begin large and shrink with the square root of the number of outcomes
+    (Angelopoulos, Barber & Bates, Online conformal prediction with decaying step sizes, ICML 2024, arXiv:2402.01139).
 
     >>> levels, curve = LevelsInBursts(), np.linspace(0.1, 1.0, 33)
     >>> for job in range(EACH):
@@ -247,7 +253,7 @@ class LevelsInBursts:
             self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
 
     def left(self, number: int) -> None:
-        """Drop a prediction whose outcome will not be known."""
+        """Drop a prediction whose outcome will never be known."""
         self.keeper.forget(number)
 
     def passes(self, now: float) -> None:
@@ -256,12 +262,13 @@ class LevelsInBursts:
 
 
 class CalibratedWaits:
-    """Stores recent submissions with their component curves and outcomes, and computes both corrections from them.
+    """Stores recent submissions with their component curves and outcomes, and computes the probability transform and
+    the levels from them.
 
     Parameters
     ----------
     components
-        Names of the components; the first is used until outcomes are known.
+        Names of the components; the first component is used until outcomes are known.
 
     >>> calibration = CalibratedWaits(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
@@ -284,9 +291,10 @@ class CalibratedWaits:
         self.transform = GRID
 
     def chances(self, curves: np.ndarray, is_deep: bool = False) -> np.ndarray:
-        """Return one job's predicted curve (33,) from `curves` (components, 33): averaged, then corrected twice.
+        """Return one job's predicted wait distribution (33,) from the components' `curves` (components, 33): averaged,
+        then corrected twice.
 
-        `is_deep`: the prediction is deep in a burst.
+        `is_deep` says whether the prediction is made late in a burst, where only some predictions count as evidence.
         """
         curve = kept_chances(self.transform, self.pool.mean(curves))
         asked = self.levels.asked(span_of(float(quantiles(curve[None, :], HALF)[0, 0])))
@@ -294,7 +302,7 @@ class CalibratedWaits:
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
-        """Return waits (..., 7) at LEVELS from curves (..., 33)."""
+        """Return the waits (..., 7) at LEVELS of wait distributions (..., 33)."""
         many = np.atleast_2d(chances)
         return quantiles(many, np.tile(_LEVELS, (len(many), 1))).reshape(*chances.shape[:-1], len(LEVELS))
 
@@ -339,7 +347,8 @@ class CalibratedWaits:
         self.pool.came_out(self.curves[place], wait)
 
     def left(self, number: int, wait: float, spoiled: bool) -> None:
-        """Record that a job left the queue unstarted after `wait` seconds (censored); `spoiled`: do not learn it."""
+        """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from
+        this wait."""
         self.levels.left(number)
         self.deep.left(number)
         place = self._place(number)

@@ -25,10 +25,10 @@ _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # minimum, 25, 50, 75 % and maximum
 def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float | np.ndarray = 0.0) -> np.ndarray:
     """Return wait distributions (n, 33) from the simulated waits in features (n, f).
 
-    Each is the mean of five logistics around the quantiles of the simulated log(1 + wait), shifted by `lag` (scalar or
-    (n, 1)).
+    Each distribution is the mean of five logistics around the quantiles of the simulated log(1 + wait), shifted by
+    `lag` (scalar or (n, 1)).
 
-    NaN if the job never fits.
+    NaN if the job never fits the machine.
 
     >>> from batchcast.predict.hazard.features import NAMES
     >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
@@ -38,7 +38,8 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: floa
 
 
 def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
-    """Return wait distributions (n, 33): means of m logistics around log(1 + wait) (n, m); NaN if one is unknown.
+    """Return wait distributions (n, 33): means of m logistics around log(1 + wait) (n, m); NaN if one of the m waits is
+    unknown.
 
     >>> spread_curves(np.array([[0.0]]), 1.5)[0, [0, 32]].tolist()
     [0.5, 1.0]
@@ -55,8 +56,8 @@ class Lag:
 
     Simulated waits up to a minute have a lag of their own, because the time that a scheduler takes to start a job
     dominates a short wait but not a long one. A class of jobs has its own lag once 5 of its jobs have started, because
-    the simulation is too early or too late for a whole QOS, or for a partition with its own queue. Before that, the lag
-    of all jobs is used; it is 0 before 5 jobs have started.
+    the simulated starts may be too early or too late for a whole QOS, or for a partition with its own queue. Before 5
+    jobs of the class have started, the lag of all jobs is used, which is 0 until 5 jobs have started.
 
     >>> lag = Lag()
     >>> for _ in range(5):
@@ -71,9 +72,9 @@ class Lag:
         self.middle: dict[tuple[bool, tuple[int, ...]], float] = {}
 
     def add(self, simulated: float, wait: float, key: tuple[int, ...] = ()) -> None:
-        """Record that a job of class `key` waited `wait` seconds, and this log(1 + wait) was simulated.
+        """Record that a job of class `key` waited `wait` seconds, together with the simulated log(1 + wait).
 
-        NaN (the job never fits in the simulation) is ignored.
+        A simulated wait of NaN (the job never fits the machine in the simulation) is ignored.
         """
         if simulated != simulated:
             return
@@ -96,10 +97,10 @@ SAID_NOTHING: Nodes = (math.nan,) * DRAWS
 
 
 def curves_on_nodes(simulated: Nodes, lag: float) -> np.ndarray:
-    """Return wait distributions (3, 33) around simulated log(1 + wait): one for each of SPREADS, and one shifted by
-    `lag`.
+    """Return wait distributions (3, 33) around simulated log(1 + wait): one distribution for each spread in SPREADS,
+    and one shifted by `lag`.
 
-    NaN if the job never starts in one of the futures.
+    NaN if the job never starts in one of the simulated futures.
 
     >>> curves_on_nodes((0.0, 0.0, 0.0), 0.0)[:, 0].tolist()
     [0.5, 0.5, 0.5]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes all features of a submitted job, or of every waiting job at its position in the queue.
 
-One compiled pass over the system state.
+One compiled pass over the system state computes the features.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def look_around(
     run: np.ndarray,
     room: Room,
 ) -> None:
-    """Write all features except simulated waits, for a job that waits behind the queue's positions before `until`."""
+    """Write all features except simulated waits, for a job that waits behind all jobs at queue positions below
+    `until`."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
     write_job(s, job, now, run, peak, out[:OWN_JOB])
@@ -127,9 +128,7 @@ def size_for(s: Record, m: WaitHistory, job: Record) -> float:
 
 @inlined
 def plans_of(s: Record, more: int) -> int:
-    """Return the number of simulations for a state with `more` further jobs: all, or none if there are too many
-    jobs.
-    """
+    """Return how many simulations to run for a state with `more` further jobs: all, or 0 if there are too many jobs."""
     present = s.queue_end - s.queue_first + s.running_end - s.running_first + more
     return ALL_PLANS if present <= MOST_SIMULATED else 0
 
@@ -146,7 +145,7 @@ def describe_now(
     room: Room,
     out: np.ndarray,
 ) -> None:
-    """Apply `describe` to the one job in `jobs`, for a clock that processes single events."""
+    """Apply `describe` to the one job in `jobs`, for a caller that processes events one by one."""
     describe(state[0], m, jobs[0], itself, now, runs, run, room)
     for f in range(len(out)):
         out[f] = room.out[f]
@@ -154,7 +153,7 @@ def describe_now(
 
 @inner
 def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
-    """Learn from the event that the state processed last."""
+    """Learn waits and starts from the event that the state processed last."""
     time_passes(m, s.now, s.running_procs)
     if s.entry < 0:
         return
@@ -180,7 +179,7 @@ def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.nd
 
 @kernel
 def happened_now(state: np.ndarray, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
-    """Apply `happened`, for a clock that processes single events."""
+    """Apply `happened`, for a caller that processes events one by one."""
     happened(state[0], m, rank, left_teach, keys)
 
 
@@ -191,9 +190,9 @@ def simulate_together(
 ) -> int:  # fmt: skip
     """Simulate the waits of all submissions at one instant, from event `first` on, into `room.waits`.
 
-    Returns the number of these submissions, at most TOGETHER. Each draw of run times is simulated once, and the
-    submitted jobs join that simulation one after the other, because there is no other event between these submissions.
-    The results equal, bit for bit, those of simulating each submission separately.
+    Returns the number of submissions that were simulated, at most TOGETHER. Each draw of run times is simulated once,
+    and the submitted jobs join the simulation one after the other, because no other event lies between their
+    submissions. The results equal, bit for bit, the results of simulating each submission separately.
     """
     now, count = events[first].time, 1
     size = size_for(s, m, requests[events[first].entry])
@@ -233,7 +232,8 @@ def describe_log(
     out: np.ndarray,
     taught: np.ndarray,
 ) -> None:
-    """Process the events (EVENT) from `first` to before `end`: write features by entry, and learned waits by event."""
+    """Process the events from index `first` to before `end`; write the features of each submitted job, and the wait to
+    learn from each event."""
     s = state[0]
     simulated, place = 0, 0
     for e in range(first, end):
@@ -262,11 +262,12 @@ def describe_queue(
     waits: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Write the features (NAMES) of the queued jobs at positions `places` to `out`; jobs behind a job are ignored.
+    """Write the features (NAMES) of the queued jobs at positions `places` to `out`; for each job, the jobs behind it in
+    the queue are ignored.
 
     `out` has shape (places, features). Each draw of run times is simulated once, until all waiting jobs have started.
-    `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. O(places (queued +
-    running)), times the logarithm of a heap's size.
+    `waits` (plans, queued) receives the remaining waits in seconds, NaN for a job that never fits. Costs O(places
+    (queued + running)), times the logarithm of a heap's size.
     """
     s = state[0]
     jobs, queue, f = jobs_of(s), queue_of(s), room.future

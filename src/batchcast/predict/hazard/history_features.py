@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a submission from the past: recent waits by class of jobs, recent starts, and rates of events.
+"""Features of a submission that describe the past: recent waits by class of jobs, recent starts, and rates of events.
 
 The functions that store and read the history are compiled.
 """
@@ -62,9 +62,10 @@ of classes in use, processors busy since the last event; then rates.
 
 
 class WaitHistory(NamedTuple):
-    """History of waits and starts: `classes` is a hash table of CLASS by key, `starts` a ring of STARTED.
+    """History of waits and starts: `classes` is a hash table of class records (CLASS) by key, `starts` a ring buffer of
+    start records (STARTED).
 
-    `numbers` has the 5 values named by TIME to BUSY, then the rates of RATES over each of SPANS_S.
+    `numbers` has the 5 values with indices TIME to BUSY, then the rates listed in RATES over each time span in SPANS_S.
 
     >>> blank_history().numbers.shape
     (15,)
@@ -117,7 +118,8 @@ def level_of(value: float, most: int) -> int:
 
 @inner
 def write_keys(job: Record, keys: np.ndarray) -> None:
-    """Write the positive keys (kinds,) of a job's classes; 0 if it has no class of a kind, -1 if the name is new."""
+    """Write the positive keys (kinds,) of a job's classes; a key is 0 if the job has no class of that kind, and -1 if
+    the class's name is new."""
     size = level_of(job.procs, 31)
     limit = level_of(job.limit / 60.0, 31) if job.limit < NO_LIMIT else 0
     both = 32 * size + limit
@@ -204,7 +206,7 @@ def was_submitted(m: WaitHistory, keys: np.ndarray, now: float) -> None:
 
 @inner
 def was_started(m: WaitHistory, job: Record, now: float) -> None:
-    """Record a start; it replaces the oldest start in the ring."""
+    """Record a job's start; the new record replaces the oldest start in the ring buffer."""
     start = m.starts[int(m.numbers[STARTS]) % len(m.starts)]
     start.time, start.procs, start.limit = now, job.procs, job.limit
     start.wait = max(now - job.submit, 0.0)
@@ -230,7 +232,7 @@ def time_passes(m: WaitHistory, now: float, busy: float) -> None:
 
 @inlined
 def count_in(m: WaitHistory, rate: int, amount: float) -> None:
-    """Add an amount to a rate."""
+    """Add an amount to an exponentially weighted rate."""
     for k in range(len(SPANS_S)):
         m.numbers[NUMBERS + rate * len(SPANS_S) + k] += amount
 
@@ -281,7 +283,8 @@ def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, siz
 
 @inner
 def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> None:
-    """Write features of the latest starts of comparable jobs: time since the start, waits, and number of starts."""
+    """Write features of the latest starts of comparable jobs: time since the start, waits of the started jobs, and
+    number of starts."""
     total = int(m.numbers[STARTS])
     for look in range(5):
         out[5 * look + 2] = out[5 * look + 3] = 0.0
@@ -315,5 +318,5 @@ def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> No
 
 @inlined
 def within_two(one: float, other: float) -> bool:
-    """Return whether neither value is more than twice the other."""
+    """Return whether the two values differ at most by a factor of two."""
     return one <= 2.0 * other and other <= 2.0 * one

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boosted classifier of the hazard: the probability that a waiting job starts in the bin that it has reached.
 
-Also fits the model. A fit receives a copy of the data known at one instant, so it can be computed later.
+This module also fits the model. A fit receives a copy of the data known at one instant, so the fit can be computed
+later.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Waits(NamedTuple):
 
 
 class Trees:
-    """LightGBM's trees; pickled as text and parsed at the first prediction, so that loading does not import LightGBM.
+    """LightGBM's trees, which are pickled as text and parsed at the first prediction, so that loading does not import
+    LightGBM.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ class Trees:
         self._text = ""
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
-        """Return the raw score (n,) of rows (n, f)."""
+        """Return LightGBM's raw score (n,) of feature rows (n, f)."""
         if self._booster is None:
             import lightgbm
 
@@ -64,18 +66,20 @@ class Trees:
 
 
 class Hazard(NamedTuple):
-    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, to which the trees add.
+    """A fitted model: the trees, and the log odds (33,) of each bin's base rate, to which the trees add their scores.
 
-    The log odds are NaN if the trees correct a prediction that is passed with each row.
+    The log odds are NaN if the trees correct a prediction that the caller passes with each row.
     """
 
     trees: Trees
     start: np.ndarray
 
     def curves(self, features: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-        """Return the probabilities (n, 33) of a wait up to the end of each bin; the last is 1. O(33 trees) a row.
+        """Return the probabilities (n, 33) of a wait up to the end of each bin; the last is 1. Costs O(33 trees) per
+        row.
 
-        `known` are the curves (n, 33) that the model corrects, if it was fitted to correct a prediction.
+        `known` are the predicted distributions (n, 33) that the model corrects, if it was fitted to correct a
+        prediction.
         """
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
@@ -90,7 +94,8 @@ class Hazard(NamedTuple):
 
 
 def log_odds(curves: np.ndarray) -> np.ndarray:
-    """Return the log odds (n, 33) that a job which has reached a bin starts in it, from curves (n, 33), within CERTAIN.
+    """Return the log odds (n, 33) that a job which has reached a bin starts in it, from wait distributions (n, 33),
+    with probabilities limited to the range CERTAIN.
 
     >>> log_odds(np.linspace(1 / 33, 1.0, 33)[None, :])[0, [0, 16, 31]].round(2).tolist()
     [-3.47, -2.77, 0.0]
@@ -103,10 +108,10 @@ def log_odds(curves: np.ndarray) -> np.ndarray:
 def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | None = None) -> Hazard | None:
     """Fit the model to features (n, f); None if the outcomes of fewer than two bins are known.
 
-    Each job gives a row for every bin that it entered: 0 for bins that it passed entirely, 1 for the bin in which it
-    started. A job that still waits has only the bins it has passed, so censoring is exact. LightGBM fits the trees in
-    one thread. The trees correct the predictions `known` (n, 33), which are LightGBM's initial score; without `known`,
-    the bins' base rates.
+    Each job gives a training row for every bin that it entered, with outcome 0 for bins that it passed entirely, 1 for
+    the bin in which it started. A job that still waits has rows only for the bins that it has passed, so censoring is
+    exact. LightGBM fits the trees in one thread. The trees correct the predictions `known` (n, 33), which are
+    LightGBM's initial score; without `known`, the trees correct the base rates of the bins.
     """
     entered = np.where(waits.ended, bin_of(waits.waited) + 1, passed(waits.waited))
     entered = np.minimum(entered, BINS - 1)
@@ -165,7 +170,7 @@ class Fitting:
     taught
         Training data of each model, copied.
     seed
-        Seed of the fits.
+        Random seed of the fits.
 
     >>> blank = Taught(np.zeros((1, 2), np.float32), Waits(np.zeros(1), np.zeros(1, bool), np.ones(1)))
     >>> Fitting((blank, blank), seed=0).result()
@@ -183,9 +188,10 @@ class Fitting:
         return self._future is not None and not self._future.done()
 
     def begin(self, run: Callable[[Callable[[], Models]], Future[Models]]) -> None:
-        """Start the fit in the background: `run` takes a function and returns its future, like an executor's `submit`.
+        """Start the fit in the background: `run` takes a function and returns the future of its result, like an
+        executor's `submit`.
 
-        The future may hold None if a package that the fit needs is missing; then there are no models.
+        The future's result may be None if a package that the fit needs is missing; there are no models in this case.
         """
         if self._future is None and self._given is not None:
             self._future = run(self._work)

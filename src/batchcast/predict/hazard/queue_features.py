@@ -33,8 +33,8 @@ def longest(row: np.ndarray, limit: float) -> float:
 
 @inlined
 def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
-    """Return the probability of a run time up to `elapsed`, interpolated linearly between 0 s, quantiles and the
-    longest.
+    """Return the probability of a run time up to `elapsed`, interpolated linearly between 0 s, the quantiles and the
+    longest possible run time.
     """
     top = longest(row, limit)
     if elapsed <= 0.0:
@@ -92,7 +92,7 @@ QUEUE_NAMES = (
 
 @inlined
 def scale(value: float) -> float:
-    """Return log(1 + value); 0 for negative values."""
+    """Return log(1 + value), or 0 for a negative value."""
     return math.log1p(value) if value > 0.0 else 0.0
 
 
@@ -282,10 +282,10 @@ def busy_gpus(s: Record, gpu_type: int) -> float:
 
 @inner
 def write_gpus(s: Record, job: Record, most: float, out: np.ndarray) -> None:
-    """Write the features of the GPUs of the job's type; NaN if the job requests none.
+    """Write the features of the GPUs of the job's type; NaN if the job requests no GPUs.
 
     A log does not say how many GPUs a machine has. So the number of free GPUs is `most`, the largest number that were
-    busy at one time before, minus the busy GPUs.
+    busy at one time before, minus the GPUs that are busy now.
     """
     out[:] = math.nan
     if not job.gpus > 0.0:
@@ -298,7 +298,8 @@ def write_gpus(s: Record, job: Record, most: float, out: np.ndarray) -> None:
 
 @inlined
 def shadow(heap: np.ndarray, n: int, lacking: float) -> float:
-    """Return log(1 + seconds) until running jobs have freed `lacking` processors; NaN if they have fewer."""
+    """Return log(1 + seconds) until running jobs have freed `lacking` processors; NaN if the running jobs have fewer
+    processors."""
     time = 0.0
     while lacking > 0.0:
         if n == 0:

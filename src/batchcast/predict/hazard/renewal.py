@@ -47,8 +47,8 @@ GONE = 1e-6
 
 
 class Snapshot(NamedTuple):
-    """A sample of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the simulated
-    log(1 + remaining wait) in each future of the node simulation (n, DRAWS), NaN without a node simulation.
+    """A sample of the jobs that wait at one instant: rows, seconds waited (n,), features (n, f), and the log(1 +
+    remaining wait) in each simulated future of the node simulation (n, DRAWS), NaN without a node simulation.
     """
 
     row: np.ndarray
@@ -58,7 +58,8 @@ class Snapshot(NamedTuple):
 
 
 def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """Draw queue positions for a snapshot after submission `number`: at most MOST jobs that have waited 1 s or longer.
+    """Draw the queue positions of at most MOST jobs that have waited 1 s or longer, for the sample taken after
+    submission `number`.
 
     >>> sampled_places(np.array([50.0, 0.0, 7.0]), 30, 0).tolist()
     [0, 2]
@@ -72,8 +73,8 @@ def sampled_places(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 class Renewed(NamedTuple):
     """Renewed predictions of all queued jobs in order of arrival: `row`, seconds `waited`, the distribution `chances`
-    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component used (`way`, (n,)), and the present
-    `features` (n, f).
+    (n, 33) of the remaining wait, its `bounds` (n, 7) at LEVELS, the component that made the prediction (`way`, (n,)),
+    and the present `features` (n, f).
     """
 
     row: np.ndarray
@@ -84,7 +85,7 @@ class Renewed(NamedTuple):
     features: np.ndarray
 
     def curve(self, place: int) -> WaitCurve:
-        """Return the distribution of one job's remaining wait."""
+        """Return the distribution of a queued job's remaining wait."""
         return WaitCurve(self.chances[place])
 
     def words(self, place: int) -> str:
@@ -104,9 +105,9 @@ class Renewed(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Uncorrected predictions of remaining waits: curves (n, 33), the component that made each curve (`way`, -1 if
-    none), the curves `known` (n, 33) that the model corrected, and the other components' curves (n, components - 1,
-    33), NaN if missing.
+    """Uncorrected predictions of remaining waits: distributions (n, 33), the component that made each distribution
+    (`way`, -1 if none), the distributions `known` (n, 33) that the model corrected, and the other components'
+    distributions (n, components - 1, 33), NaN if missing.
     """
 
     curves: np.ndarray
@@ -116,8 +117,9 @@ class Expected(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """One waiting job in a snapshot, whose start is not known yet: its number, the time waited, log(1 + remaining wait)
-    from the simulations on processors and on nodes, and the curves of all components except the model.
+    """One waiting job of a training sample, whose start is not known yet: its number, the time waited, log(1 +
+    remaining wait) from the simulations on processors and on nodes, and the predicted distributions of all components
+    except the model.
     """
 
     number: int
@@ -128,22 +130,25 @@ class _Look(NamedTuple):
 
 
 class Renewal:
-    """Stores recent snapshots for training, and calibrates the predictions made for them.
+    """Stores recent snapshots (samples of waiting jobs) for training, and calibrates the predictions of the jobs'
+    remaining waits.
 
     Parameters
     ----------
     window
-        Number of the latest submissions whose snapshots are stored. There are at most MOST jobs per EVERY submissions.
+        Number of the latest submissions for which samples of waiting jobs are stored. Per EVERY submissions, at most
+        MOST waiting jobs are stored.
 
     Notes
     -----
     The model of the remaining wait corrects the prediction made at submission, conditioned on the time waited (on a
-    described machine averaged with the node simulation). It learns from snapshots what the present state adds. On some
-    logs, one model for submissions and snapshots together predicted remaining waits worse than the prediction at
-    submission. The mean of the last two fits is used. Before the first fit, the prediction at submission and the
-    simulations are weighted by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`),
-    averaged with the levels of all times while few outcomes are known. All snapshots of one job depend on the same
-    start, so the k-th snapshot since the last known outcome has weight 1 / k.
+    described machine averaged with the node simulation). From snapshots (samples of jobs that wait), the model learns
+    what the present state of the cluster adds to that prediction. On some logs, one model for submissions and snapshots
+    together predicted remaining waits worse than the prediction at submission. The predictions of the last two fitted
+    models are averaged. Before the first fit, the prediction at submission and the simulations are averaged with
+    weights by their CRPS. Predictions are corrected separately by time waited (`LevelsBySpan`), averaged with the
+    levels for all times waited while few outcomes are known. All predictions that snapshots record for one job depend
+    on the same start, so the k-th snapshot since the last known outcome has weight 1 / k.
 
     >>> nobody = Snapshot(np.zeros(0), np.zeros(0), np.zeros((0, len(NAMES))), np.zeros((0, DRAWS)))
     >>> Renewal(300).expected(nobody, np.zeros((0, 33))).way
@@ -161,7 +166,7 @@ class Renewal:
         self.of: dict[int, list[_Look]] = {}
 
     def expected(self, look: Snapshot, promised: np.ndarray) -> Expected:
-        """Predict remaining waits with the model, or before its first fit with the other components.
+        """Predict remaining waits with the model, or, before the model's first fit, with the other components.
 
         `promised` are the distributions (n, 33) of the whole wait that were predicted at submission, NaN if unknown.
         """
@@ -195,8 +200,8 @@ class Renewal:
             self.models = (*self.models, model)[-MODELS:]
 
     def take(self, look: Snapshot, promised: np.ndarray, now: float, born: int) -> np.ndarray:
-        """Store a snapshot taken after submission `born`; return the predicted distributions (n, 33) of remaining
-        waits.
+        """Store a sample of waiting jobs that was taken after submission `born`; return the predicted distributions (n,
+        33) of remaining waits.
         """
         said = self.expected(look, promised)
         chances = self.calibration.chances(said.curves, look.waited)
@@ -211,9 +216,10 @@ class Renewal:
         return chances
 
     def training_set(self, now: float, half_life: float, latest: int) -> tuple[np.ndarray, Waits, np.ndarray]:
-        """Return training data from snapshots of the last `window` submissions: features (n, f), waits, start curves.
+        """Return training data from the samples of waiting jobs taken during the last `window` submissions: features
+        (n, f), waits, and the curves to correct.
 
-        Only snapshots whose jobs had a prediction at submission are used.
+        Only waiting jobs with a prediction at submission are used.
         """
         both, waits = self.ring.training_set(now, half_life, latest, self.window)
         known = ~np.isnan(both[:, len(NAMES)])
@@ -221,8 +227,8 @@ class Renewal:
         return both[:, : len(NAMES)], Waits(*(of[known] for of in waits)), both[:, len(NAMES) :]
 
     def resolve(self, row: int, wait: float | None, fate: int) -> None:
-        """Record that a job left the queue after `wait` seconds, started (`fate` ENDED), cancelled (LEFT) or not to be
-        learned.
+        """Record that a job left the queue after `wait` seconds; `fate` is ENDED (it started), LEFT (cancelled) or
+        SPOILED (do not learn from it).
         """
         for look in self.of.pop(row, ()):
             rest = max((wait or 0.0) - look.waited, 0.0)

@@ -51,7 +51,8 @@ def blank_draw(running: int, queued: int) -> Forward:
 
 @inlined
 def uniform(entry: int, draw: int, draws: int) -> float:
-    """Return the quantile, in (0, 1), at which a job's run time is drawn. The draws of each job are stratified."""
+    """Return the quantile, in (0, 1), at which a job's run time is drawn. The quantiles of one job are stratified over
+    the simulations."""
     mixed = np.uint64(entry + 1) * np.uint64(11400714819323198485)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(13787848793156543929)
@@ -64,7 +65,7 @@ def uniform(entry: int, draw: int, draws: int) -> float:
 
 @inlined
 def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int, draws: int) -> float:
-    """Return the remaining run time of a job in a draw, in seconds."""
+    """Return a job's remaining run time, in seconds, in one random draw of run times."""
     if draw == BY_LIMITS:
         return max(bounded(limit) - elapsed, 1.0)
     share = 0.5 if draw == BY_MEDIANS else uniform(entry, draw, draws)
@@ -73,13 +74,14 @@ def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int,
 
 @inlined
 def whole(procs: float) -> int:
-    """Return processors as an integer, at least 1."""
+    """Return a number of processors as an integer, at least 1."""
     return math.ceil(min(max(procs, 1.0), LARGEST))
 
 
 @inner
 def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float, plan: int, size: float) -> None:
-    """Set up simulation `plan` (index of PLANS) of the state at `now` without the job `itself` (-1: with all jobs)."""
+    """Set up simulation `plan` (an index of PLANS) of the state at `now` without the job `itself` (-1: with all
+    jobs)."""
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
     policy, draw = _PLANS[plan, 0], _PLANS[plan, 1]
     draws = GREEDY_DRAWS if policy == GREEDY else EASY_DRAWS
@@ -109,7 +111,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
 
 @inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
-    """Return the simulated wait of a job that joins the end of the queue; NaN if it never fits."""
+    """Return the simulated wait of a job that joins the end of the queue; NaN if the job never fits the machine."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     planned = run_of(run, job.limit, 0.0, entry, draw, draws)
@@ -119,7 +121,7 @@ def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, pl
 
 @inner
 def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
-    """Add a job to the end of a simulation's queue, so that the next job comes after it."""
+    """Add a job to the end of a simulation's queue, so that the next submitted job queues behind it."""
     draw = _PLANS[plan, 1]
     draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
     join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, draw, draws))
@@ -157,7 +159,7 @@ def ordered(values: np.ndarray) -> None:
 
 @inlined
 def mean_of(waits: np.ndarray) -> float:
-    """Return the mean of log(1 + wait)."""
+    """Return the mean of log(1 + wait) over simulated waits."""
     total = 0.0
     for k in range(len(waits)):
         total += scale(waits[k])
@@ -166,7 +168,7 @@ def mean_of(waits: np.ndarray) -> float:
 
 @inlined
 def within(waits: np.ndarray, span: float) -> float:
-    """Return the share of waits up to a span."""
+    """Return the share of simulated waits that are at most a time span."""
     total = 0.0
     for k in range(len(waits)):
         total += 1.0 if waits[k] <= span else 0.0

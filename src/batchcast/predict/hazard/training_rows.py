@@ -17,8 +17,9 @@ from .model import Waits
 class _Sender:
     """Counts of one sender's predictions.
 
-    `open` predictions have no known outcome yet. `issued` counts the predictions since the sender last had no open
-    prediction, and `known` is the number of the latest prediction with a known outcome.
+    `open` counts the predictions that have no known outcome yet. `issued` counts the predictions since the sender last
+    had no open prediction, and `known` is the position, among the issued predictions, of the latest prediction with a
+    known outcome.
     """
 
     __slots__ = ("issued", "known", "open")
@@ -33,15 +34,16 @@ class Bursts:
     Parameters
     ----------
     each
-        Number of predictions that count each time the burst doubles.
+        Number of predictions that count as evidence each time the length of the burst doubles.
 
     Notes
     -----
     A prediction is *blind* if it was made after the sender's latest prediction with a known outcome. The first `2 each`
-    blind predictions all count, then every second one, from the `4 each`-th on every fourth one, and so on. Of an array
-    of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how long its last
-    tasks wait. Whether a prediction counts is decided when it is made, so that no outcome affects its own weight. O(1)
-    each, and memory for unresolved predictions.
+    blind predictions all count, then every second prediction, from the `4 each`-th prediction on every fourth, and so
+    on. Of an array of 1,000 jobs, 131 count. The jobs that count are spread over the whole array, so they also show how
+    long the last tasks of the array wait. Whether a prediction counts is decided when the prediction is made, so that
+    no outcome affects its own weight. Each call costs O(1); memory grows with the number of predictions without a known
+    outcome.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
@@ -59,7 +61,7 @@ class Bursts:
         self.of: dict[int, tuple[Hashable, int]] = {}
 
     def is_deep(self, sender: Hashable) -> bool:
-        """Return whether the sender is so deep in a burst that only some of its predictions count."""
+        """Return whether the sender is so late in a burst that only some of its predictions count."""
         mine = self.senders.get(sender)
         return mine is not None and min(mine.open, mine.issued - mine.known) >= 2 * self.each
 
@@ -90,8 +92,8 @@ class Bursts:
 class Submissions:
     """A ring of the last `window` submissions: features (4 bytes each), submit time, outcome (`fate`) and wait.
 
-    Also stores snapshots of waiting jobs. For snapshots, `born` is the last submission before the snapshot, and waits
-    are measured from the snapshot.
+    The ring also stores snapshots (samples of waiting jobs). For snapshots, `born` is the last submission before the
+    snapshot, and waits are measured from the snapshot.
 
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)
@@ -117,15 +119,15 @@ class Submissions:
         self.count = number + 1
 
     def resolved(self, number: int, waited: float, fate: int) -> None:
-        """Record that a job started (`fate` ENDED) or was cancelled (LEFT) after `waited` seconds, or must not be
-        learned (SPOILED).
+        """Record that a job started (`fate` ENDED) or was cancelled (LEFT) after `waited` seconds, or that its wait
+        must not be learned (SPOILED).
         """
         place = number % len(self.features)
         if self.number[place] == number:
             self.fate[place], self.waited[place] = fate, waited
 
     def of(self, number: int) -> np.ndarray | None:
-        """Return the features of a submission; None if it has left the window."""
+        """Return the features of a submission; None if the submission has left the window."""
         place = number % len(self.features)
         features: np.ndarray = self.features[place]
         return features if self.number[place] == number else None

@@ -24,8 +24,8 @@ class Actual:
 
     Notes
     -----
-    `is_oracle` exempts it from the check that predictors do not use the future. No other method receives the recorded
-    run times. O(1) a job.
+    `is_oracle` exempts this predictor from the check that predictors do not use the future. No other method receives
+    the recorded run times. O(1) a job.
 
     Examples
     --------

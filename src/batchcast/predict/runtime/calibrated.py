@@ -27,12 +27,12 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
 class Calibrated:
-    """Corrects the quantiles of the predictor `of` online, so that their coverage equals their level; keeps its point.
+    """Corrects the quantiles of a predictor online until their coverage equals their level; its point is unchanged.
 
     Parameters
     ----------
     of
-        Any predictor with quantiles; it runs with its default settings.
+        Any predictor with quantiles; the predictor runs with its default settings.
     by
         Column whose values (owners) each have their own shift of the levels, in addition to the shared shift. Jobs with
         an unknown value share an owner if they have the same queue, partition and size class.
@@ -41,8 +41,8 @@ class Calibrated:
     level
         A further level of the predicted quantiles, in (0, 1).
     lots
-        Whether bounds in a burst of similar jobs are randomized. Randomization keeps the coverage over many jobs. Do
-        not use randomized bounds for a single job (see Notes).
+        Whether bounds in a burst of similar jobs are randomized. Randomized bounds have the promised coverage over many
+        jobs. Do not use randomized bounds for a single job (see Notes).
 
     Raises
     ------
@@ -51,16 +51,17 @@ class Calibrated:
 
     Notes
     -----
-    `OnlineCalibration` describes how levels move. A running job that has passed a bound counts as a miss at once.
-    Between the predictor's own quantiles, the bound is interpolated linearly in log seconds. Level 1 is the time limit,
-    or the largest limit so far if the job has none. A bound at the limit always holds: the few seconds that a batch
-    system takes to kill a job do not count. If no job had a limit so far, level 1 is one day, and no bound is certain
-    to hold.
+    `OnlineCalibration` describes how the levels are corrected. A running job that has run longer than a bound counts as
+    a miss at once. Between the predictor's own quantiles, the bound is interpolated linearly in log seconds. Level 1 is
+    the time limit, or the largest limit so far if the job has none. A bound at the limit always holds: the few seconds
+    that a batch system takes to kill a job do not count. If no job had a limit so far, level 1 is one day, and every
+    bound can be missed.
 
-    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most of these jobs therefore get their
-    time limit as bound, and the others get one second, so that bounds cover the promised share of jobs in any burst.
-    Adaptive conformal levels do the same when they reach 0 and 1 (an empty and an infinite set). `steady` is never
-    randomized. Each job costs some tens of microseconds in addition to the predictor's cost.
+    The jobs of a burst mostly meet or miss their bounds together. With `lots`, most jobs of a burst therefore get their
+    time limit as bound, and the other jobs get a bound of one second, so that bounds cover the promised share of jobs
+    in any burst. Adaptive conformal prediction also gives such bounds when its levels reach 0 and 1 (an empty and an
+    infinite set). The bounds that `steady` returns are never randomized. Each job costs some tens of microseconds in
+    addition to the predictor's cost.
 
     References
     ----------
@@ -115,7 +116,8 @@ class Calibrated:
         return self._with(answer, bounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Pass the event on; record bounds at Submit, set their deadlines at Start, score them at End."""
+        """Pass the event on; record bounds at Submit, start their deadlines at Start, and count the bounds as met or
+        missed at End."""
         if isinstance(event, Submit):  # record the bounds that `predict` returned for this job
             _, bounds, certain, drawn = self._bounds(event.job, at)
             self._promise(event.job, bounds, certain, drawn)
@@ -139,8 +141,9 @@ class Calibrated:
     ) -> tuple[Forecasts, np.ndarray]:
         """Predict a whole log with a new predictor; also return the bounds (n, levels) without randomization.
 
-        Only for predictors with a batch method; takes one compiled pass. Calls `tick(done)` from time to time.
-        `answers` are the predictions of the calibrated predictor, if they have been computed already.
+        The method works only for predictors with a batch method, and takes one compiled pass. Calls `tick(done)` from
+        time to time to report progress. `answers` are the predictions of the calibrated predictor, if they have been
+        computed already.
         """
         answers = answers or self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)
@@ -206,7 +209,7 @@ class Calibrated:
         return numbered(np.where(known >= 0, known, owners + alike))[0]
 
     def _answer(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the predictor's prediction, computed once between two events."""
+        """Return the predictor's prediction, which is computed at most once between two events."""
         if self.answered is None or self.answered[0] is not job or self.answered[1] != at.now:
             self.answered = (job, at.now, self.inner.predict(job, at))
         return self.answered[2]

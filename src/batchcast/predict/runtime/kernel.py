@@ -81,22 +81,23 @@ class Kernel:
     memory
         Number of finished jobs stored, about 300 bytes each, plus 14 KB for each of the first 4,096 users.
     learn
-        Whether the similarity weights are learned. If false, the weights keep their initial values.
+        Whether the weights of the similarity terms are learned. If false, the weights keep their initial values.
     offsets
         Whether an offset is learned for each user.
     running
         Weight of the user's running jobs, which are censored observations of a run time; 0 ignores them.
     scaled
-        Whether a candidate with another time limit is added a second time, with its run time scaled by the ratio of the
-        limits.
+        Whether a similar job with another time limit is added a second time, with its run time scaled by the ratio of
+        the limits.
     relative
-        Whether the score is computed on run times as shares of the limit; otherwise on log seconds.
+        Whether the score that learning minimizes uses run times as shares of the time limit; if false, it uses log
+        seconds.
     point
-        Which value of the distribution is the point. `between`: the candidate between the 40 % and the 60 % quantile
-        with the largest expected accuracy min(p, y) / max(p, y); this is nearly optimal for the accuracy and costs
-        hardly any absolute error. `accuracy`: the candidate with the largest expected accuracy. `median`: minimizes the
-        expected absolute error. `geometric`: the geometric mean, for a queue ordered by expected log run time
-        (docs/evidence/policy-study.md).
+        Which value of the distribution is the point prediction. `between`: the candidate between the 40 % and the 60 %
+        quantile with the largest expected accuracy min(p, y) / max(p, y); this point is nearly optimal for the
+        accuracy, and its absolute error is hardly larger than the median's. `accuracy`: the candidate with the largest
+        expected accuracy. `median`: the median, which minimizes the expected absolute error. `geometric`: the geometric
+        mean, for a queue ordered by expected log run time (docs/evidence/policy-study.md).
 
     Raises
     ------
@@ -107,12 +108,12 @@ class Kernel:
     -----
     The candidates of job i are the most recently finished jobs of its classes, each job once: 128 of the same user, 64
     of the same user and limit, 64 of the same user and processors, 64 with the same user, limit and processors, and 16
-    of any user with the same limit. Candidate j has weight exp(-theta . d(i, j)). The vector d holds their differences:
-    limit, processors, every field that the log has, user, time between their submissions, time since the end of j,
-    number of the user's jobs that have ended since j, and whether j is the latest. When a job ends, theta and the
-    user's offset take one AdaGrad step on the CRPS of the distribution that the job's candidates gave at its
-    submission. Predictions lie between one second and the limit; without a candidate, the limit is predicted. There is
-    no training phase and no refit. O(candidates) a job, at most 672.
+    of any user with the same limit. Candidate j has weight exp(-theta . d(i, j)). The vector d contains the differences
+    between jobs i and j: limit, processors, every field that the log has, user, time between their submissions, time
+    since the end of j, number of the user's jobs that have ended since j, and whether j is the user's latest job. When
+    a job ends, theta and the user's offset take one AdaGrad step on the CRPS of the distribution that the job's
+    candidates gave at its submission. Predictions lie between one second and the limit; without a candidate, the limit
+    is predicted. There is no training phase and no refit. Costs O(candidates) per job, with at most 672 candidates.
 
     References
     ----------
@@ -194,8 +195,8 @@ class Kernel:
         return float(revised(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn, and add the job to
-        the candidates.
+        """Submit: store the job's request. Start, Requeue: record whether the job runs. End: learn from the run time,
+        and add the job to the candidates.
         """
         if isinstance(event, Submit):
             self._enter(event.job, event.time)
@@ -235,7 +236,7 @@ class Kernel:
         return self._forecasts(jobs.numbers[:, 1], out)
 
     def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
-        """Build Forecasts from compiled results; without candidates, the limit is the point and there are no
+        """Build Forecasts from compiled results; a job without candidates gets its time limit as point and no
         quantiles.
         """
         points, words, limits = out[:, 0], bases(out[:, 1 + len(LEVELS) :]), LargestLimit()
@@ -289,7 +290,8 @@ class Kernel:
             self.free.append(slot)
 
     def _change(self, event: Change | Requeue) -> None:
-        """Update a requeued job, which no longer runs, or a changed job, whose new request is compared from now on."""
+        """Update a requeued job, which no longer runs, or a changed job, whose new request replaces the old request in
+        comparisons."""
         slot = self.slots[event.job.row]
         if isinstance(event, Requeue):
             stopped(self.memory, slot)
@@ -305,8 +307,8 @@ _LEVELS = np.array(LEVELS)
 
 
 def basis(rests: list[float]) -> str:
-    """Describe the jobs that a prediction is based on, from weights (own, this limit, this size, both) and their
-    number.
+    """Describe the jobs that a prediction is based on, from the total weights of the user's jobs (all, with this limit,
+    of this size, both) and their number.
 
     >>> basis([0.9, 0.8, 0.3, 0.2, 11.7])
     "mostly about 12 of the user's jobs with this limit"
@@ -316,7 +318,8 @@ def basis(rests: list[float]) -> str:
 
 
 def bases(rests: np.ndarray) -> list[str]:
-    """Describe many predictions, rows (n, 5); a row without a prediction gets a text that is never shown."""
+    """Describe many predictions, one row of evidence (5,) per prediction; a row without a prediction gets a text that
+    is never shown."""
     rests = np.nan_to_num(rests)
     otherwise = np.where(rests[:, 0] <= 1.0 - MOSTLY, OTHERS, MIXED)
     kind = np.select([rests[:, k] >= MOSTLY for k in (3, 2, 1, 0)], [3, 2, 1, 0], otherwise)

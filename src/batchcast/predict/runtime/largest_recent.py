@@ -30,10 +30,10 @@ class LargestRecent:
     Notes
     -----
     If no job of this user and size has finished, the user's jobs of all sizes count. Without a finished job of the
-    user, the time limit is predicted. A prediction is at most the time limit. This rule of thumb is often recommended
+    user, the time limit is predicted. A prediction is at most the time limit. The rule of thumb is often recommended
     for time limits and memory requests, and serves as a baseline. The rule is meant as an upper bound that jobs rarely
-    exceed, so it is a poor point prediction. `predict.recommend.rule_of_thumb` computes it for one list of run times.
-    O(k) a job.
+    exceed, so its result is a poor point prediction. `predict.recommend.rule_of_thumb` computes it for one list of run
+    times. O(k) a job.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class LargestRecent:
         return Prediction(point, basis=f"{self.factor:g} x largest of the last {len(recent)}", grounds=Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Store the last k run times of each user, and of each user and size."""
+        """Store the last k run times of each user, and of each combination of user and size."""
         if isinstance(event, End):
             for key in _keys(event.job):
                 self.recent.setdefault(key, deque(maxlen=self.k)).append(event.run_time)

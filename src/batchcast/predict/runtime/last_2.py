@@ -20,14 +20,14 @@ from .recent_mean import means_or_limits, recent_runs
 
 
 class Last2:
-    """Predicts the mean run time of the user's last two finished jobs (or of the only one), else the time limit.
+    """Predicts the mean run time of the user's last one or two finished jobs, else the time limit.
 
     Parameters
     ----------
     need
         Number of finished jobs required, 1 or 2.
     round
-        `no`, or `down` to whole seconds.
+        Whether the mean is rounded: `no`, or `down` to whole seconds.
 
     Raises
     ------
@@ -36,10 +36,10 @@ class Last2:
 
     Notes
     -----
-    As in section 4 of the source, the result is at most the time limit. Departures: one finished job is enough by
+    As in section 4 of the paper, the result is at most the time limit. Departures: one finished job is enough by
     default (`need=2` is the rule of the 2015 reference schedules), and the mean is not rounded. If jobs end at the same
-    instant, the later job in the log counts as more recent. A job whose user is unknown gets its time limit. O(1) a
-    job, two numbers a user.
+    instant, the later job in the log counts as more recent. A job whose user is unknown gets its time limit. Costs O(1)
+    per job; stores two numbers per user.
 
     References
     ----------

@@ -22,8 +22,7 @@ FIELDS = ("user_id", "req_time", "procs")
 
 
 class RecentMean:
-    """Predicts the mean run time of the last `k` finished jobs with equal `fields`, else of the user, else the time
-    limit.
+    """Predicts the mean run time of the last `k` jobs with equal `fields`, else of the user, else the time limit.
 
     Parameters
     ----------
@@ -40,9 +39,9 @@ class RecentMean:
     Notes
     -----
     One finished job is enough for a mean, and the result is at most the time limit. An unknown value equals no other
-    value, so a job with an unknown field uses its user's history. The rule is that of papers/online-knn-ga.md ("mean of
+    value, so a job with an unknown field uses its user's history. The rule comes from papers/online-knn-ga.md ("mean of
     the last 5 finished jobs of the same user, requested time and processors"). The compiled simulation implements this
-    predictor too, with equal results. O(k) per job, and memory for k numbers per class.
+    predictor too, with equal results. Costs O(k) per job, and memory for k numbers per class.
 
     References
     ----------
@@ -96,7 +95,7 @@ class RecentMean:
             self.limits.note(event.job.req_time)
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """Predict a whole log with a fresh predictor; equals the event-by-event predictions. O(k n + n log n)."""
+        """Predict a whole log with a fresh predictor; equals the event-by-event predictions. Costs O(k n + n log n)."""
         plan, run, seen = timeline(trace, protocol), outcome(trace)[2], trace.at_submission(procs)
         like, own = (
             recent_runs(plan, class_codes(seen, names, len(trace))[0], run, self.k)
@@ -126,7 +125,8 @@ class RecentMean:
 def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> np.ndarray:
     """Return, for each job, the last `k` run times of its class that were known at its submission (n, k), newest last.
 
-    Missing values are NaN; a job in no class (code -1) has only NaN. O(n log n + k n).
+    Missing values are NaN; the row of a job that belongs to no class (code -1) contains only NaN. Costs O(n log n + k
+    n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [3, 2, 1]})
     >>> recent_runs(timeline(log), np.zeros(3, int), log.run_time, 2).tolist()
@@ -151,7 +151,8 @@ def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> n
 def means_or_limits(
     trace: Trace, plan: Timeline, recent: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray] = np.positive
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of each job's recent run times, at most its limit, else the limit (n,), and their number (n,).
+    """Return the mean of each job's recent run times, at most its limit (n,), and the number of run times (n,). A job
+    without recent run times gets its limit.
 
     `recent` has shape (n, k). Values are added from the oldest on, so that the rounding equals Python's `sum`.
     """

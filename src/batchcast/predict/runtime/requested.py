@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`requested`: predicts the user's time limit. It is the baseline that other predictors should beat."""
+"""`requested`: predicts the user's time limit. The time limit is the baseline that other predictors should beat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASIS = "the user's limit"
 
 
 class Requested:
-    """Returns the user's time limit: the baseline that every other method should beat.
+    """Predicts the user's time limit; this is the baseline that every other method should beat.
 
     Notes
     -----
@@ -33,7 +33,7 @@ class Requested:
         self.limits = LargestLimit()
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the time limit."""
+        """Return the job's time limit as prediction."""
         return self.limits.forecast(job, BASIS)
 
     def observe(self, event: Event, at: SystemState) -> None:

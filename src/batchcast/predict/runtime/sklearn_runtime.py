@@ -31,19 +31,19 @@ class SklearnRuntime:
     Parameters
     ----------
     estimator
-        A regressor with `fit` and `predict`, or a pipeline that ends in one. It is cloned before each fit and never
-        changed. Set its `random_state`, or two runs give different predictions.
+        A regressor with `fit` and `predict`, or a pipeline that ends in one. The estimator is cloned before each fit
+        and never changed. Set the estimator's `random_state`; otherwise two runs give different predictions.
     features
         Columns known at submission: batchcast's own, or columns that you declare with `Trace.knowing`. Names become
-        numbers, in sorted order of the names in the training jobs. Unknown and new values are NaN, or the column's mean
-        if the estimator does not accept NaN. A column that is unknown for every training job is left out until the next
-        fit, because some estimators reject an empty column.
+        numbers, in sorted order of the names in the training jobs. Unknown values and names that training jobs lack are
+        encoded as NaN, or the column's mean if the estimator does not accept NaN. A column that is unknown for every
+        training job is left out until the next fit, because some estimators reject an empty column.
     refit_every
         Number of submissions between two fits, at least 1.
     window
         Number of the latest finished jobs used for training, at least 1.
     min_jobs
-        Number of finished jobs before the first fit, at least 1. Until then the time limit is predicted.
+        Number of finished jobs before the first fit, at least 1. Before the first fit, the time limit is predicted.
     log
         Whether the estimator learns log10 of seconds (run times span five decades) or seconds.
 
@@ -56,10 +56,10 @@ class SklearnRuntime:
     Notes
     -----
     Predictions lie between one second and the time limit, and inside the range of run times used for training; they
-    are rounded to milliseconds. `predict_trace` calls the estimator once for all jobs between two fits. This takes
-    thousands of times fewer calls than predicting job by job and gives the same predictions; `replay`, `evaluate` and
-    `batchcast runtime` use it. The simulated clock has to predict job by job. `trained` lists the fits, each with the
-    columns that were left out (`left_out`).
+    are rounded to milliseconds. `predict_trace` calls the estimator once for all jobs between two fits. The method
+    takes thousands of times fewer calls than predicting job by job, and gives the same predictions; `replay`,
+    `evaluate` and `batchcast runtime` use it. In a simulation, the predictor has to predict job by job. `trained` lists
+    the fits, each with the columns that the fit left out (`left_out`).
 
     References
     ----------
@@ -136,8 +136,8 @@ class SklearnRuntime:
         self.trained.append({"now": now, "training_jobs": len(rows), "left_out": " ".join(left_out)})
 
     def _table(self, numbers: Numbers, rows: Sequence[Row]) -> np.ndarray:
-        """Encode rows as numbers, without columns that were unknown in training; a column of zeros if there is no
-        other.
+        """Encode rows as numbers, without columns that were unknown in training; if no column is left, use one column
+        of zeros.
         """
         table = numbers.table(rows)[:, self._taught]
         return table if self._taught else np.zeros((len(rows), 1))
@@ -153,22 +153,22 @@ class SklearnRuntime:
         return self
 
     def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
-        """Predict every job of a log with a fresh predictor on the recorded clock, in batches.
+        """Predict every job of a log with a fresh predictor in a replay, in batches.
 
         Parameters
         ----------
         trace
-            The log; n jobs.
+            The log, with n jobs.
         protocol
             How events at one instant are ordered, see `events.recorded.timeline`.
         procs
-            The rule for a job's processors: `req` or `alloc`.
+            The rule that gives a job's number of processors: `req` or `alloc`.
 
         Returns
         -------
         Forecasts
-            Predictions equal to those of predicting job by job. Processes 3 n events, and calls the estimator's
-            `predict` once per fit.
+            The same predictions as if the jobs were predicted one by one. The method processes 3 n events, and calls
+            the estimator's `predict` once per fit.
         """
         check_names(self.features, trace.info.known_at_submit, type(self).__name__)
         fresh = SklearnRuntime(
@@ -199,7 +199,7 @@ class SklearnRuntime:
         self.finished.append((class_key(job, self.features), run_time))
 
     def _answer(self, waiting: list[int], jobs: Sequence[JobRequest], answers: list[Any]) -> None:
-        """Predict the jobs submitted since the last fit, all at once."""
+        """Predict all jobs submitted since the last fit in one batch."""
         if waiting:
             asked = [jobs[row] for row in waiting]
             for row, answer in zip(waiting, self._answers([class_key(j, self.features) for j in asked], asked)):

@@ -26,7 +26,7 @@ class SoftWalltime:
     margin_s
         Margin that is added, in seconds, at least 0.
     long_factor
-        Factor for jobs with a time limit above one day, at least 1. It is applied before the margin is added.
+        Factor for jobs with a time limit above one day, at least 1. The factor is applied before the margin is added.
 
     Raises
     ------
@@ -40,8 +40,8 @@ class SoftWalltime:
     for limits above one day in July 2022. The scheduler needs an upper estimate, so the rule is a poor point
     prediction. The prediction is at most the time limit. A job without a limit counts as a job of 24 hours, as in the
     hook. Without a finished job of the user, the time limit is predicted. Departure: the hook predicts again when a job
-    starts that waited more than an hour; this class predicts only at submission. O(k) per job, and memory for k numbers
-    per user.
+    starts that waited more than an hour; this class predicts only at submission. Costs O(k) per job, and memory for k
+    numbers per user.
 
     References
     ----------
@@ -70,7 +70,7 @@ class SoftWalltime:
         """Return the soft limit, between one second and the time limit."""
         limit = _limit(job)
         shares = self.shares.get(job.user_id) if job.user_id is not None else None
-        if not shares or (share := min(max(shares), 1.0)) <= 0:  # if there is no history, the hook sets no soft limit
+        if not shares or (share := min(max(shares), 1.0)) <= 0:  # without history, the hook sets no soft limit
             return Prediction(at_least_a_second(limit), basis="limit: no history", grounds=Grounds.LIMIT)
         factor = self.long_factor if limit > DAY else 1.0
         point = at_least_a_second(limit * share * factor + self.margin_s, limit)
@@ -85,5 +85,5 @@ class SoftWalltime:
 
 
 def _limit(job: JobRequest) -> float:
-    """Return the job's time limit in seconds; one day if it has none."""
+    """Return the job's time limit in seconds; one day if the job has no limit."""
     return job.req_time if math.isfinite(job.req_time) else DAY

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the finished jobs that a job is compared with (its candidates), and collects their compared values.
+"""Chooses the finished jobs that a job is compared with (its candidates), and collects the candidates' values that are
+compared.
 
 Most candidates are the user's latest jobs, which are read from one contiguous window. All other candidates are found by
 following linked lists through the ring of finished jobs.
@@ -40,20 +41,23 @@ from .memory import (
 
 @inlined
 def place_in(number: int, round_began: int, length: int) -> np.uint64:
-    """Return a finished job's index in the ring. It is unsigned, so that numba adds no check for negative indices."""
+    """Return a finished job's index in the ring. The index is unsigned, so that numba adds no check for negative
+    indices."""
     place = number - round_began
     return np.uint64(place - length if place >= length else place)
 
 
 @inlined
 def newest_in_window(rank: int) -> np.uint64:
-    """Return the index, in the user's window, of the newest of the user's `rank` finished jobs; older jobs follow."""
+    """Return the index, in the user's window, of the newest of the user's first `rank` finished jobs; older jobs
+    follow."""
     return np.uint64(-rank & (WINDOW - 1))
 
 
 @inlined
 def in_window(m: Memory, user: int, rank: int, oldest: int) -> int:
-    """Return how many of the user's first `rank` finished jobs are in the window; 0 if a later job has ended."""
+    """Return how many of the user's first `rank` finished jobs are in the window; 0 if the user has more than `rank`
+    finished jobs."""
     if user >= len(m.window) or m.ends[user] != rank:
         return 0
     n, newest, numbers = min(rank, WINDOW), newest_in_window(rank), m.window_codes[user, NUMBER]
@@ -64,7 +68,8 @@ def in_window(m: Memory, user: int, rank: int, oldest: int) -> int:
 
 @inlined
 def before_the_end(newest: np.uint64, n: int) -> int:
-    """Return how many of the n newest jobs lie between the newest job and the window's end; the rest wrap around."""
+    """Return how many of the n newest jobs lie between the newest job and the window's end; the remaining jobs wrap
+    around to the window's start."""
     place: Any = np.int64(newest)
     until: int = min(n, WINDOW - place)
     return until
@@ -83,7 +88,7 @@ def in_a_row(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int) ->
 
 @inlined
 def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, code: int) -> None:
-    """Write, for each of the n newest entries, 1 if its code differs from `code`, else 0."""
+    """Write, for each of the n newest entries of a user's window, 1 if the entry's code differs from `code`, else 0."""
     until = before_the_end(newest, n)
     begin, rest = window[newest:], into[until:]
     for j in range(until):
@@ -94,7 +99,7 @@ def differing(into: np.ndarray, window: np.ndarray, newest: np.uint64, n: int, c
 
 @inlined
 def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> tuple[int, int]:
-    """Return how many of the n newest entries have this code, and the index of the oldest of them (-1: none)."""
+    """Return how many of the n newest entries have the code, and the index of the oldest such entry (-1: none)."""
     until = before_the_end(newest, n)
     begin, count, last = window[newest:], 0, -1
     for j in range(until):
@@ -108,12 +113,12 @@ def like_in_window(window: np.ndarray, newest: np.uint64, n: int, code: int) -> 
 
 @inner
 def choose_candidates(m: Memory, slot: int) -> int:
-    """List the candidates of an unfinished job: of each of its classes, the last REACH jobs finished before its
-    submission.
+    """List the candidates of an unfinished job: from each of the job's classes, the last REACH jobs that finished
+    before the job's submission.
 
     Each job is listed once, newest first within a class. Returns how many candidates at the front of the list come from
-    the user's window. The prediction and the learning step at the job's end use the same list. It contains all the
-    user's finished jobs since `listed_from`, so the user's other classes only add older jobs.
+    the user's window. The prediction and the learning step at the job's end use the same list of candidates. The list
+    contains all the user's jobs that finished since `listed_from`, so the user's other classes only add older jobs.
     """
     length, before, finished, listed, steps_of = len(m.finished), m.before, m.finished, m.listed[slot], m.steps[slot]
     m.numbers[STAMP] += 1
@@ -152,7 +157,8 @@ def choose_candidates(m: Memory, slot: int) -> int:
 
 @inlined
 def fetch(m: Memory, slot: int, own: int) -> int:
-    """Collect the compared values of every candidate that the ring still contains; return the number of candidates.
+    """Collect the values to compare of every candidate that the ring of finished jobs still contains; return the number
+    of candidates.
 
     The values of the first `own` candidates are read from the user's window.
     """
@@ -201,7 +207,7 @@ def fetch_window(m: Memory, slot: int, own: int) -> None:
 
 @inlined
 def into_window(m: Memory, slot: int, number: int, place: np.uint64) -> None:
-    """Add a job that is already in the ring to its user's window, as the newest job."""
+    """Add a finished job that is already in the ring to its user's window, as the window's newest job."""
     there, classes = m.finished[place], m.classes[slot]
     if there.user >= len(m.window):
         return

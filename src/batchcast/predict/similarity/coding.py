@@ -37,14 +37,14 @@ def field_code(value: Any) -> int:
 
 
 class Coder:
-    """Numbers users and classes in order of appearance."""
+    """Numbers users and classes of jobs in the order of their first appearance."""
 
     def __init__(self) -> None:
         self.users: dict[Any, int] = {}
         self.classes: tuple[dict[Any, int], ...] = tuple({} for _ in range(CLASSES))
 
     def row(self, job: JobRequest) -> tuple[int, ...]:
-        """Return user, classes, and the codes of FIELDS: the parameter `codes` of `steps.note`.
+        """Return user, classes, and the codes of FIELDS, as the parameter `codes` of `steps.note` expects them.
 
         >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"), user_id="ada")
         >>> Coder().row(job)[:6]
@@ -80,8 +80,8 @@ class Coded(NamedTuple):
 def coded(columns: Mapping[str, Values], n: int) -> Coded:
     """Encode a whole log as `Coder.row` encodes one job; only the numbering of users and classes differs.
 
-    `columns` are the columns known at submission (`Trace.at_submission`), of length n. O(n log n), under 1 microsecond
-    a job.
+    `columns` are the columns known at submission (`Trace.at_submission`), of length n. Costs O(n log n), less than 1
+    microsecond per job.
 
     >>> coded({"submit_time": np.zeros(2), "req_time": np.array([60.0, 90.0])}, 2).codes[:, :3].tolist()
     [[0, 0, 0], [0, 0, 1]]
@@ -146,8 +146,8 @@ def _field_codes(values: Values | None, stems: bool = False) -> np.ndarray | int
 
 @lru_cache(maxsize=16)
 def _category_codes(categories: tuple[int | str, ...], stems: bool) -> np.ndarray:
-    """Return the codes of all categories (`field_code`), followed by 0 for unknown. Cached, because an evaluation
-    encodes a log five times.
+    """Return the codes of all categories (`field_code`), followed by 0 for unknown. The result is cached, because an
+    evaluation encodes a log five times.
     """
     names = [name_stem(name) for name in categories] if stems else categories
     return np.array([*map(field_code, names), 0], np.int64)

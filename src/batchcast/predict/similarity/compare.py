@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes how a job's candidates differ from it, and their weights exp(-theta . d).
+"""Computes how a job differs from its candidates (the finished jobs that it is compared with), and the candidates'
+weights exp(-theta . d).
 
 The logarithm and the exponential use only float64 additions and multiplications, so results are equal bit for bit on
 every machine; a C library's functions differ between versions.
@@ -143,10 +144,12 @@ def apart(a: float, b: float) -> tuple[float, float]:
 
 @inner
 def gather(m: Memory, o: Options, slot: int) -> int:
-    """Write run times, log run times and differences of an unfinished job's candidates; return their number.
+    """Write run times, log run times and differences of an unfinished job's candidates; return the number of
+    candidates.
 
-    Differences are stored only for unscaled candidates, because a scaled copy has the same differences except SCALED.
-    Differences stored in the job's own room stay valid until the ring overwrites a candidate or a new field appears.
+    Differences are stored only for unscaled candidates, because a scaled copy has the same differences, except for the
+    term SCALED. Differences stored in the job's own block of work arrays (room) stay valid until the ring overwrites a
+    candidate or a new field appears.
     """
     job, last = m.unfinished[slot], len(m.difference) - 1
     own = choose_candidates(m, slot) if job.count == NOT_LISTED else 0
@@ -163,7 +166,8 @@ def gather(m: Memory, o: Options, slot: int) -> int:
 
 @inlined
 def compare(m: Memory, slot: int, own: int, n: int) -> None:
-    """Convert collected values to differences; the first `own` candidates are the user's latest jobs, newest first."""
+    """Convert the candidates' collected values to differences from the job; the first `own` candidates are the user's
+    latest jobs, newest first."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
@@ -195,7 +199,7 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
 @inlined
 def add_scaled(m: Memory, n: int, log_limit: float) -> int:
     """Append a copy of each of the n candidates with another limit, scaled by the ratio of limits; return the new
-    number.
+    number of candidates.
     """
     room = m.numbers[AT_HAND]
     again, ratio, signed = m.again[room], m.difference[room, LIMIT_RATIO], m.candidate[GRADIENT]
@@ -206,7 +210,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
         more += 1 if ratio[j] > 0.0 else 0
     for k in range(more):
         log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
-    into, longs = seconds[n:], log_seconds[n:]  # slices, for vectorized loops as above
+    into, longs = seconds[n:], log_seconds[n:]  # slices, because numba only vectorizes loops that start at 0
     for k in range((more + 7) & -8):
         into[k] = exponential(min(longs[k], 700.0))
     return more
@@ -214,7 +218,8 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
 
 @inner
 def weigh(m: Memory, user: int, n: int) -> float:
-    """Compute the weights of the n candidates, normalized to sum to 1; return the logarithm of the sum before."""
+    """Compute the weights of the n candidates, normalized to sum to 1; return the logarithm of their sum before
+    normalization."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[WEIGHT], m.sums[0]
     for t in range(terms):
@@ -253,7 +258,8 @@ def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
 
 @inner
 def likeness(m: Memory, slot: int, other: int) -> float:
-    """Return theta . d between an unfinished job and a running job, both of the same user and counted as newest."""
+    """Return theta . d between an unfinished job and a running job, where both jobs have the same user and the running
+    job counts as the user's newest job."""
     user = m.unfinished[slot].user
     job, theirs, theta, own = m.unfinished[slot], m.unfinished[other], m.theta[0], m.offset[user, 0]
     ratio, differs = apart(job.log_limit, theirs.log_limit)

@@ -31,7 +31,7 @@ REACHED, MASS, CUT, PART, TIMES = range(5)  # rows of `Memory.heard`: one column
 
 @inner
 def sort(m: Memory, slot: int, n: int) -> None:
-    """Sort the n candidates by log seconds; reuse the job's earlier sorting if no candidate was dropped."""
+    """Sort the n candidates by log run time; reuse the job's earlier sorting if no candidate was dropped."""
     order, kept = m.order[0], m.sorted[slot]
     if m.unfinished[slot].sorted == n:
         for a in range(n):
@@ -46,8 +46,8 @@ def sort(m: Memory, slot: int, n: int) -> None:
 
 @inlined
 def into_bins(m: Memory, n: int) -> None:
-    """Presort candidates by bins between the smallest and the largest value; there are about as many bins as
-    candidates.
+    """Presort candidates by run time into bins between the smallest and the largest value; there are about as many bins
+    as candidates.
     """
     value, order, bin_of, bins = m.length[m.numbers[AT_HAND], LOG_SECONDS], m.order[0], m.order[1], m.bins
     in_order = m.candidate[GRADIENT]
@@ -57,7 +57,7 @@ def into_bins(m: Memory, n: int) -> None:
     scale = (number - 1) / (high - low) if high > low else 0.0
     bins[:number] = 0
     for j in range(n):
-        into = np.uint64(int((value[j] - low) * scale))  # unsigned, for the reason given in `place_in`
+        into = np.uint64(int((value[j] - low) * scale))  # unsigned: numba adds no check for negative indices
         bin_of[j] = into
         bins[into] += 1
     before = 0
@@ -74,7 +74,7 @@ def into_bins(m: Memory, n: int) -> None:
 
 @inlined
 def insert_in_row(value: np.ndarray, order: np.ndarray, n: int) -> None:
-    """Sort values with their indices by insertion; stable."""
+    """Sort values with their indices by a stable insertion sort."""
     for a in range(1, n):
         v, b = value[a], a - 1
         if value[b] > v:
@@ -90,8 +90,8 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
     """Move weight from candidates that the user's running jobs have outlived to longer candidates.
 
     As in Efron 1967, the weight of a censored observation moves to values beyond the censoring time, in proportion to
-    their weight. A running job has the weight `o.running` times its similarity; the candidates' weights sum to 1.
-    Running jobs are processed newest first.
+    the weights of these values. A running job has the weight `o.running` times its similarity, while the weights of all
+    candidates sum to 1. Running jobs are processed in order from newest to oldest.
     """
     other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
     while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
@@ -108,7 +108,7 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
 
 @inlined
 def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
-    """Record a running job by the logarithm of its seconds so far and its weight, as evidence number `heard`."""
+    """Record a running job's log seconds so far and weight in column `heard` of the evidence of running jobs."""
     cut, b = m.heard[CUT], heard
     m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
     while b > 0 and cut[b - 1] > reached:
@@ -121,7 +121,8 @@ def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
 def redistribute(m: Memory, n: int, heard: int) -> None:
     """Move weight beyond the time that each running job has reached, one job after the other.
 
-    All candidates between the times of two running jobs change by the same factor, so one factor per part is computed.
+    All candidates between the times of two running jobs change by the same factor, so one factor per interval is
+    computed.
     """
     w, order, begins = m.candidate[WEIGHT], m.order[0], m.order[1]
     reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
@@ -151,7 +152,7 @@ def redistribute(m: Memory, n: int, heard: int) -> None:
 
 @inlined
 def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int:
-    """Return the first index in the sorted order whose candidate is above `cut`."""
+    """Return the index of the first candidate, in the sorted order, whose value is above `cut`."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -164,7 +165,7 @@ def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int
 
 @inlined
 def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> float:
-    """Sum weights between two indices in the sorted order, in four independent partial sums."""
+    """Sum the candidates' weights between two indices in the sorted order, in four independent partial sums."""
     whole = end - (end - begin) % 4
     s0 = s1 = s2 = s3 = 0.0
     for a in range(begin, whole, 4):
@@ -236,8 +237,8 @@ def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
     y_j).
 
     The sum equals rising / p + p falling, where rising is the sum of w y up to p and falling the sum of w / y beyond p.
-    Between two candidates it is convex in p, so its maximum is at a candidate. Candidates above the limit count as the
-    limit. Of two equally good candidates, the shorter is returned.
+    Between two candidates, the sum is convex in p, so its maximum is at a candidate. Candidates above the limit count
+    as the limit. Of two equally good candidates, the shorter is returned.
     """
     seconds, w, order = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT], m.order[0]
     first, below, rising, falling = 0, w[order[0]], 0.0, 0.0
@@ -264,7 +265,7 @@ def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
 
 @inner
 def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
-    """Return the quantile at a level among the candidates longer than `elapsed`; NaN if there are none."""
+    """Return the quantile at a level among the candidates longer than `elapsed`; NaN if no candidate is longer."""
     seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
     left = 0.0
     for j in range(n):

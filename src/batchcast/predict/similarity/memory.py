@@ -57,16 +57,18 @@ UNFINISHED = np.dtype(
 
 @by_address
 class Memory(NamedTuple):
-    """Arrays of one `kernel`. Slot 0 of the unfinished jobs is for a job that is predicted but not submitted.
+    """The arrays in which one `kernel` stores its data. Index 0 of the arrays for unfinished jobs is used for a job
+    that is predicted but not submitted.
 
-    Finished jobs are numbered. The ring stores a finished job at its number modulo the ring's length, until a later job
-    overwrites it. A user's latest jobs are also stored in a window, newest first, so that they are read in sequence;
-    reading them from the ring would cost a cache miss each.
+    Finished jobs are numbered in the order of their ends. The ring stores a finished job at its number modulo the
+    ring's length, until a later job overwrites it. A user's latest jobs are also stored in a window, newest first, so
+    that they are read in sequence; reading them from the ring would cost a cache miss each.
 
-    The finished jobs of a class form a linked list from the newest back. An unfinished job stores the heads of its five
-    lists at submission. The job's candidates are listed once, when they are first needed. The differences between the
-    job and its candidates are stored in a block of work arrays, called a room. Some jobs have their own room and keep
-    the differences until they end; all other jobs share the last room.
+    The finished jobs of a class form a linked list from the newest to the oldest. An unfinished job stores the newest
+    job of each of its five classes at its submission. The finished jobs that a job is compared with (its candidates)
+    are listed once, when they are first needed. The differences between the job and its candidates are stored in a
+    block of work arrays, called a room. Some jobs have their own room and keep the differences until they end; all
+    other jobs share the last room.
     """
 
     numbers: np.ndarray  # (5,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN, AT_HAND
@@ -101,7 +103,8 @@ class Memory(NamedTuple):
 
 @by_address
 class Options(NamedTuple):
-    """Options of learning: step sizes, evidence of running jobs, scale of the score."""
+    """Options for learning the similarity weights: step sizes, weight of running jobs as evidence, scale of the
+    score."""
 
     step: float = 0.02  # of AdaGrad, for the shared weights; 0: nothing is learned
     own_step: float = 0.02  # of AdaGrad, for a user's own offset
@@ -158,7 +161,8 @@ _GROWS = {
 
 
 def grown(memory: Memory, what: str, size: int) -> Memory:
-    """Return the memory enlarged to `size` of `ring` (before it wraps around), `slots`, `users` or `classes`."""
+    """Return the memory with one dimension, `ring` (before it wraps around), `slots`, `users` or `classes`, enlarged to
+    `size`."""
     if what == "classes":
         head = np.full((CLASSES, size), NOBODY, np.int64)
         head[:, : memory.head.shape[1]] = memory.head

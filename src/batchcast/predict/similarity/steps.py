@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates `kernel`'s memory when a job is submitted, predicted, started, ended or withdrawn.
 
-Also performs the learning step, and runs a whole log in one call.
+The module also performs the learning step, and processes a whole log in one call.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
 
 @inner
 def learn(m: Memory, o: Options, slot: int, run: float) -> float:
-    """Take one gradient step for theta and the user's offset; return the CRPS (NaN with fewer than two candidates).
+    """Take one gradient step for the similarity weights theta and the user's offset; return the CRPS (NaN with fewer
+    than two candidates).
 
     For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
-    2007, eq. 21). Its derivative in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta
-    -sum_j w_j (g_j - mean g) d_j. Linear in the number of candidates after sorting.
+    2007, eq. 21). The derivative of the CRPS in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta -sum_j w_j
+    (g_j - mean g) d_j. After sorting, the cost is linear in the number of candidates.
     """
     n = gather(m, o, slot)
     if n < 2:
@@ -81,7 +82,7 @@ def learn(m: Memory, o: Options, slot: int, run: float) -> float:
 
 @inlined
 def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
-    """Write the derivative of the CRPS in each weight; return the CRPS."""
+    """Write the derivative of the CRPS with respect to each weight; return the CRPS."""
     w, g, order = m.candidate[WEIGHT], m.candidate[GRADIENT], m.order[0]
     y = scored(m, o, n, limit, run)
     mean = dot(w, g, n)
@@ -99,8 +100,8 @@ def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
 
 @inlined
 def step(m: Memory, o: Options, user: int, n: int) -> None:
-    """Take an AdaGrad step (Duchi, Hazan & Singer 2011) for theta and the user's offset; the offset also decays a
-    little.
+    """Take an AdaGrad step (Duchi, Hazan & Singer 2011) for the similarity weights theta and the user's offset; the
+    offset also decays a little.
     """
     w, g, slope = m.candidate[WEIGHT], m.candidate[GRADIENT], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
@@ -156,7 +157,7 @@ def logarithm(value: float) -> float:
 def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     """Write a job's request to a slot: numbers (submit time, limit, processors) and codes (user, classes, fields).
 
-    Fields that no earlier job had are ignored, because every candidate would differ in them.
+    Fields that are unknown for all earlier jobs are ignored, because every candidate would differ in them.
     """
     job, user = m.unfinished[slot], codes[0]
     job.asked, job.limit = numbers[0], numbers[1]
@@ -196,9 +197,10 @@ def met(m: Memory, slot: int, codes: np.ndarray) -> None:
 def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
     """Write a prediction into `out`: the point, quantiles at `levels` (ascending), and five numbers about its evidence.
 
-    Returns the number of candidates. The evidence is the total weight of the user's own candidates, of the user's
-    candidates with this limit, with these processors, and with both; and the effective number of candidates, 1 / (sum
-    of squared weights). `itself` is the slot of a job that is predicted while it runs, else NOBODY.
+    Returns the number of finished jobs on which the prediction is based. The evidence is the total weight of the user's
+    own candidates, of the user's candidates with this limit, with these processors, and with both; and the effective
+    number of candidates, 1 / (sum of squared weights). `itself` is the index (slot) of a job that is predicted while it
+    runs, else NOBODY.
     """
     n = weighted(m, o, slot, itself, now)
     if n == 0:
@@ -214,7 +216,8 @@ def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np
 
 @inner
 def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
-    """Compute a job's sorted candidates with weights, including the evidence of running jobs; return their number."""
+    """Compute the sorted and weighted finished jobs that a job is compared with, including the evidence of running
+    jobs; return their number."""
     n = gather(m, o, slot)
     if n > 0:
         log_sum = weigh(m, m.unfinished[slot].user, n)
@@ -244,7 +247,7 @@ def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None
 @inlined
 def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     """Write the total weight of the user's candidates (all, with this limit, of this size, both) and the effective
-    number.
+    number of candidates.
     """
     shares[:] = 0.0
     squares = 0.0
@@ -278,7 +281,7 @@ def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: 
 
 @kernel
 def started(m: Memory, slot: int, now: float) -> None:
-    """Record a started job as the first in its user's list of running jobs."""
+    """Add a started job at the front of its user's list of running jobs."""
     job = m.unfinished[slot]
     job.start, job.previous, job.next = now, NOBODY, m.running[job.user]
     if job.next >= 0:
@@ -304,7 +307,8 @@ def stopped(m: Memory, slot: int) -> None:
 
 @kernel
 def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool) -> float:
-    """Record an ended job: learn from it (if `teach`), then store it as a candidate; return its prediction's CRPS."""
+    """Record an ended job: learn from it (if `teach`), then store it as a candidate; return the CRPS of the job's
+    prediction."""
     run = max(run, 1.0)
     crps = learn(m, o, slot, run) if teach and o.step > 0.0 else math.nan
     stopped(m, slot)
@@ -342,7 +346,7 @@ def follow(
 ) -> None:
     """Process every event of a log (time, kind, row); write predictions to the rows of `out` that `ask` marks.
 
-    `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` has each row's slot.
+    `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` gives the slot of each row.
     """
     time, kind, rows = events
     numbers, codes = jobs

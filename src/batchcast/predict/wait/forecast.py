@@ -48,8 +48,8 @@ def renewed(method: Forecast, at: SystemState) -> Renewed:
     earlier snapshots of waiting jobs (hazard.renewal). The model corrects the prediction made at submission,
     conditioned on the time waited, and the node simulation if a machine is described; its features describe the queue
     and the running jobs now. Before the model's first fit, the prediction at submission and the simulations are used
-    instead. All predictions are then corrected by the outcomes of earlier predictions for jobs that had waited about as
-    long. O(queued (queued + running)).
+    instead. All predictions are then corrected by the outcomes of earlier predictions for jobs that had waited for
+    about the same time. Costs O(queued (queued + running)).
 
     >>> from batchcast.predict.wait.forecast import Forecast
     >>> renewed(Forecast(), SystemState(4.0)).chances.shape
@@ -67,25 +67,25 @@ class Forecast:
     Parameters
     ----------
     window
-        Number of the latest submissions used for training. Only some submissions of a burst count
+        Number of the latest submissions used for training. Only some submissions of a burst count as evidence
         (`hazard.training_rows.Bursts`).
     half_life
         Number of submissions after which a submission's training weight has halved.
     first, every
-        The first fit begins after `first` submissions that count. The next fit begins when the number of submissions
-        has grown by half since the last fit, or by `every`.
+        The first fit begins after `first` submissions that count as evidence. The next fit begins when the number of
+        submissions has grown by half since the last fit, or by the number `every`.
     step
         Number of submissions between two checks whether a fit is due. A fitted model is used from the next check on. So
-        a live clock can fit in the background and still predict the same as a replay.
+        the live service can fit in the background and still make the same predictions as a replay.
     seed
         Seed of the drawn run times and of the fit.
     cancelled
-        `count`: a job cancelled in the queue counts as a job that started after that wait. `skip`: it counts as a job
-        whose wait was longer (censored).
+        `count`: a job cancelled in the queue counts as a job that started at its cancellation. `skip`: a job cancelled
+        in the queue counts as a job whose wait would have been longer (censored).
     machine
         A described machine (`machines.machine`). A simulation of Slurm's main and backfill loops on the machine's nodes
-        is then a further component. Set it in Python, by `wait --machine FILE`, or for the service by the setting
-        `machine`.
+        is then a further component. Set the machine in Python, by `wait --machine FILE`, or for the service by the
+        setting `machine`.
 
     Raises
     ------
@@ -95,23 +95,26 @@ class Forecast:
     Notes
     -----
     Time since submission is divided into 33 bins. One boosted classifier (LightGBM) estimates the probability that a
-    job which has reached a bin starts in it (the discrete hazard). Its features describe the queue and the running
-    jobs relative to the job, its user, recent waits, and forward simulations of the schedule with run times drawn from
-    `kernel`'s distributions given the elapsed time (hazard.features). Jobs that still wait are censored observations.
+    job which has reached a bin starts in it (the discrete hazard). The model's features describe the queue and the
+    running jobs relative to the job, its user, recent waits, and forward simulations of the schedule with run times
+    drawn from `kernel`'s distributions given the elapsed time (hazard.features). Jobs that still wait are censored
+    observations.
 
-    A burst is a series of submissions by one sender before any of them has started. Only some predictions of a burst
-    count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have similar
-    waits. Every job gets a prediction, however.
+    A burst is a series of submissions by one sender before any job of the series has started. Only some predictions of
+    a burst count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have
+    similar waits. Jobs that do not count also get a prediction.
 
-    The model is one of several components. The others are simulated waits with a wide and a narrow spread, or shifted
-    by the median lag of jobs of the same class (queue, partition, QOS, size); the same simulated waits from Slurm's
-    loops on a described machine's nodes; and recent waits of the class. The prediction is the mean of all components,
-    each weighted by its CRPS of log(1 + wait) so far. Two corrections follow: the probability transform of the last
-    2,000 predictions, and one adaptive level for each bound (hazard.calibrated_waits).
+    The boosted model is one of several components of the prediction. The other components are simulated waits with a
+    wide and a narrow spread, or shifted by the median lag of jobs of the same class (queue, partition, QOS, size); the
+    same simulated waits from Slurm's loops on a described machine's nodes; and recent waits of the class. The
+    prediction is the mean of all components, each weighted by its CRPS of log(1 + wait) so far. Two corrections follow:
+    the probability transform of the last 2,000 predictions, and one adaptive level for each bound
+    (hazard.calibrated_waits).
 
-    The method also learns the remaining waits of a few waiting jobs (snapshots). With these it renews the predictions
-    of jobs that are still waiting (`renewed`, hazard.renewal). It was developed in this project
-    (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
+    The method also learns from samples of waiting jobs (snapshots) how long these jobs still wait. With the learned
+    remaining waits, the method renews the predictions of jobs that are still waiting (`renewed`, hazard.renewal). The
+    method was developed in this project (docs/evidence/waits.md). Features take 0.2 ms per submission, a fit takes some
+    seconds.
 
     References
     ----------
@@ -172,7 +175,7 @@ class Forecast:
         self.snapshots: list[tuple[float, Snapshot, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """Return the median wait with quantiles."""
+        """Return the prediction of the job's wait: the median with quantiles."""
         return self._prediction(*self._asked(job, at))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
@@ -201,7 +204,8 @@ class Forecast:
         self.components.observe(event, at)
 
     def use_machine(self, machine: Machine | None) -> None:
-        """Simulate on this machine from now on (None: on a pool of processors), without forgetting anything learned.
+        """Simulate on this machine from now on (None: on a pool of processors), and keep everything that was learned
+        before.
 
         If no machine was set before, the simulation starts with a copy of this method's run-time predictor.
         """
@@ -236,9 +240,9 @@ class Forecast:
         """Predict every job of a log with a new predictor; the features are computed in one compiled pass.
 
         Afterwards, `chances` (n, 33) contains the predicted distributions of all jobs, including jobs that `ask` leaves
-        out. With `renew`, snapshots of waiting jobs are taken too, as in the event-by-event path: `snapshots` has each
-        snapshot with its instant and the predicted probabilities (k, 33) of the remaining wait. This doubles the time
-        and changes no prediction.
+        out. If `renew` is true, samples of waiting jobs (snapshots) are taken too, as in the event-by-event path:
+        `snapshots` has each sample with its instant and the predicted probabilities (k, 33) of the remaining wait. The
+        snapshots double the computing time and do not change any prediction.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
@@ -306,8 +310,8 @@ class Forecast:
             self.runs = bigger
 
     def at_submission(self, rows: np.ndarray) -> np.ndarray:
-        """Return the distributions (n, 33) predicted at the submission of waiting jobs; NaN if the submission was not
-        observed.
+        """Return the distributions (n, 33) predicted at the submission of waiting jobs; NaN for a job whose submission
+        was not observed.
         """
         unseen = np.full(BINS, np.nan)
         known = [self.numbers[row][3] if row in self.numbers else unseen for row in rows.tolist()]
@@ -319,7 +323,7 @@ class Forecast:
         return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
 
     def look(self, at: SystemState) -> Snapshot:
-        """Return a snapshot of every waiting job, in order of arrival."""
+        """Return the present features and the waits so far of every waiting job, in order of arrival."""
         return self._look_at(at, np.arange(len(at.columns().queued_entries())))
 
     def _look(self, at: SystemState, columns: Columns) -> None:
@@ -355,11 +359,11 @@ class Forecast:
         return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
 
     def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:
-        """Record a submitted job with its features and prediction; the clock's state already contains the job."""
+        """Record a submitted job with its features and prediction; the system state already contains the job."""
         requests = columns.jobs[entry : entry + 1]
         key, sender = class_of(requests[0]), sender_of(requests[0])
         if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
-            # the clock predicts a job just before it submits the job; reusing that prediction halves the cost
+            # a job is predicted just before its submission; reusing that prediction halves the cost
             run, row, on_nodes, curves = self.last_asked[2]
         else:
             run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
@@ -381,7 +385,7 @@ class Forecast:
     ) -> None:
         """Store a submission with its features and its prediction."""
         (key, sender), (features, on_nodes) = who, seen
-        is_deep = self.bursts.is_deep(sender)  # read before `counts` changes the burst
+        is_deep = self.bursts.is_deep(sender)  # read this value before `counts` changes the burst
         self._resolve(row, None, False, now)
         vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
         self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
@@ -392,7 +396,7 @@ class Forecast:
         self.number += 1
 
     def _resolve(self, row: int, wait: float | None, left: bool, now: float) -> None:
-        """Record that a job left the queue after `wait` seconds; if None, nothing is learned."""
+        """Record that a job left the queue after `wait` seconds; if `wait` is None, do not learn from the job."""
         if row not in self.numbers:
             return
         vote, key, (simulated, on_nodes), _ = self.numbers.pop(row)

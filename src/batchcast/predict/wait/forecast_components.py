@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The components that `forecast` combines: its model, simulated waits, recent waits, simulation on a machine's nodes.
 
-Also computes their features for a whole log.
+The module also computes the components' features for a whole log.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
-    """A whole log as input of `forecast`.
+    """The features and events of a whole log, as input of `forecast`.
 
     `rows` are features (n, f), `keys` the jobs' classes, and an event is (time, kind, row, wait to learn or NaN). The
-    key of a snapshot is the row of the last submission before it.
+    key of a snapshot (a sample of waiting jobs) is the row of the last submission before the snapshot.
     """
 
     rows: np.ndarray
@@ -74,8 +74,8 @@ def seen_in(
 ) -> Log:
     """Compute all features of a log, on a machine of `total` processors or of the size that the log gives.
 
-    `seed` is the seed for drawing the waiting jobs of snapshots; without a seed no snapshots are taken. The time per
-    submission is linear in the number of waiting and running jobs.
+    `seed` is the seed for drawing samples of waiting jobs (snapshots); without a seed, no snapshots are taken. The time
+    per submission is linear in the number of waiting and running jobs.
     """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
@@ -111,7 +111,7 @@ def seen_in(
 
 
 def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: list[Sender], left_teach: bool) -> int:
-    """Return how many submissions among these events (kind, row, wait to learn or NaN) count as evidence."""
+    """Return how many submissions among `events` (rows of kind, row, wait to learn or NaN) count as evidence."""
     votes = 0
     for kind, row, taught in steps:
         if kind == SUBMIT:
@@ -124,9 +124,9 @@ def votes_of(bursts: Bursts, steps: Iterable[tuple[int, int, float]], senders: l
 def look_at(
     state: Columns, history: WaitHistory, places: np.ndarray, now: float, runs: np.ndarray, room: kernel.Room
 ) -> Snapshot:
-    """Return the ages and features of the queued jobs at positions `places`.
+    """Return the waits so far and the features of the queued jobs at positions `places`.
 
-    Each draw of run times is simulated once for all these jobs.
+    Each draw of run times is simulated once for all queued jobs.
     """
     queue = state.queued_entries()
     jobs = state.jobs[queue[places]]
@@ -172,11 +172,12 @@ BURST_SECONDS = 60.0
 
 
 class Burst(NamedTuple):
-    """A series of equal jobs that were submitted with no other event between them, and the last simulated waits.
+    """A series of equal jobs that were submitted with no other event between them, and the waits that were last
+    simulated for one of them.
 
-    A task of a job array starts when the task before it starts, or a little later. So one simulation serves several
-    tasks. If each task were simulated, an array of ten thousand tasks would take ten thousand simulations of up to ten
-    thousand waiting jobs.
+    A task of a job array starts when the task before it starts, or a little later. Therefore one simulation is used for
+    several array tasks. If each task were simulated, an array of ten thousand tasks would take ten thousand simulations
+    of up to ten thousand waiting jobs.
     """
 
     job: JobRequest
@@ -186,13 +187,13 @@ class Burst(NamedTuple):
     waits: tuple[float, ...]
 
     def answers(self, job: JobRequest, now: float) -> bool:
-        """Return whether the stored waits can be used for this job too."""
+        """Return whether the waits simulated for an earlier job of the burst can be used for this job too."""
         grown = (self.jobs + 1 - self.simulated_jobs) * BURST_SIMULATED
         fresh = now - self.simulated_at <= BURST_SECONDS
         return fresh and grown <= self.simulated_jobs and self.is_of(job)
 
     def is_of(self, job: JobRequest) -> bool:
-        """Whether the job's request equals the request of the burst's jobs."""
+        """Return whether the job's request equals the request of the burst's jobs."""
         return _request_of(job) == _request_of(self.job)
 
 
@@ -205,9 +206,9 @@ def _request_of(job: JobRequest) -> tuple[object, ...]:
 class NodesComponent:
     """Simulates waits with Slurm's main and backfill loops on a machine, with a few draws of run times (futures).
 
-    A further prediction is shifted by the observed lag. In each future, every job's run time is another quantile of
-    `kernel`'s distribution, given the time that the job has run. The quantiles are spread evenly over futures and jobs,
-    so no random generator is needed.
+    A further prediction is shifted by the observed lag of true behind simulated waits. In each future, every job's run
+    time is another quantile of `kernel`'s distribution, conditioned on the time that the job has already run. The
+    quantiles are spread evenly over futures and jobs, so no random generator is needed.
 
     Parameters
     ----------
@@ -262,7 +263,7 @@ class NodesComponent:
         return [partial(length, draw) for draw in range(DRAWS)]
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Update run times and the current burst with an event."""
+        """Update the run-time predictor and the current burst with an event."""
         self.burst = self._grown(event.job, at) if isinstance(event, Submit) else None
         self.run_times.observe(event, at)
         if isinstance(event, Submit | Change):
@@ -277,24 +278,24 @@ class NodesComponent:
         return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
 
     def of_trace(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """Simulate the waits of every job of a log at its submission; add simulated remaining waits to the snapshots
-        `looks`.
+        """Simulate the waits of every job of a log at its submission; add simulated remaining waits to the snapshots of
+        waiting jobs, `looks`.
         """
         fresh = _OfLog(self.machine, looks)
         said = replay(trace, {"nodes": fresh}, protocol=protocol, procs=procs, total=total)
         return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
 
     def of_look(self, look: Snapshot, at: SystemState) -> Snapshot:
-        """Add the remaining waits of the node simulation to a snapshot."""
+        """Add the remaining waits of the node simulation to a snapshot of waiting jobs."""
         said = self.of_waiting(at)
         each = [said.get(row, SAID_NOTHING) for row in look.row.tolist()]
         return look._replace(on_nodes=np.array(each).reshape(-1, DRAWS))
 
     def curves(self, simulated: Nodes, key: Class) -> np.ndarray:
-        """Return wait distributions (3, 33) around simulated log(1 + wait): one for each of SPREADS, one shifted by the
-        lag.
+        """Return wait distributions (3, 33) around simulated log(1 + wait): one distribution for each spread in
+        SPREADS, and one shifted by the lag.
 
-        NaN if the job never starts in one of the futures.
+        NaN if the job never starts in one of the simulated futures.
         """
         return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
 
@@ -312,8 +313,8 @@ class NodesComponent:
         return tuple(sorted(self._wait(job, at, length, asked) for length in self._futures(at)))
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
-        """Return the burst with the job submitted just now, or a new burst if the job differs."""
-        # A clock predicts a job before it submits the job. The burst depends on events only, so that calls of `predict`
+        """Return the burst with the job submitted just now, or a new burst if the job's request differs."""
+        # Every caller predicts a job before it submits the job. The burst depends on events only, so calls of `predict`
         # do not change later results.
         if self.last is not None and self.last[0] is job and self.last[1] == at.version - 1:
             waits = self.last[2]
@@ -328,12 +329,14 @@ class NodesComponent:
         return Burst(job, jobs, at.now, jobs, waits)
 
     def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
-        """Return the job's wait in seconds if `length` returns all run times; NaN if the job never starts."""
+        """Return the job's wait in seconds in a simulation with the run times that `length` returns; NaN if the job
+        never starts."""
         found = start_on(self.machine, job, at, length, asked)
         return math.nan if isinstance(found, str) else found[0] - at.now
 
     def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:
-        """Return a job's total run time in each future; without similar jobs, the limit or its replacement."""
+        """Return a job's total run time in each future; if there are no similar jobs, the time limit or its
+        replacement."""
         runs, held = known.get(job.row) or self.run_times.distribution(job, at), at.running.get(job.row)
         if held is not None and len(runs.seconds):
             elapsed = at.now - held.start_time
@@ -349,7 +352,8 @@ class NodesComponent:
 
 
 class _OfLog(NodesComponent):
-    """The component for a whole log, which also adds node simulations to the snapshots in `looks`."""
+    """The node simulation of a whole log, which also adds simulated waits to the snapshots of waiting jobs in
+    `looks`."""
 
     def __init__(self, machine: Machine, looks: Looks) -> None:
         super().__init__(machine)
@@ -362,8 +366,8 @@ class _OfLog(NodesComponent):
 
 
 class Seen(NamedTuple):
-    """Intermediate results for a job submitted now: run-time quantiles, features, simulated waits on nodes, component
-    curves.
+    """Intermediate results of the prediction for a job submitted now: run-time quantiles, features, simulated waits on
+    nodes, component curves.
     """
 
     run: np.ndarray
@@ -384,12 +388,12 @@ GROUNDS = (*(Grounds.SIMULATION for _ in COMPONENTS[:-2]), Grounds.CLASS, Ground
 
 
 class Components:
-    """Computes the curves of all components, and updates the components that learn from every outcome.
+    """Computes the predicted distributions of all components, and updates the components that learn from every outcome.
 
     Parameters
     ----------
     machine
-        A described machine. If None, there is no node simulation.
+        A described machine. If `machine` is None, there is no node simulation.
 
     >>> components = Components(None)
     >>> components.ended((0, 0, 0, 1), 0.0, SAID_NOTHING, 30.0)
@@ -405,7 +409,8 @@ class Components:
         self.nodes = NodesComponent(machine) if machine is not None else None
 
     def use_machine(self, machine: Machine | None, run_time: Kernel) -> None:
-        """Use the nodes of this machine from now on; run times and lags learned on the machine before are kept."""
+        """Use the nodes of this machine from now on; run times and lags that were learned on the previous machine are
+        kept."""
         if machine is None:
             self.nodes = None
         elif self.nodes is not None:
@@ -415,8 +420,8 @@ class Components:
             self.nodes.run_times = deepcopy(run_time)
 
     def curves(self, row: np.ndarray, key: Class, on_nodes: Nodes, model: np.ndarray) -> np.ndarray:
-        """Return wait distributions (components, 33) from features (f,), class, node simulation and model; NaN if
-        missing.
+        """Return wait distributions (components, 33) from features (f,), class, node simulation and model; a missing
+        component has NaN.
         """
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
         late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[AT_DRAWS]), key))[0]
@@ -434,7 +439,7 @@ class Components:
         return self.nodes.of_trace(trace, protocol, procs, total, looks)
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Update the node simulation's clock with an event."""
+        """Update the node simulation's state with an event."""
         if self.nodes is not None:
             self.nodes.observe(event, at)
 

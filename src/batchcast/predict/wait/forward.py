@@ -29,8 +29,9 @@ class ForwardPlans:
     """Plans of the queue and the running jobs of a `SystemState`, one with planned run times and one with time limits.
 
     For each job, the object stores what `lengths` returned at its submission: whole processors, planned run time and
-    time limit. A plan stays valid as long as the only events are submissions and planned starts. After any other event,
-    the plan is computed again from the state's columns. Plans refer to jobs by their positions in the queue.
+    time limit. A plan stays valid as long as the only events are submissions and the starts that the plan predicted.
+    After any other event, the plan is computed again from the state's columns. Plans refer to jobs by their positions
+    in the queue.
 
     >>> from batchcast.events.event import Start, Submit
     >>> state, plans = SystemState(4.0), ForwardPlans(lambda job, at: (job.procs, job.req_time, job.req_time), "easy")
@@ -49,7 +50,7 @@ class ForwardPlans:
         self._forget(None)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the attributes to pickle, without the clock's state and everything derived from it."""
+        """Return the attributes to pickle, without the system state and everything derived from it."""
         return {"lengths": self.lengths, "policy": self.policy, "noted": self.noted}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -72,7 +73,7 @@ class ForwardPlans:
         entry = at.entry(event)
         if isinstance(event, (Submit, Change)) and entry >= 0:
             self._note(entry, event.job, at)
-        changes = at.version - self.version  # two if the clock's scheduler has changed the state as well
+        changes = at.version - self.version  # two changes if the simulated scheduler has changed the state as well
         if self.at is not at or changes not in (1, 2) or (isinstance(event, Overdue) and changes == 2):
             self._forget(at)
             return
@@ -113,7 +114,7 @@ class ForwardPlans:
         self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
     ) -> ForwardPlan:
         queue = columns.queued_entries()
-        if len(self.place) != len(self.entries) or not self._planned():  # positions have gaps: number them again
+        if len(self.place) != len(self.entries) or not self._planned():  # queue positions have gaps: renumber them
             self._forget(at)
             self.entries = queue.tolist()
             self.place = {entry: place for place, entry in enumerate(self.entries)}
@@ -153,7 +154,8 @@ class ForwardPlans:
         self.noted[entry] = (job.row, *self.lengths(job, at))
 
     def _noted_by(self, columns: Columns, at: SystemState) -> np.ndarray:
-        """Return the recorded `lengths` of all jobs; for jobs without a record, what `lengths` returns now."""
+        """Return the `lengths` of all jobs recorded at submission; for a job without a record, `lengths` is called
+        now."""
         noted = enlarged(self.noted, max(len(self.noted), int(columns.record["entries"][0])))
         for jobs in (at.queued.values(), (entry.job for entry in at.running.values())):
             for job in jobs:

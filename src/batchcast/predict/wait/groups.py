@@ -19,8 +19,8 @@ FITS, AN_HOUR = (
 class QueuedByGroup:
     """An index of the state's queue: for each group, the sorted submit times of its queued jobs.
 
-    A job may belong to several groups. `SystemState.taught` decides which ended waits can be learned. An event costs
-    O(log queue) for each group of its job, plus the time to insert into a sorted list.
+    A queued job may belong to several groups. `SystemState.taught` decides from which ended waits a predictor may
+    learn. An event costs O(log queue) for each group of its job, plus the time to insert into a sorted list.
 
     >>> from batchcast.events.event import Start, Submit
     >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()
@@ -37,14 +37,14 @@ class QueuedByGroup:
         self.submits: dict[Hashable, list[float]] = {}
 
     def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
-        """Process an event; return a wait in seconds if one can be learned. `group` matters only at Submit and
-        Requeue.
+        """Process an event; return a wait in seconds if one can be learned. `group` is used only for Submit and Requeue
+        events.
         """
         return at.taught(event, self.cancelled) if self.follow(event, group) else None
 
     def follow(self, event: Event, *groups: Hashable) -> bool:
         """Process an event; return whether a job left the queue, in which case there may be a wait to learn. `groups`
-        matter only at Submit and Requeue.
+        is used only for Submit and Requeue events.
         """
         if isinstance(event, (Submit, Requeue)):
             job = event.job
@@ -80,7 +80,8 @@ class QueuedByGroup:
 
 
 def order_statistic(ordered: list[float], level: float, longer: int) -> float:
-    """Return a quantile (nearest rank) of sorted waits and `longer` censored waits, which are longer than all of them.
+    """Return a quantile (nearest rank) of sorted waits and `longer` censored waits, where the censored waits count as
+    longer than all ended waits.
 
     >>> order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 0), order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 3)
     (2.0, 4.0)
@@ -95,7 +96,8 @@ def forget(ordered: list[float], wait: float) -> None:
 
 
 def guess(job: JobRequest, at: SystemState, oldest: float) -> tuple[float, str]:
-    """Predict a wait without history: 1 s if the job fits beside all queued jobs, else `oldest`, at least 1 h."""
+    """Predict a wait without history: 1 s if the job fits beside all queued jobs, else the larger of `oldest` and 1
+    h."""
     if at.free - at.queued_procs >= job.procs:
         return 1.0, FITS
     return max(3600.0, oldest), AN_HOUR

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`recent_wait`: the median of the last k waits of the same queue and size class. It is the baseline for other wait
-predictors.
+"""`recent_wait`: the median of the last k waits of the same queue and size class. This median is the baseline for other
+wait predictors.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ class RecentWait:
     k
         Number of latest waits stored for each class.
     need
-        Smallest number of waits with which a class is used.
+        Smallest number of waits that a class must have to be used.
     level
-        Level of the bound, in (0, 1), nearest rank.
+        Probability level of the upper bound, in (0, 1); the bound is a nearest-rank quantile.
     cancelled
-        `count`: a job cancelled in the queue counts as a wait of that length. `skip`: it is ignored.
+        `count`: the time that a cancelled job spent in the queue counts as a wait. `skip`: a job cancelled in the queue
+        is ignored.
 
     Raises
     ------

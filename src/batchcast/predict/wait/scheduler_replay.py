@@ -39,13 +39,13 @@ def start_on(
 ) -> tuple[float, int] | str:
     """Return the start time of `job` if no more jobs are submitted, and how many other jobs were skipped.
 
-    Returns the reason as text if the job can never start. Other jobs are skipped if they cannot fit the machine.
-    Running jobs occupy their recorded nodes; if these are unknown, the simulation chooses the requested number of
-    nodes. A running job ends after the run time that `length` returns, or now if it has already run longer. Queued jobs
-    keep their submit times, which matter for Slurm's age priority, and wait for the jobs that they depend on. Nodes
-    that are down stay down. Slurm's backfill plans with time limits, if known. Fair-share starts from the state's
-    `usage`, or with equal shares if `usage` is unknown. A caller that simulates one state several times passes the same
-    `asked`, which caches the jobs' requests.
+    If the job can never start, the function returns the reason as text. Other jobs are skipped if they cannot fit the
+    machine. Running jobs occupy their recorded nodes; if these are unknown, the simulation chooses the requested number
+    of nodes. A running job ends after the run time that `length` returns, or now if it has already run longer. Queued
+    jobs keep their submit times, which matter for Slurm's age priority, and wait for the jobs that they depend on.
+    Nodes that are down now stay down during the simulation. Slurm's backfill plans with time limits, if they are known.
+    Fair-share starts from the state's `usage`, or with equal shares if `usage` is unknown. A caller that simulates one
+    state several times passes the same dictionary `asked`, which caches the jobs' requests.
     """
     asked = asked or Asked.of(machine, at, job)
     mine = asked.request(LAST, job, at.now, length(job, at))
@@ -67,7 +67,8 @@ def starts_on(machine: Machine, at: SystemState, length: Length, asked: Asked) -
 def _simulated(
     machine: Machine, asked: Asked, at: SystemState, length: Length, mine: NodeRequest | None = None
 ) -> tuple[dict[tuple[str, int], float], int]:
-    """Simulate from now on, up to the start of `mine` if given; return all starts and the number of skipped jobs."""
+    """Simulate from now on, up to the start of the job `mine` if given; return all starts and the number of skipped
+    jobs."""
     parts = {p.name: k for k, p in enumerate(machine.partitions)}
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
@@ -117,7 +118,8 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, machine: Machine, at: SystemState, job: JobRequest | None = None) -> Asked:
-        """Collect the running and waiting jobs other than `job`. Dependencies on jobs that have left are met."""
+        """Collect the running and waiting jobs other than `job`. Dependencies on jobs that have left the system count
+        as met."""
         places = {name: k for k, name in enumerate(machine.node_names())} if at.nodes or at.nodes_away else {}
         others: list[Other] = [
             (str(row), held.job, held.start_time, places_of(at.nodes.get(row), places))
@@ -137,7 +139,7 @@ class Asked(NamedTuple):
         if not run >= 0:
             return UNKNOWN
         made = self.made.get(key)
-        if made is None:  # only times differ between calls, so the rest is computed once
+        if made is None:  # only times differ between calls, so everything else is computed once
             made = self.made[key] = self._request(key, job, submit)
         limit = max(job.req_time, run) if job.req_time > 0 else run
         return made if isinstance(made, str) else replace(made, run=run, limit=limit if limit > 0 else math.nan)
@@ -170,8 +172,8 @@ class SchedulerReplay:
     policy
         Scheduling policy: `fcfs`, `easy`, `easy-sjbf`.
     runtime
-        Run-time predictor. The simulation uses its predictions at submission, at most the time limit, as planned run
-        times.
+        Run-time predictor. The simulation uses the run times predicted at submission, at most the time limit, as
+        planned run times.
     level
         Nominal level of the bound; later arrivals that overtake the job are not anticipated.
     machine
@@ -182,21 +184,21 @@ class SchedulerReplay:
     Raises
     ------
     ValueError
-        If a number is outside its range.
+        If a parameter is outside its range.
 
     Notes
     -----
-    Running jobs end at their planned end times: the clock's own planned end if there is one, else start + planned run
-    time. A job past its planned end time ends now. The queue is served in order of arrival. The point uses planned run
-    times, the bound uses time limits. A job without a limit is planned with the largest limit so far. The method learns
-    nothing from waits.
+    Running jobs end at their planned end times: the planned end that the state records, if there is one, else start +
+    planned run time. A job past its planned end time ends now. The queue is served in order of arrival. The point uses
+    planned run times, the bound uses time limits. A job without a limit is planned with the largest limit so far. The
+    method does not learn from the waits of started jobs.
 
-    A new job joins the end of the queue, so it does not affect the starts of other jobs. One simulation per state
-    therefore serves all predictions. It is computed as far as needed and stays valid as long as the only events are
-    submissions and planned starts; an end, or an unplanned start, requires a new simulation. A new simulation costs
-    about a microsecond a job, a prediction from an existing one some ten microseconds. With `machine` every prediction
-    needs its own simulation, some tens of microseconds per running or waiting job, because a job of high priority may
-    change the starts of others.
+    A new job joins the end of the queue, so the new job does not affect the starts of other jobs. One simulation per
+    state therefore serves all predictions. The simulation is computed as far as needed, and stays valid as long as the
+    only events are submissions and planned starts; an end, or an unplanned start, requires a new simulation. A new
+    simulation costs about a microsecond a job, a prediction from an existing simulation takes some ten microseconds.
+    With `machine` every prediction needs its own simulation, some tens of microseconds per running or waiting job,
+    because a job of high priority may change the starts of others.
 
     References
     ----------
@@ -223,7 +225,7 @@ class SchedulerReplay:
             raise ValueError("level lies between 0 and 1")
         self.policy, self.runtime, self.level, self.machine = policy, runtime, level, machine
         self.method = None if runtime == "requested" else make("runtime", runtime, known_at_submit=None)
-        self.uses = getattr(self.method, "uses", ())  # the caller checks these columns
+        self.uses = getattr(self.method, "uses", ())  # the caller checks that these columns are known at submission
         if (refit := getattr(self.method, "refit", None)) is not None:
             self.refit = refit
             for name in ("refit_every_jobs", "refit_every_s"):

@@ -27,9 +27,10 @@ Measure = Literal["mean wait", "mean error"]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of the first picture, in seconds; `low_s` to `high_s` is its 90 % interval, NaN if there is none.
+    """One bar of the first screen's picture, in seconds; `low_s` to `high_s` is its 90 % interval, NaN if there is
+    none.
 
-    `change_s` is the difference to the first bar, NaN for the first bar itself.
+    `change_s` is the difference from the first bar, NaN for the first bar itself.
     """
 
     label: str
@@ -42,7 +43,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One key figure: its title, the figure, and a sentence that explains it."""
+    """One key figure: its title, its value, and a sentence that explains the value."""
 
     title: str
     value: str
@@ -56,17 +57,17 @@ class FirstScreen:
     Attributes
     ----------
     headline, tone
-        One sentence with one number and its interval, and its colour.
+        One sentence with one number and its interval, and the tone that colours the sentence.
     caution
-        How far the number can be trusted; empty if the headline states nothing that was simulated.
+        How far the headline's number can be trusted; empty if the number was not simulated.
     measure, bars, based_on
-        What the bars show, the bars, and the scheduler that was simulated (empty for predictions).
+        The measure that the bars show, the bars, and the simulated scheduler (empty if the bars show predictions).
     tiles
         Unused core-hours, error of the run-time predictions, coverage of the wait predictions.
     next_step
         One step that batchcast can carry out.
     example
-        One wait prediction of the log beside what happened; empty if waits were not judged.
+        One wait prediction for a job of the log and the job's actual wait; empty if wait predictions were not tested.
     """
 
     headline: str
@@ -80,7 +81,7 @@ class FirstScreen:
     example: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return the content as an object for JSON."""
+        """Return the first screen's content as an object for JSON."""
         return {"part": "first_screen", **asdict(self)}
 
 
@@ -90,12 +91,12 @@ def first_screen(evaluation: Evaluation) -> FirstScreen:
     Parameters
     ----------
     evaluation
-        What `batchcast.evaluate` returned.
+        The result of `batchcast.evaluate`.
 
     Returns
     -------
     FirstScreen
-        If the simulation does not reproduce the recorded waits, the headline and the bars come from the record alone.
+        If the simulation does not reproduce the recorded waits, the headline and the bars use only recorded waits.
     """
     findings = evaluation.findings
     tiles = (_unused_tile(evaluation), _prediction_tile(evaluation), _wait_tile(evaluation))
@@ -126,7 +127,7 @@ def _gain_headline(findings: Findings) -> str:
     change = gain.change
     interval = f" (90 % interval {_range(-change.high, -change.low)})" if change.has_interval else ""
     head = f"{what[0].upper()}{what[1:]} would shorten the mean wait by {span(-change.value)}{interval}"
-    if gain.optimism_s >= 60:  # otherwise readers ask why the table shows a larger gain
+    if gain.optimism_s >= 60:  # readers would otherwise ask why the table shows a larger gain
         head += f", corrected for choosing among {gain.candidates} schedules"
     if not findings.is_hint:
         return f"{head}."
@@ -136,7 +137,7 @@ def _gain_headline(findings: Findings) -> str:
 
 
 def order_words(policy: str, predictor: str) -> str:
-    """Return the words for a schedule in a sentence.
+    """Return the words that name a schedule in a sentence.
 
     >>> order_words("slurm-least-work", "requested"), order_words("easy", "last_2")
     ('starting jobs with the least requested core-hours first', 'EASY planned with predictions')
@@ -171,7 +172,7 @@ def _based_on(evaluation: Evaluation) -> str:
 
 
 def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
-    """Return the bars of mean waits; each interval belongs to the change against today's order."""
+    """Return the bars of mean waits; each interval is the interval of the change from today's order."""
     first, *steps = findings.steps
     today = first.mean_wait_s
     bars = [Bar("today", plan_words(first.policy, first.predictor), today)]
@@ -198,7 +199,7 @@ def _prediction_bars(evaluation: Evaluation) -> list[Bar]:
 
 
 def _scored_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return the rows of the methods that predicted a scored job."""
+    """Return the rows of the methods that predicted at least one scored job."""
     return [row for row in evaluation.accuracy_rows() if row["jobs"] and not math.isnan(row["mae_s"])]
 
 
@@ -218,7 +219,7 @@ def _record_headline(evaluation: Evaluation) -> str:
 
 
 def _why_no_gain(evaluation: Evaluation) -> str:
-    """Return why no shorter wait is stated."""
+    """Return a sentence that explains why the report states no shorter wait."""
     checked = evaluation.validity
     if checked is None:
         if evaluation.other is None:
@@ -259,7 +260,8 @@ def _prediction_tile(evaluation: Evaluation) -> Tile:
 
 
 def _wait_tile(evaluation: Evaluation) -> Tile:
-    """Return how many jobs started by their 90 % time, and the median error beside the simplest method's."""
+    """Return how many jobs started by their predicted 90 % bound, and the median errors of the method and of the
+    simplest method."""
     waits, title = evaluation.waits, "Wait prediction coverage"
     if waits is None:
         return Tile(title, "not measured", f"({evaluation.why_no_waits})")
@@ -271,7 +273,7 @@ def _wait_tile(evaluation: Evaluation) -> Tile:
 
 
 def _example(evaluation: Evaluation) -> str:
-    """Return one prediction as a user would have read it, and what happened."""
+    """Return one wait prediction as a user would have read it, and the job's actual wait."""
     example = evaluation.waits.example if evaluation.waits is not None else None
     if example is None:
         return ""
@@ -282,7 +284,8 @@ def _example(evaluation: Evaluation) -> str:
 
 
 def _step_with_gain(findings: Findings) -> str:
-    """Return the step for a gain: settings of `batchcast plan`, or how to get a simulation that it can carry out."""
+    """Return the next step if there is a gain: settings of `batchcast plan`, or how to simulate schedules that
+    `batchcast plan` can carry out."""
     best = findings.best
     if best is None:
         return "`batchcast limits LOG` lists the time limits to suggest to users; keep today's queue order."
@@ -297,7 +300,7 @@ def _step_with_gain(findings: Findings) -> str:
 
 
 def _step_without_gain(evaluation: Evaluation) -> str:
-    """Return the step without a gain: describe or learn the machine, else advise limits."""
+    """Return the next step if there is no gain: describe or learn the machine, else suggest time limits."""
     checked = evaluation.validity
     if checked is not None and checked.verdict is Verdict.UNCHECKED:
         return "export the start times too (sacct: -o ALL), and run `batchcast evaluate` again."
@@ -312,7 +315,8 @@ def _step_without_gain(evaluation: Evaluation) -> str:
 
 
 def price(findings: Findings) -> str:
-    """Return who would wait longer under the best schedule; empty if nobody would."""
+    """Return a sentence on the users who would wait longer under the best schedule; empty if there are no such
+    users."""
     if findings.best is None:
         return ""
     best, today = findings.best, findings.today
@@ -327,7 +331,8 @@ def price(findings: Findings) -> str:
 
 
 def choice_words(findings: Findings) -> str:
-    """Return how the gain was corrected for choosing the best of several schedules; empty without a gain."""
+    """Return a sentence on how the gain was corrected for choosing the best of several schedules; empty if there is no
+    gain."""
     gain = findings.gain
     if gain is None or gain.candidates < 2:
         return ""
@@ -342,12 +347,12 @@ BAR = 12
 
 
 def answer(evaluation: Evaluation) -> list[Block]:
-    """Return the blocks of the short answer.
+    """Return the blocks of the terminal's short answer.
 
     Parameters
     ----------
     evaluation
-        What `batchcast.evaluate` returned.
+        The result of `batchcast.evaluate`.
 
     Returns
     -------
@@ -362,7 +367,7 @@ def answer(evaluation: Evaluation) -> list[Block]:
 
 
 def _table(screen: FirstScreen) -> Table:
-    """Return the bars of the first screen, with their differences to the first bar."""
+    """Return the bars of the first screen, with their differences from the first bar."""
     longest = max(bar.value_s for bar in screen.bars)
     is_wait = screen.measure == "mean wait"
     first = screen.bars[0]
@@ -381,7 +386,7 @@ def _table(screen: FirstScreen) -> Table:
 
 
 def _change(bar: Bar, first: Bar) -> str:
-    """Return the difference to the first bar, with its interval and whether that contains zero."""
+    """Return a bar's difference from the first bar, with its interval and whether the interval contains zero."""
     if math.isnan(bar.change_s):
         return ""
     if math.isnan(bar.low_s):

@@ -62,10 +62,11 @@ FREE = (1, 2, 4, 5, 6, 7)
 
 
 def slots_of(evaluation: Evaluation) -> dict[str, int]:
-    """Return each predictor's slot in the page's palette; limits, perfect knowledge and the record have fixed slots.
+    """Return each predictor's slot in the page's palette; time limits, perfect knowledge and recorded waits have fixed
+    slots.
 
-    Keys are specs and the names that people read. With more than six predictors, some share a color; the checkboxes
-    then separate them.
+    Keys are the predictors' specs and the names that readers see. With more than six predictors, some share a color;
+    the checkboxes then separate them.
     """
     others = [name for name in evaluation.scores.points if name not in FIXED]
     slots = FIXED | {name: FREE[place % len(FREE)] for place, name in enumerate(others)}
@@ -80,14 +81,15 @@ def choices(evaluation: Evaluation) -> Choices:
 
 
 def mark_choices(figure: Figure, predictors: Sequence[str], *, policy: str = "") -> Figure:
-    """Return the figure with the data for the checkboxes: its traces' predictors in order, and its policy."""
+    """Return the figure with the data that the checkboxes need: the predictor of each trace, in order, and the figure's
+    policy."""
     marks = [{"predictor": predictor} for predictor in predictors] + [{}] * len(figure.data)
     data = [{**trace, "meta": {**trace["meta"], **mark}} for trace, mark in zip(figure.data, marks)]
     return replace(figure, data=data, policy=policy)
 
 
 def row_marks(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table row that is hidden with its policy and its predictor."""
+    """Return a table row that the checkboxes hide with its policy and its predictor."""
     return {**row, "_policy": row.get("policy", ""), "_predictor": row.get("predictor", "")}
 
 
@@ -101,7 +103,8 @@ def plan_words(policy: str, predictor: str) -> str:
 
 
 def harm_words(evaluation: Evaluation) -> list[str]:
-    """Return the forecasts that clearly lengthen waits; empty if the simulation does not reproduce the record."""
+    """Return the rows whose predictions clearly lengthen waits; empty if the simulation does not reproduce the recorded
+    waits."""
     found = evaluation.findings
     if found is None or not found.believed or found.idle:
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Gantt excerpt.
 
-The Gantt excerpt: the part of a schedule with most backfilling, colored by user, with the queue and an overview on the
-same time axis.
+The Gantt excerpt: the time range of a schedule with most backfilling, colored by user, with the queue and an overview
+on the same time axis.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int
     Parameters
     ----------
     users : Nominal
-        The user of each job (n,); unknown ones are among the others.
+        The user of each job (n,); unknown users belong to the series of others.
     held : ndarray
-        Processor seconds of each job (n,) that count.
+        Processor-seconds of each job (n,) by which users are ranked.
 
     Returns
     -------
     tuple
-        The colouring, the user with most processor time first (ties: the lower name), None where no user is known;
-        and the places.
+        The colouring, whose first series is the user with most processor time (ties: the lower name), None if no user
+        is known; and each job's series index.
     """
     is_named = users.is_known()
     if not is_named.any():
@@ -76,9 +76,10 @@ Times = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 def strips(
     schedules: Mapping[str, Times], total: int, low: float, high: float, xaxis: Mapping[str, Any]
 ) -> tuple[Figure, ...]:
-    """Return the two strips of schedules by name (submit, start, end, processors) between two instants.
+    """Return the two figures under the Gantt chart, between two instants; `schedules` has (submit, start, end,
+    processors) by name.
 
-    `xaxis` is the x axis of the figure above, without its title.
+    `xaxis` is the x axis of the Gantt chart, without the title.
     """
     layout = {"xaxis": xaxis, "hovermode": "closest"}
     return _queue(schedules, low, high, layout), _overview(schedules, total, low, high, layout)
@@ -120,9 +121,11 @@ def _area(name: str, variant: str, slot: int) -> dict[str, Any]:
 def waiting(
     submit: np.ndarray, start: np.ndarray, procs: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return instants, and the processors and jobs waiting from each of them on; a job waits from submission to start.
+    """Return instants, and the numbers of waiting processors and waiting jobs from each instant on; a job waits from
+    submission to start.
 
-    If they change more than `POINTS` times, the result has means over equal parts of the time, each at its beginning.
+    If the numbers change more than `POINTS` times, the result has their means over equal time intervals, each at its
+    interval's beginning.
     """
     at, sums = steps(submit, start, np.column_stack([procs, np.ones_like(procs)]), low, high)
     if len(at) > POINTS:
@@ -135,7 +138,7 @@ def waiting(
 
 
 def short(values: np.ndarray, digits: int = 3) -> list[int | float]:
-    """Return numbers in few JSON characters: whole ones without a decimal point.
+    """Return numbers in few JSON characters: whole numbers are written without a decimal point.
 
     >>> short(np.array([1.0, 2.34567]))
     [1, 2.346]
@@ -172,12 +175,13 @@ class Jobs(NamedTuple):
 
 
 def gantt(evaluation: Evaluation) -> Figure | None:
-    """Return the excerpt with a choice of schedules (at most `MOST_SCHEDULES`); None if nothing was simulated.
+    """Return the Gantt excerpt with a choice of schedules (at most `MOST_SCHEDULES`); None if nothing was simulated.
 
     The window is the week in which the first schedule gives most processor time to jobs that passed a waiting job (if
-    there are none: in which waiting jobs request most processors), or the whole log if it is shorter. If more than
-    `MOST_BARS` bars would be drawn, the window is the part of that week (3 days, a day, ... an hour) chosen by the same
-    rule that has fewer bars. If a schedule still has more bars, the pieces with the most processor time are drawn.
+    no job passed another: in which waiting jobs request most processors), or the whole log if it is shorter. If more
+    than `MOST_BARS` bars would be drawn, the window is a shorter time range of that week (3 days, a day, ... an hour),
+    chosen by the same rule, that has fewer bars. If a schedule still has too many bars, only the bars with the most
+    processor time are drawn.
     """
     if not evaluation.outcomes:
         return None
@@ -188,7 +192,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
     total = evaluation.outcomes[0].schedule.total
     low, high = window(first, total)
     local = calendar(evaluation.trace, low)
-    zero = local.replace(tzinfo=UTC).timestamp()  # a page draws every instant as UTC
+    zero = local.replace(tzinfo=UTC).timestamp()  # the page's script shows every instant in UTC
     here = {name: jobs.within(low, high) for name, jobs in drawn.items()}
     bars = {name: _bars(jobs, total, low, name) for name, jobs in here.items()}
     traces = [trace for trace, _ in bars.values()]
@@ -220,7 +224,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
 
 
 def window(jobs: Jobs, total: int) -> tuple[float, float]:
-    """Return the part to draw as two instants, with at most `MOST_BARS` bars; see `gantt`."""
+    """Return the time range to draw, with at most `MOST_BARS` bars, as two instants; see `gantt`."""
     low, high = float(jobs.submit.min()), float(jobs.end.max())
     for length in LENGTHS:
         if high - low > length:
@@ -238,14 +242,16 @@ def window(jobs: Jobs, total: int) -> tuple[float, float]:
 
 
 def _passing(jobs: Jobs) -> np.ndarray:
-    """Return the jobs that waited and then started before another one that was submitted earlier."""
+    """Return the jobs that waited and then started before a job that was submitted earlier."""
     return np.asarray(jobs.backfilled & (jobs.start - jobs.submit >= INSTANT))
 
 
 def pieces(jobs: Jobs, total: int) -> np.ndarray:
-    """Return blocks of adjacent processors, (3, m) integers: position of the job, first processor, count.
+    """Return blocks of adjacent processors, (3, m) integers: position of the job, first processor, number of
+    processors.
 
-    A recorded log may use more processors at once than the machine has; the surplus is drawn above it.
+    A recorded log may use more processors at once than the machine has; surplus processors are drawn above the
+    machine's.
     """
     time = np.concatenate([jobs.end, jobs.start])
     order = np.lexsort((np.repeat([0, 1], len(jobs.start)), time))
@@ -272,7 +278,7 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
 
 
 def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, Any], int]:
-    """Return the trace of a schedule, one bar per piece, and the number of pieces left out."""
+    """Return the trace of a schedule, one bar per block of adjacent processors, and the number of blocks left out."""
     held = pieces(jobs, total)
     wait, length = jobs.start - jobs.submit, jobs.end - jobs.start
     kept = np.sort(np.argsort(-held[2] * length[held[0]], kind="stable")[:MOST_BARS])
@@ -291,7 +297,7 @@ def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, A
 def _shared(
     evaluation: Evaluation, schedules: Mapping[str, Jobs], traces: Sequence[dict[str, Any]], low: float, high: float
 ) -> tuple[dict[str, Any], tuple[Colouring, ...]]:
-    """Return the columns that the bars of all schedules share, and the possible colourings.
+    """Return the columns that the bars of all schedules share, and the colourings that the reader can choose.
 
     A user has the same color under every schedule: users are ranked by their processor time within the window over all
     schedules.

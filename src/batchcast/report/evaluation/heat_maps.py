@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat maps as plain values, and the heat maps of waits.
+"""Heat maps as plain values, and heat maps of queue waits.
 
-Waits by weekday and hour, by size and limit, and how a prediction would change them.
+Waits are shown by weekday and hour and by size and limit, also with the changes that a prediction would cause.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NARROW = 24
 
 
 class Axis(NamedTuple):
-    """The meaning of a heat map's rows or columns, and the name of each, rows from the top."""
+    """The meaning of a heat map's rows or columns, and the name of each row (from the top) or column."""
 
     title: str
     names: Sequence[str]
@@ -45,7 +45,7 @@ class Shades(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """The hover text of each cell, by row and column, and the text written into it if it fits."""
+    """The hover text of each cell, by row and column, and the text that is written into the cell if it fits."""
 
     words: Callable[[int, int], str]
     short: Callable[[int, int], str]
@@ -56,7 +56,7 @@ def heat(
 ) -> Figure:
     """Return a heat map; if rows and columns have the same names, cells of equal names are framed.
 
-    `alt` states the main figures; `high` is the height of a row in pixels.
+    `alt` is the alternative text with the main values; `high` is the height of a row in pixels.
     """
     there = np.argwhere(shades.of >= 0).tolist()
     rows, columns = list(down.names), list(across.names)
@@ -89,7 +89,7 @@ CHANGES = (
 
 
 def class_words(low: float, high: float) -> str:
-    """Return a class of processors as text.
+    """Return a class of processor counts as text.
 
     >>> class_words(1, 1), class_words(5, 16), class_words(65, math.inf)
     ('1', '5–16', '65 and more')
@@ -100,7 +100,7 @@ def class_words(low: float, high: float) -> str:
 
 
 def limit_words(low: float, high: float) -> str:
-    """Return a class of limits as text.
+    """Return a class of time limits as text.
 
     >>> limit_words(0, 3600), limit_words(3600, 14400), limit_words(86400, math.inf)
     ('to 1 h', '1–4 h', 'over 1 d')
@@ -132,7 +132,8 @@ MOST_PARTITIONS = 4
 
 
 def _by_partition(evaluation: Evaluation, waits: np.ndarray) -> list[Figure]:
-    """Return recorded median waits by size and limit for the partitions with the most jobs, if there are several."""
+    """Return recorded median waits by size and limit for the partitions with the most jobs, if the log has several
+    partitions."""
     trace = evaluation.trace
     codes, names = trace.nominal("partition_id").codes, shown_names(trace, "partition_id")
     jobs = np.bincount(codes[(codes >= 0) & np.isfinite(waits)], minlength=len(names))
@@ -164,7 +165,7 @@ def _recorded(title: str, cells: Cells, down: Axis, across: Axis, jobs: int, fir
 
 
 def change_heat(evaluation: Evaluation) -> list[Figure]:
-    """Return the change in median wait by size and limit under a forecast, against limits under the same policy."""
+    """Return the change in median wait by size and limit if a policy plans with a prediction instead of time limits."""
     pair = _forecast(evaluation)
     if pair is None:
         return []
@@ -194,7 +195,8 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
 
 
 def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
-    """Return limits and the best forecast under one policy: the schedule to try first, else the policy of the steps."""
+    """Return the rows of one policy with time limits and with the best prediction; the policy is that of the schedule
+    to try first, else of the steps."""
     found = evaluation.findings
     step = next((step for step in found.steps if step.name == "forecasts"), None) if found else None
     if found is None or step is None:
@@ -209,7 +211,7 @@ def _shades(values: np.ndarray, limits: Sequence[float]) -> np.ndarray:
 
 
 def brief(seconds: float, sign: bool = False) -> str:
-    """Return a span of time as text for a cell.
+    """Return a duration as text for a cell.
 
     >>> brief(42.0), brief(2820.0), brief(3580.0), brief(12600.0, sign=True), brief(-2e5, sign=True), brief(0.2, True)
     ('42 s', '47 min', '1.0 h', '+3.5 h', '-2.3 d', '0 s')
@@ -225,7 +227,7 @@ _UNITS = (("d", 86400, 1), ("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
 
 
 def _extremes(cells: Cells, down: Axis, across: Axis, sign: bool = False) -> str:
-    """Return the largest and the smallest cell, for the alternative text."""
+    """Return the cells with the largest and the smallest value as words for the alternative text."""
     said = []
     for word, place in (("most", np.nanargmax(cells.median)), ("least", np.nanargmin(cells.median))):
         r, c = divmod(int(place), cells.median.shape[1])

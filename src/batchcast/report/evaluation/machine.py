@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine over time under every schedule, and recorded against simulated waits job by job."""
+"""Figures of the machine's use over time under every schedule, and of recorded against simulated waits of each job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
     total = evaluation.outcomes[0].schedule.total
     submit, wait, run = outcome(evaluation.trace)
     procs = evaluation.trace.procs(evaluation.procs)
-    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # NaN if the wait is unknown
+    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # the value is NaN if the wait is unknown
     busy = {RECORDED: busy_share(submit + wait, submit + wait + run, procs, edges, total)}
     queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
     blocks: list[Block] = []
@@ -67,7 +67,7 @@ CAPTION = (
 def _over_time(
     policy: str, series: Mapping[str, np.ndarray], starts: list[str], unit: str, slots: Mapping[str, int], share: bool
 ) -> Figure:
-    """Return the queue length under a policy, or with `share` the utilization."""
+    """Return a figure of the queue length under a policy; if `share` is true, of the utilization."""
     title = f"{'Utilization' if share else 'Queue'} under {policy_words(policy)}"
     words = "share of the processors busy" if share else f"jobs waiting, mean of the {unit}"
     drawn = {name: (starts, values) for name, values in series.items()}
@@ -111,7 +111,8 @@ def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
-    """Return the size class that makes most of the difference, if that exceeds its share of the jobs by far."""
+    """Return the size class that makes most of the difference, if its share of the difference far exceeds its share of
+    the jobs."""
     size = size_class(evaluation.trace.procs(evaluation.procs)[waits.rows])
     apart = np.abs(waits.recorded - waits.simulated)
     known = size >= 0
@@ -140,13 +141,13 @@ def _distributions(waits: ComparedWaits, distance: float, how: str) -> Figure:
 
 
 def density(waits: ComparedWaits, how: str) -> Figure:
-    """Return the number of jobs by recorded and simulated wait."""
+    """Return a heat map of the number of jobs by recorded and simulated wait."""
     across, down = (np.searchsorted(EDGES_S, one, side="right") for one in (waits.recorded, waits.simulated))
     top = int(max(across.max(), down.max())) + 1
     count = np.bincount(down * top + across, minlength=top * top).reshape(top, top)[::-1]
     names = NAMES[:top]
     outside = count.copy()
-    outside[-1, 0] = 0  # a wait under a minute in both schedules: often most of the jobs, and of no interest
+    outside[-1, 0] = 0  # jobs that wait less than a minute in both schedules: often most jobs, and of no interest
     ends = _ends(int(outside.max()))
     shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
     same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
@@ -167,7 +168,7 @@ def density(waits: ComparedWaits, how: str) -> Figure:
 
 
 def _ends(most: int) -> list[int]:
-    """Return the largest count of each shade but the last: round numbers, about four times the one before.
+    """Return the largest count of each shade except the last: round numbers, each about four times the number before.
 
     >>> _ends(20_000), _ends(3)
     ([100, 500, 2000, 5000], [1, 2])
@@ -178,7 +179,7 @@ def _ends(most: int) -> list[int]:
 
 
 def _round(value: float) -> int:
-    """Return the smallest of 1, 2, 5, 10, ... that is not below the value."""
+    """Return the smallest of 1, 2, 5, 10, ... that is at least the value."""
     size = 10.0 ** np.floor(np.log10(max(value, 1.0)))
     return int(next(step * size for step in (1, 2, 5, 10) if step * size >= value))
 

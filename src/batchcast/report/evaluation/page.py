@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the evaluation's page, in order; the terminal shows the same without the figures."""
+"""The sections of the evaluation's page, in order; the terminal shows the same sections without the figures."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ MORE_COLUMNS = (
 
 
 def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
-    """Return the sections of the page, in order; most figures are folded. The first one begins with `preface`.
+    """Return the sections of the page, in order; most figures are folded. The first section of the page begins with
+    `preface`.
 
-    If the simulation does not reproduce the recorded waits, the schedules come after the predictions, folded.
+    If the simulation does not reproduce the recorded waits, the schedules come after the predictions and are folded.
     """
     slots = slots_of(evaluation)
     found = evaluation.findings
@@ -100,7 +101,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
 def screen_blocks(evaluation: Evaluation, screen: FirstScreen, preface: str = "") -> list[Block]:
     """Return the first screen: headline, bars, tiles, next step; explanations are folded.
 
-    A `preface` replaces the caution, which the folded validity line repeats in full.
+    A `preface` replaces the caution, which is part of the folded validity line.
     """
     found = evaluation.findings
     why = [screen.example, evaluation.learned, *([choice_words(found), price(found)] if found else [])]
@@ -121,7 +122,7 @@ FEW = 100
 
 
 def bar_chart(screen: FirstScreen) -> BarChart:
-    """Return the bars of the first screen, each with its value and its difference to the first bar."""
+    """Return the bars of the first screen, each with its value and its difference from the first bar."""
     rows = []
     for bar in screen.bars:
         change = "" if bar.change_s != bar.change_s else f" ({'+' if bar.change_s > 0 else ''}{span(bar.change_s)})"
@@ -135,7 +136,7 @@ def bar_chart(screen: FirstScreen) -> BarChart:
 
 
 def _limit_blocks(evaluation: Evaluation) -> list[Block]:
-    """Return the table of limits; the differences are folded."""
+    """Return the table of limits; the differences between rules are folded."""
     words, table, *rest = limit_blocks(evaluation) or ["", ""]
     return [words, table, *folded("Differences between the limits, with intervals", rest)] if words else []
 
@@ -161,7 +162,7 @@ def _schedule_differences(evaluation: Evaluation) -> list[Block]:
 
 
 def _against(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row's reference under the name that readers see: `easy, requested` is EASY with users' limits."""
+    """Return the name that readers see for a row's reference schedule: `easy, requested` is EASY with users' limits."""
     policy, _, planner = str(row.get("against", "")).rpartition(", ")
     return {"against": f"{policy_words(policy)}, {named(planner)}" if policy else named(planner)} if planner else {}
 
@@ -188,7 +189,7 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
     submit, wait, run = outcome(trace)
     if total > 0:
         begun = submit + wait
-        inside = np.clip(edges, submit[0], submit[-1])  # not the days before or after the log
+        inside = np.clip(edges, submit[0], submit[-1])  # exclude the days before and after the log
         with np.errstate(invalid="ignore"):
             busy = busy_share(begun, begun + run, trace.procs(evaluation.procs), inside, total)
         title, axis = f"Utilization per {unit}, as recorded", f"share of {total:,.0f} processors busy"
@@ -229,7 +230,8 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
-    """Return the steps from today to perfect knowledge, the table, one curve of waits; the rest is folded."""
+    """Return the steps from today to perfect knowledge, the table of schedules and one figure of waits; all other
+    blocks are folded."""
     if not evaluation.outcomes:
         return [evaluation.why_not]
     rows = evaluation.schedule_rows()
@@ -255,7 +257,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
 
 
 def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the main rows: for each policy the users' limits, the best forecast and perfect knowledge."""
+    """Return the main rows: for each policy the users' limits, the best prediction and perfect knowledge."""
     kept = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         mine = [place for place, row in enumerate(rows) if row["policy"] == policy]
@@ -272,7 +274,7 @@ NOT_BELIEVED = (
 
 
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schedule's row with the names that readers see and its change against today."""
+    """Return a schedule's row with the names that readers see and its change from today's schedule."""
     words = interval_words(Difference.of(row, "mean_wait_s"), "seconds")
     names = {"policy": policy_words(row["policy"]), "predictor": named(row["predictor"])}
     return {**row_marks(row), **names, "_change": words}

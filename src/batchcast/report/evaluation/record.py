@@ -17,7 +17,7 @@ from ..figures import span
 
 
 def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
-    """Return the blocks on the record alone, before anything is predicted or simulated, as on the page.
+    """Return the page's blocks that describe only the recorded data, before anything is predicted or simulated.
 
     `mask` (n,) are the jobs to score, and `procs` the rule for a job's processors. O(n log n).
     """
@@ -26,7 +26,7 @@ def record_blocks(trace: Trace, mask: np.ndarray, procs: str) -> list[Block]:
 
 
 def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
-    """Return the share of their limits that the scored jobs use."""
+    """Return a figure of the share of their time limits that the scored jobs use."""
     run, limit = trace.run_time[scored], trace.req_time[scored]
     known = ~np.isnan(limit) & np.isfinite(limit)
     if not known.any():
@@ -48,9 +48,9 @@ def limits_used(trace: Trace, scored: np.ndarray, procs: str) -> str:
 
 
 def advised_columns(evaluation: Evaluation) -> str:
-    """Return the columns of the log that would improve the prediction, and by how much; empty if none would.
+    """Return the columns of the log that would improve the prediction, and by how much; empty if no column would.
 
-    The columns are chosen on one part of the log and judged on the other.
+    The columns are chosen on earlier jobs of the log and tested on later jobs.
     """
     advice = evaluation.advice
     if advice is None:
@@ -72,7 +72,8 @@ LEAST_PERIODS = 3  # fewer points over time make no useful picture
 
 
 def glance_table(trace: Trace, scored: np.ndarray, rule: str) -> Table:
-    """Return the contents of the log: counts, dates, machine, load, waits, sizes and the users' accuracy."""
+    """Return the contents of the log: counts, dates, machine, load, waits, sizes and the accuracy of users' time
+    limits."""
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of an evaluation as a folder: the page, the numbers, the schedules."""
+"""The report of an evaluation as a folder: the page, the results as JSON, and the schedules."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def write_report(evaluation: Evaluation, target: str | Path) -> Path:
     Parameters
     ----------
     evaluation
-        What `batchcast.evaluate` returned.
+        The result of `batchcast.evaluate`.
     target
-        The folder, made where it is missing.
+        The folder, which is created if it does not exist.
 
     Returns
     -------
     Path
-        The path of index.html.
+        The path of the written index.html.
 
     Raises
     ------
     BatchcastError
-        Where nothing can be written.
+        If the folder cannot be written.
 
     Examples
     --------
@@ -60,10 +60,11 @@ def fill(
     place: Path, evaluation: Evaluation, settings: Mapping[str, Any], warnings: Sequence[str], command: str,
     title: str | None = None, preface: str = "",
 ) -> tuple[dict[str, Any], list[Section]]:  # fmt: skip
-    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
+    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder, from the JSON document and the
+    page's sections.
 
-    `settings` and `warnings` come from reading the log; `command` is the command that makes the same report again;
-    `title` and `preface` head the page.
+    `settings` and `warnings` come from reading the log; `command` is the command that creates an equal report; `title`
+    and `preface` are shown at the top of the page.
     """
     files = {}
     for each in evaluation.outcomes:
@@ -75,7 +76,7 @@ def fill(
     scored, group = np.flatnonzero(scores.scored), burst_groups(log, evaluation.procs)
     points = {spec: said[scored] for spec, said in scores.points.items()}
     write_forecasts(place / FORECASTS, Forecasts(log.job_id[scored], group[scored], log.run_time[scored], points))
-    if evaluation.outcomes:  # groups are one user's submissions of one week, as numbers that name no user
+    if evaluation.outcomes:  # a group is one user's submissions of one week; its number does not reveal the user
         schedule = evaluation.outcomes[0].schedule
         write_groups(place / GROUPS, schedule.job_id, group[schedule.rows])
     rows = [first_screen(evaluation).row(), *evaluation.results()]
@@ -91,7 +92,7 @@ def fill(
 
 
 def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
-    """Return everything needed to make the same page again, and the changes made to the log."""
+    """Return everything that is needed to create the same page again, and the changes made to the log."""
     from datetime import UTC, datetime
 
     log, settings = result["log"], result["settings"]
@@ -114,7 +115,7 @@ def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def versions() -> str:
-    """Return the versions of the programs that computed the report."""
+    """Return the versions of the software that computed the report."""
     from importlib.metadata import version
     from platform import python_version
 
