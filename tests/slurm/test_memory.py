@@ -99,7 +99,7 @@ def said_to_users(follower: Follower) -> None:
     assert 0 < used["grows"]["time_share"] < 0.1
     doctor = follower.run("doctor")
     assert doctor.count("jobacct_gather/linux: every 1 s") == 1
-    assert "of 10 of 11 jobs that ran in the last 30 days; 1 ended before a sample; 2 ran out" in doctor
+    assert "for 10 of 11 jobs that ran in the last 30 days; 1 ended before a sample; 2 ran out" in doctor
 
 
 @pytest.mark.slow
