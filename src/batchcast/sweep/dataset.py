@@ -56,7 +56,7 @@ class Dataset:
         return {key for path in paths for key in _read(path, columns=["key"])["key"].to_pylist()}
 
     def keep(self, row: Mapping[str, Any]) -> None:
-        """Write the result of one task, which takes about a millisecond."""
+        """Write the result of one task. One write takes about a millisecond."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

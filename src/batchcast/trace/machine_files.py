@@ -125,7 +125,7 @@ def machine_of(texts: dict[str, str], where: str) -> Machine:
 
 
 STATE = ("node.txt", "node.json", "partition.txt", "partition.json", "config.txt", "config.json")
-"""The dumps that slurm.conf can replace."""
+"""Dumps of `scontrol show` that are not needed if slurm.conf is given, which has the same facts."""
 LIMITS = "limits of QOS and accounts (sacctmgr -P show qos > qos.txt; sacctmgr -P show assoc > assoc.txt)"
 
 

@@ -98,7 +98,7 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
 
 
 def _documents(text: bytes, source: str) -> Iterator[_Document]:
-    """Yields the documents of a text."""
+    """Yields the JSON documents of a file, which may have several in a row."""
     try:
         yield msgspec.json.decode(text, type=_Document)
         return

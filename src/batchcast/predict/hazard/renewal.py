@@ -22,8 +22,8 @@ MODELS = 2
 LEAST_VOTES = EVERY // 2
 """Number of submissions that must count as evidence (`training_rows.Bursts`) between two snapshots."""
 BORROWED = 30.0
-"""Weight of the levels of all times waited when they are averaged with the levels of one range; the latter have the
-number of the range's outcomes as weight.
+"""The calibrated levels of one range of times waited are averaged with the levels of all times waited. The levels of
+all times have this weight; the levels of the range have the number of its known outcomes as weight.
 """
 SHARE = 0.5
 """Weight of the model's probabilities; the probabilities that the model corrects have the remaining weight. A half
