@@ -12,7 +12,6 @@ import numpy as np
 
 from ..metrics.bursts import WEEK_S
 from ..metrics.paired import Difference, PairedDifference
-from ..planning.order import LENGTH_QUANTILE
 from ..predict.protocol import name_and_settings
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
 from .validity import Verdict
@@ -391,6 +390,8 @@ def recommended_settings(policy: str, predictor: str) -> dict[str, str | float] 
     if policy == SLURM:
         if name_and_settings(predictor)[0] in POINTS_ONLY:
             return None
+        from ..planning.order import LENGTH_QUANTILE  # `simulate` imports this module and does not plan
+
         return {"plan": "limits", "plan_length_quantile": LENGTH_QUANTILE, "runtime": predictor}
     return {"plan": "order", "plan_order_by": "prediction", "runtime": predictor}
 

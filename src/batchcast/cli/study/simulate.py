@@ -75,7 +75,6 @@ def command(**given: Any) -> None:
 
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.resampling import replicated
     from ...evaluation.simulated import DOUBTS, judge
     from ...machines.machine import parse_changes
     from ...predict.protocol import named
@@ -125,6 +124,7 @@ def command(**given: Any) -> None:
     keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
     more: dict[str, dict[str, Any]] = {}
     if given["replicates"]:
+        from ...evaluation.resampling import replicated
 
         def again(trace: Trace, plan_name: str) -> Schedule:
             name, spec = plans[plan_name]
