@@ -16,7 +16,8 @@ from .columns import DECLARED, KNOWN_AT_SUBMISSION
 
 Name = int | str | None
 TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
-"""Bits of a live job's `told`: the events that the live clock has already delivered. The store saves these bits."""
+"""Bits of a live job's field `told`: which events of the job the predictors have already received. The store saves
+these bits."""
 NO_EXTRA: Mapping[str, Any] = {}
 _DIGITS = re.compile(r"\d+")
 

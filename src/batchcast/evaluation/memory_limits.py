@@ -248,7 +248,7 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
     """Return the memory request with which each job is placed on nodes: the suggestion at the risk, or `least_waste`,
     at most the largest node's memory.
 
-    Raises NoAnswer if the log has no measured peak. The function costs as much as `find_memory_limits`.
+    Raises NoAnswer if the log has no measured peak. The function takes about as long as `find_memory_limits`.
     """
     from ..simulation.on_nodes import plan_of  # sixty kernels more
 

@@ -226,8 +226,8 @@ def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tu
 
     If no move or swap lowers the load of the fullest resource, up to two jobs leave the fullest resource and up to two
     jobs come back (`relieved`). If no exchange (`relieved`) helps either, a `deep` descent makes the mapping cheaper
-    (`cheapened`) without raising a load above that of the fullest resource, and continues. All other steps lower the
-    load of the fullest resource by more than a rounding error and leave the other resource below this load, so the
+    (`cheapened`) but leaves no resource with more load than the fullest resource, and continues. All other steps lower
+    the load of the fullest resource by more than a rounding error and leave the other resource below this load, so the
     makespan never rises and no step repeats. Among these steps the function applies the step that raises the priced
     load least, because this choice leaves jobs on the resources that the bound assigns to them. Jobs move only to near
     resources. `work` limits the number of examined pairs of jobs; another call continues the descent.

@@ -42,10 +42,10 @@ class Search:
     -----
     This heuristic is not from the papers; its moves follow Braun et al. 2001 and Xhafa 2007. The search starts from two
     mappings: the best plan of min_min, sufferage and mct, and each job on the resource with the least price times time.
-    The prices are those of the linear relaxation's dual; the prices also give a lower bound on the makespan (`bound`)
-    and show which exchanges are cheap. The search can end at any time: when `stop` (a function, called about every ten
-    milliseconds) returns true, the result is the best plan so far. Deadlines are ignored; jobs that no resource can run
-    are not placed. O(kicks) descents.
+    A resource's price is its dual variable in the linear relaxation. The prices also give a lower bound on the makespan
+    (`bound`) and show which exchanges are cheap. The search can end at any time: when `stop` (a function,
+    called about every ten milliseconds) returns true, the result is the best plan so far. Deadlines are ignored; jobs
+    that no resource can run are not placed. O(kicks) descents.
 
     References
     ----------
