@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 words = [str(value) for value in settings.params.values()] if settings else []
                 if item.get_closest_marker("lightgbm") or any(w.startswith(("boosted", "forecast:")) for w in words):
                     item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Fail a test that leaves another environment than it found: what later tests of this process see would depend on
+    the order in which tests happen to run."""
+    before = dict(os.environ)
+    yield
+    if left := {name for name, _ in before.items() ^ os.environ.items()} - {"PYTEST_CURRENT_TEST"}:
+        pytest.fail(f"the test leaves other environment variables: {', '.join(sorted(left))}")
 
 
 @pytest.fixture(scope="session")

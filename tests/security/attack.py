@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 from urllib.parse import urlencode
 
 from batchcast.compiled.place import LEARNED, fingerprint, kernel_folder
@@ -341,8 +342,8 @@ def attack(*urls: str) -> dict[str, dict[str, int]]:
         root = Path(name)
         root.chmod(0o755)
         (root / "b.toml").write_text(SETTINGS)
-        kept.callback(os.environ.update, dict(os.environ))
-        os.environ |= {"BATCHCAST_CONFIG": str(root / "b.toml"), "XDG_STATE_HOME": str(root)}
+        own = {"BATCHCAST_CONFIG": str(root / "b.toml"), "XDG_STATE_HOME": str(root)}
+        kept.enter_context(mock.patch.dict(os.environ, own))  # which also takes away what it adds
         places = [root / kind for kind in ("folder", "output", "cache", "bombs", "sqlite", *map(str, range(len(urls))))]
         for place in places:
             place.mkdir()
