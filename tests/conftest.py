@@ -43,14 +43,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     item.add_marker(pytest.mark.skip(reason=reason))
 
 
+OURS = ("BATCHCAST_", "HOME", "NUMBA_", "PATH", "PBS", "SLURM", "SQUEUE", "TMPDIR", "TZ", "XDG_")
+
+
 @pytest.fixture(autouse=True)
 def _environment() -> Iterator[None]:
-    """Fail a test that leaves another environment than it found: what later tests of this process see would depend on
-    the order in which tests happen to run."""
+    """Fail a test that leaves another environment than it found, because later tests of the same process would depend
+    on the order of tests. Only variables that batchcast and Slurm read count: libraries set others when they load."""
     before = dict(os.environ)
     yield
-    if left := {name for name, _ in before.items() ^ os.environ.items()} - {"PYTEST_CURRENT_TEST"}:
-        pytest.fail(f"the test leaves other environment variables: {', '.join(sorted(left))}")
+    changed = {name for name, _ in before.items() ^ os.environ.items() if name.startswith(OURS)}
+    if changed:
+        pytest.fail(f"the test leaves other environment variables: {', '.join(sorted(changed))}")
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay a log through wait predictors and score their point predictions and whole distributions.
-
-Each method has its own replay of the log.
-"""
+"""Replay a log through wait predictors and score their point predictions and whole distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import process_time
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from ..events.recorded import Forecasts, after_the_log, replay
 from ..machines.machine import Machine
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_window, log_crps, score_waits
+from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
 from ..predict.registry import check_installed, fresh, make, method_of, name_of, named_methods, parse_spec, takes
@@ -140,9 +138,14 @@ class RecordedClock:
     total: float | None = None
 
 
-def run_wait(
+def run_wait(trace: Trace, predictor: Any, ask: np.ndarray, **options: Any) -> WaitRun:
+    """Predict the waits of the jobs in `ask` (n,) with one method; the options are those of `run_waits`."""
+    return run_waits(trace, {name_of(predictor): predictor}, ask, **options)[name_of(predictor)]
+
+
+def run_waits(
     trace: Trace,
-    predictor: Any,
+    predictors: Mapping[str, Any],
     ask: np.ndarray,
     *,
     threshold: float = 3600.0,
@@ -150,41 +153,58 @@ def run_wait(
     on: RecordedClock = RecordedClock(),
     machine: Machine | None = None,
     tick: Callable[[int], None] | None = None,
-) -> WaitRun:
-    """Predict the waits of the jobs in `ask` (n,) with one method, each from the history before its submission.
+) -> dict[str, WaitRun]:
+    """Predict the waits of the jobs in `ask` (n,) with each method, each wait from the history before its submission.
 
-    `machine` is passed to methods that simulate a machine (`scheduler_replay`). `seconds` is the CPU time of the replay
-    with its predictions, `search_s` the CPU time of searching the method's settings (`ibl`).
+    Methods with the same order of events share one pass over the log. `machine` is passed to methods that simulate a
+    machine (`scheduler_replay`). `WaitRun.seconds` is the CPU time of a method's own calls without `search_s`, the CPU
+    time of searching the method's settings (`ibl`).
     """
-    vouched = trace.info.known_at_submit
-    spec = name_of(predictor)
-    is_named = isinstance(predictor, str)
-    settings = with_settings(predictor, threshold=threshold, cancelled=cancelled) if is_named else predictor
-    method = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=machine)
-    clock = str(on.protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
-    procs, size = on.procs, trace.info.max_procs if on.total is None else on.total
-    if is_named and hasattr(method, "predict_trace"):  # compiled kernels are loaded before the time is measured
-        make("wait", spec, known_at_submit=vouched).predict_trace(
-            trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size
-        )
-    began = process_time()
-    if hasattr(method, "predict_trace"):
-        forecasts = method.predict_trace(trace, clock, procs, total=size, ask=ask)
-    else:
-        forecasts = replay(trace, {"it": method}, protocol=clock, procs=procs, total=size, ask=ask, tick=tick)["it"]
+    size = trace.info.max_procs if on.total is None else on.total
+    methods: dict[str, Any] = {}
+    said: dict[str, Forecasts] = {}
+    seconds: dict[str, float] = {}
+    passes: dict[str, dict[str, Timed]] = {}
+    for name, predictor in predictors.items():
+        is_named = isinstance(predictor, str)
+        settings = with_settings(predictor, threshold=threshold, cancelled=cancelled) if is_named else predictor
+        vouched = trace.info.known_at_submit
+        method = methods[name] = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=machine)
+        clock = clock_of(method, on)
+        if not has_batch_path(method):
+            passes.setdefault(clock, {})[name] = Timed(method, perf_counter)
+            continue
+        if is_named:  # compiled kernels are loaded before the time is measured
+            first = trace.take(np.arange(min(len(trace), 50)))
+            make("wait", predictor, known_at_submit=vouched).predict_trace(first, clock, on.procs, total=size)
+        began = perf_counter()
+        said[name] = method.predict_trace(trace, clock, on.procs, total=size, ask=ask)
+        seconds[name] = perf_counter() - began
+    for clock, timed in passes.items():
+        said |= replay(trace, timed, protocol=clock, procs=on.procs, total=size, ask=ask, tick=tick)
+        seconds |= {name: method.seconds for name, method in timed.items()}
+    return {name: _run(name, methods[name], said[name], seconds[name], threshold, on) for name in predictors}
+
+
+def clock_of(method: Any, on: RecordedClock) -> str:
+    """Return the order of events in which the method is run."""
+    return str(on.protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
+
+
+def _run(name: str, method: Any, forecasts: Forecasts, seconds: float, threshold: float, on: RecordedClock) -> WaitRun:
+    """Return a method's results with the jobs that it marks as quick starters, by its mark, its bound or its point."""
     search_s = float(getattr(getattr(method, "fallback", None) or method, "search_s", 0.0))
-    seconds = process_time() - began - search_s
-    near, near_jobs = np.zeros(len(trace), bool), np.full(len(trace), np.nan)
-    bound = forecasts.quantiles[:, -1] if forecasts.levels else np.full(len(trace), np.nan)
-    answers_by = getattr(method, "answers_by", "point")
-    answer = bound if answers_by == "bound" else forecasts.points
+    n = len(forecasts.points)
+    near, near_jobs = np.zeros(n, bool), np.full(n, np.nan)
+    bound = forecasts.quantiles[:, -1] if forecasts.levels else near_jobs
+    answer = bound if getattr(method, "answers_by", "point") == "bound" else forecasts.points
     marked = answer <= threshold
-    if answers_by == "mark":
-        mark, _, near_jobs = method.marks(trace, clock, procs, total=size, ask=ask)
+    if (marks := getattr(method, "latest_marks", None)) is not None:  # `pqstar`, which decides without a predicted wait
+        mark, _, near_jobs = marks
         marked, near = mark > 0, mark == 1
         answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
-    chances = getattr(method, "chances", None)
-    return WaitRun(spec, clock, forecasts, marked, answer, near, near_jobs, seconds, search_s, chances)
+    spent, chances = seconds - search_s, getattr(method, "chances", None)
+    return WaitRun(name, clock_of(method, on), forecasts, marked, answer, near, near_jobs, spent, search_s, chances)
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> WaitScore:
@@ -355,13 +375,19 @@ def compare(
     """
     head, methods = trace.take(np.arange(last_needed(rows))), named_methods(predictor, "wait")
     check_installed("wait", methods.values())
-    runs: list[tuple[float, WaitRun]] = []
-    for name, method in methods.items():
-        marks = isinstance(method, str) and takes("wait", parse_spec(method)[0], "threshold")
-        run = None
-        for threshold in thresholds:
-            if run is None or marks:
-                run = run_wait(head, fresh(method), rows[: len(head)], threshold=threshold, **options)
-                run = replace(run, predictor=name)
-            runs.append((threshold, replace(run, marked=run.answer <= threshold) if not marks else run))
-    return runs
+    marking = {name for name, method in methods.items() if is_by_threshold(method)}
+    runs: dict[float, dict[str, WaitRun]] = {}
+    for threshold in thresholds:
+        due = {name: fresh(method) for name, method in methods.items() if not runs or name in marking}
+        runs[threshold] = run_waits(head, due, rows[: len(head)], threshold=threshold, **options)
+    first = runs[thresholds[0]]
+    return [
+        (at, runs[at][name] if name in marking else replace(first[name], marked=first[name].answer <= at))
+        for name in methods
+        for at in thresholds
+    ]
+
+
+def is_by_threshold(method: Any) -> bool:
+    """Return whether the predictions of a method depend on how long a quick starter waits at most."""
+    return isinstance(method, str) and takes("wait", parse_spec(method)[0], "threshold")

@@ -8,13 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from ...events.event import Event
-from ...events.record import NAMES, Columns, clean_request
+from ...events.event import SUBMIT, Event
+from ...events.record import Columns, clean_request, requests_of
+from ...events.recorded import Forecasts, event_table, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import guess
+from ...predict.protocol import SHORTEST, Grounds, Prediction, at_least_a_second
+from ...predict.wait.groups import AN_HOUR, FITS, guess
 from ...records import enlarged
+from ...table import Trace
 from . import ibl_attributes, ibl_nearest
 from .ibl_attributes import Attributes
 from .ibl_nearest import TrainingPart, search_weights
@@ -79,6 +81,7 @@ class Ibl:
     'no history: the job fits beside the waiting jobs'
     """
 
+    holds_entries = True
     answers_by = "point"
 
     def __init__(
@@ -123,80 +126,111 @@ class Ibl:
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
         asked = ibl_attributes.blank_attributes(1)
         codes = [at.code(name, getattr(job, name)) for name in NAME_COLUMNS]
-        self._describe(at.columns(), codes[0], at.now, clean_request(job), False, asked.numbers, 0)
+        last_wait = float(self.last_wait[codes[0]]) if 0 <= codes[0] < len(self.last_wait) else 0.0
+        state = at.columns().record
+        ibl_attributes.describe_now(state, codes[0], last_wait, at.now, *clean_request(job), False, asked.numbers, 0)
         asked.names[:, 0] = codes
-        weights = self.tuned or self.weights
-        arguments = (self.instances, asked, 0, *weights, self.literal, self.wide, self.level, self.room)
-        point, bound = ibl_nearest.answer(*arguments)
-        basis = f"{weights[2]} nearest submissions, weights {'fixed' if self.tuned is None else 'searched'}"
-        return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
+        numbers, names, k = self.tuned or self.weights
+        point, bound = ibl_nearest.answer(
+            self.instances, asked, 0, numbers, names, k, self.literal, self.wide, self.level, self.room
+        )
+        quantiles = (at_least_a_second(bound),)
+        return Prediction(at_least_a_second(point), (self.level,), quantiles, self._basis(), Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """At a submission, store the job's attributes; when the job's wait is known, add the job to the instances."""
-        if at.entry(event) < 0:
+        i = at.entry(event)
+        if i < 0:
             return
-        columns = at.columns()
-        while self.noted < columns.record["entries"][0]:
-            self._note(columns)
+        if i >= self.noted:  # only then are the state's columns read, because bringing them up to date takes long
+            columns = at.columns()
+            while self.noted < columns.record["entries"][0]:
+                self._note(columns)
         wait = at.taught(event, self.cancelled)
         if wait is not None:
-            i = at.entry(event)
-            self.last_wait[columns.jobs["user"][i]] = ibl_attributes.scale(wait)
-            ibl_nearest.push(self.instances, self.attributes, i, wait)
+            ibl_nearest.learn(self.instances, self.attributes, self.last_wait, i, wait)
             if self.tuned is None:
                 self.learned.append(i)
                 self.wait[i] = wait
 
     def refit(self, now: float) -> None:
         """Search the weights once, on the submissions among the first `train` whose wait is known at this time."""
-        n = len(self.known)
-        if self.tuned is None and self.search and n >= self.train:
-            began = process_time()
-            part = Attributes(*(a[:, :n] for a in self.attributes))
-            self._search(part, self.wait[:n], np.array(self.learned, np.int64), np.array(self.known))
-            self.search_s = process_time() - began
+        if self.tuned is None and self.search and len(self.known) >= self.train:
+            self._search(self.attributes, self.wait, np.array(self.learned, np.int64), np.array(self.known))
+
+    def predict_trace(
+        self,
+        trace: Trace,
+        protocol: str = "honest",
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> Forecasts:
+        """Predict a whole log at once, with the same results as job by job; the mask `ask` (n,) selects the jobs to
+        predict."""
+        n, asked = len(trace), np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
+        requests, codes = requests_of(trace, procs)
+        users = len(codes["user_id"]) + 1
+        state = Columns(trace.info.max_procs if total is None else total, n)
+        state.make_room(n, users)
+        events = event_table(trace, timeline(trace, protocol))
+        submits = np.flatnonzero(events["rank"] == SUBMIT)
+        attributes, last_wait = ibl_attributes.blank_attributes(n), np.zeros(users)
+        points, bounds, known = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64)
+        learned, count = np.zeros(n, np.int64), np.zeros(1, np.int64)
+        into = ibl_nearest.Answers(learned, count, known, points, bounds)
+        basis, done = np.full(n, "", object), 0
+        for stop in range(self.train, n + self.train, self.train):  # a refit is due after every `train` submissions
+            end = submits[stop] if stop < n else len(events)
+            ibl_nearest.replay_log(
+                state.record, requests, events[done:end], asked, self.cancelled == "count", self.instances, attributes,
+                last_wait, self.tuned or self.weights, self.literal, self.wide, self.level, self.room, into
+            )  # fmt: skip
+            basis[stop - self.train : stop] = self._basis()
+            if stop < n and self.tuned is None and self.search:
+                self._search(attributes, state.jobs["wait"], learned[: count[0]], known)
+            done = end
+        guessed = known == 0
+        basis[guessed] = np.where(points[guessed] == 1.0, FITS, AN_HOUR)
+        basis[~asked] = ""
+        return Forecasts(
+            np.maximum(points, SHORTEST), (self.level,), np.maximum(bounds, SHORTEST)[:, None], basis.tolist()
+        )
+
+    def _basis(self) -> str:
+        """Describe the evidence of a prediction from instances."""
+        k = (self.tuned or self.weights)[2]
+        return f"{k} nearest submissions, weights {'fixed' if self.tuned is None else 'searched'}"
 
     def _note(self, columns: Columns) -> None:
         """Store the attributes of the next submission."""
-        i = self.noted
-        job = columns.jobs[i]
+        i, user = self.noted, int(columns.jobs["user"][self.noted])
         self.noted += 1
         if i >= self.attributes.numbers.shape[1]:
             self.attributes = Attributes(*(widened(a, 2 * i) for a in self.attributes))
+        if user >= len(self.last_wait):
+            self.last_wait = enlarged(self.last_wait, 2 * user)
         in_queue = i == int(columns.record["entries"][0]) - 1
-        codes = [int(job[NAMES[name]]) for name in NAME_COLUMNS]
-        lengths = float(job["procs"]), float(job["limit"])
-        self._describe(columns, codes[0], float(job["submit"]), lengths, in_queue, self.attributes.numbers, i)
-        self.attributes.names[:, i] = codes
+        ibl_attributes.note(columns.record, columns.jobs, i, self.last_wait, in_queue, self.attributes)
         if self.tuned is None:
             self.known.append(len(self.learned))
             if i >= len(self.wait):
                 self.wait = enlarged(self.wait, 2 * i + 64)
 
-    def _describe(
-        self,
-        columns: Columns,
-        user: int,
-        now: float,
-        lengths: tuple[float, float],
-        in_queue: bool,
-        into: np.ndarray,
-        column: int,
-    ) -> None:
-        if user >= len(self.last_wait):
-            self.last_wait = enlarged(self.last_wait, 2 * user)
-        last_wait = float(self.last_wait[user]) if user >= 0 else 0.0
-        ibl_attributes.describe_now(columns.record, user, last_wait, now, *lengths, in_queue, into, column)
-
     def _search(self, part: Attributes, wait: np.ndarray, learned: np.ndarray, known: np.ndarray) -> None:
+        """Search the weights on the first `train` submissions; `learned` has the jobs in the order in which their waits
+        became known, `known` how many waits were known at each submission."""
+        began = process_time()
         known, learned = known[: self.train], learned[learned < self.train]
         part = Attributes(*(np.ascontiguousarray(a[:, : self.train]) for a in part))
         queries = np.zeros(len(known), bool)
         queries[self.train // 5 :: 8] = True
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
-            training = TrainingPart(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64))
+            training = TrainingPart(part, np.array(wait[: len(known)], float), learned, known.astype(np.int64))
             self.tuned, self.loss = search_weights(training, self.weights, self.window, queries, self.sweeps)
+        self.search_s = process_time() - began
 
 
 def widened(array: np.ndarray, columns: int) -> np.ndarray:

@@ -94,3 +94,18 @@ def describe_now(
     into[11, column] = last_wait
     into[12, column] = scale(ahead)
     into[13, column] = now / DAY_S
+
+
+@kernel
+def note(
+    state: np.ndarray, jobs: np.ndarray, i: int, last_wait: np.ndarray, in_queue: bool, attributes: Attributes
+) -> None:
+    """Write the attributes of submission i of `jobs` to column i.
+
+    `in_queue` is true if the state's queue already contains the job, and the submission is the state's last event.
+    """
+    job = jobs[i]
+    names = attributes.names
+    names[0, i], names[1, i], names[2, i], names[3, i] = job.user, job.group, job.app, job.queue
+    now = job.submit
+    describe_now(state, job.user, last_wait[job.user], now, job.procs, job.limit, in_queue, attributes.numbers, i)

@@ -9,7 +9,9 @@ import numpy as np
 
 from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import insert
-from .ibl_attributes import Attributes, blank_attributes
+from ...events.event import START, SUBMIT
+from ...events.kernel import apply_event, free_procs
+from .ibl_attributes import Attributes, blank_attributes, note, scale
 
 BLOCK = 2048
 MOST = 64  # maximum number of neighbours
@@ -65,6 +67,13 @@ def push(instances: Instances, attributes: Attributes, column: int, wait: float)
     instances.wait[place] = wait
     instances.used[0] = min(instances.used[0] + 1, window)
     instances.used[1] = (place + 1) % window
+
+
+@kernel
+def learn(instances: Instances, attributes: Attributes, last_wait: np.ndarray, i: int, wait: float) -> None:
+    """Store the wait of job i as the last wait of the job's user, and add the job to the instances."""
+    last_wait[attributes.names[0, i]] = scale(wait)
+    push(instances, attributes, i, wait)
 
 
 @inner
@@ -267,6 +276,60 @@ def answer_queries(
             pushed += 1
         if ask[i] and pushed > 0:
             points[i], _ = answer(instances, attributes, i, number_weights, name_weights, k, False, 0, 0.95, room)
+
+
+@by_address
+class Answers(NamedTuple):
+    """Results of a replay: the jobs in the order in which their waits became known, the number of these jobs; by job
+    how many waits were known at its submission, its predicted wait and its bound."""
+
+    learned: np.ndarray
+    taught: np.ndarray
+    known: np.ndarray
+    points: np.ndarray
+    bounds: np.ndarray
+
+
+@kernel
+def replay_log(
+    state: np.ndarray,
+    requests: np.ndarray,
+    events: np.ndarray,
+    ask: np.ndarray,
+    left_teach: bool,
+    instances: Instances,
+    attributes: Attributes,
+    last_wait: np.ndarray,
+    weights: Weights,
+    literal: bool,
+    wide: int,
+    level: float,
+    room: Room,
+    into: Answers,
+) -> None:
+    """Continue the replay of a log by some events, and predict the waits of the jobs in the mask `ask`.
+
+    Without any instance, the predicted wait is that of `groups.guess`.
+    """
+    s = state[0]
+    number_weights, name_weights, k = weights
+    for e in range(len(events)):
+        i, rank = events[e].entry, events[e].rank
+        if rank == SUBMIT:
+            into.known[i] = into.taught[0]
+            note(state, requests, i, last_wait, False, attributes)
+            if ask[i] and into.taught[0] == 0:
+                into.points[i] = 1.0 if free_procs(s) - s.queued_procs >= requests[i].procs else 3600.0
+                into.bounds[i] = into.points[i]
+            elif ask[i]:
+                into.points[i], into.bounds[i] = answer(
+                    instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
+                )
+        apply_event(s, requests, events[e])
+        if s.taught == s.taught and (left_teach or rank == START):
+            learn(instances, attributes, last_wait, i, s.taught)
+            into.learned[into.taught[0]] = i
+            into.taught[0] += 1
 
 
 class TrainingPart(NamedTuple):

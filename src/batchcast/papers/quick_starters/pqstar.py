@@ -96,7 +96,7 @@ class PQStar:
 
     protocol = "starts_first"
     holds_entries = True
-    answers_by = "mark"
+    answers_by = "point"
 
     threshold: float = 3600.0
     reading: Literal["text", "tables"] = "text"
@@ -123,6 +123,7 @@ class PQStar:
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.uses = getattr(self.fallback, "uses", ())  # the code that creates the method checks its columns
         self.histories = memory.Histories(self.rules)
+        self.latest_marks: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of `predict_trace`
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
@@ -175,7 +176,8 @@ class PQStar:
         """Predict a whole log at once, with the same results as job by job; the mask `ask` (n,) selects the jobs to
         predict."""
         asked = np.ones(len(trace), bool) if ask is None else np.asarray(ask, bool)
-        mark, points, _ = self.marks(trace, protocol, procs, total=total, ask=asked)
+        self.latest_marks = self.marks(trace, protocol, procs, total=total, ask=asked)
+        mark, points, _ = self.latest_marks
         quick = mark != kernel.UNMARKED
         bounds = np.where(quick, self.rules.threshold, np.nan)
         basis = np.array(BASIS, dtype=object)[mark]
