@@ -19,7 +19,7 @@ from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_windo
 from ..predict.batched import Timed, has_batch_path
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
-from ..predict.registry import check_installed, fresh, make, method_of, name_of, named_methods, parse_spec, takes
+from ..predict.registry import check_installed, fresh, load, make, method_of, name_of, named_methods, parse_spec, takes
 from ..table import Trace
 from .differences import shown_names
 
@@ -391,3 +391,19 @@ def compare(
 def is_by_threshold(method: Any) -> bool:
     """Return whether the predictions of a method depend on how long a quick starter waits at most."""
     return isinstance(method, str) and takes("wait", parse_spec(method)[0], "threshold")
+
+
+def passes(specs: Sequence[str]) -> list[list[str]]:
+    """Group methods by the passes over a log that they need: methods that predict event by event share one pass, except
+    methods that simulate a machine, which take minutes.
+
+    >>> passes(["recent_wait", "pqstar", "qbets", "forecast"])
+    [['recent_wait', 'qbets'], ['pqstar'], ['forecast']]
+    """
+    alone = [
+        spec
+        for spec, name in ((spec, parse_spec(spec)[0]) for spec in specs)
+        if hasattr(load("wait", name), "predict_trace") or takes("wait", name, "machine")
+    ]
+    together = [spec for spec in specs if spec not in alone]
+    return [group for group in (together, *([spec] for spec in alone)) if group]

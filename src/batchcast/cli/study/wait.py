@@ -145,26 +145,24 @@ def command(
     trace = log.trace
     rows = waits.scored_rows(trace, places, cancelled)
     size = trace.info.max_procs
-    results: list[dict[str, Any]] = []
-    search: dict[str, float] = {}
-    points: dict[str, Any] = {}
-    scores: dict[str, Any] = {}
-    done: list[Any] = []
     head = trace[: waits.last_needed(rows)]
     inside = rows[: len(head)]
-
     options = {"on": waits.RecordedClock(clock, log.procs, size), "cancelled": cancelled, "machine": described}
 
-    def of(spec: str) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
-        return lambda tick: waits.compare(trace, [spec], rows, thresholds, tick=tick, **options)
+    def of(group: list[str]) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
+        return lambda tick: waits.compare(trace, group, rows, thresholds, tick=tick, **options)
 
-    tasks = [Task(f"Predicting waits with {named(spec)}", waits.last_needed(rows), of(spec)) for spec in specs]
-    for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers_for(workers, len(trace)), progress)):
-        points[spec] = runs[0][1].forecasts.points
-        scores[spec] = waits.crps(runs[0][1], head)
-        done += runs
-        results += [waits.figures(run, head, inside, threshold) for threshold, run in runs]
-        search[spec] = max(run.search_s for _, run in runs)
+    tasks = [
+        Task(f"Predicting waits with {', '.join(map(named, group))}", waits.last_needed(rows), of(group))
+        for group in waits.passes(specs)
+    ]
+    bars = under_bars("Forecasting waits", tasks, workers_for(workers, len(trace)), progress)
+    done = sorted((run for runs in bars for run in runs), key=lambda run: specs.index(run[1].predictor))
+    first = {spec: next(run for _, run in done if run.predictor == spec) for spec in specs}
+    points = {spec: run.forecasts.points for spec, run in first.items()}
+    scores = {spec: waits.crps(run, head) for spec, run in first.items()}
+    search = {spec: max(run.search_s for _, run in done if run.predictor == spec) for spec in specs}
+    results = [waits.figures(run, head, inside, threshold) for threshold, run in done]
     reference = reference_of(specs, against, WAIT)
     waits.at_pqstars_share(results, done, head, inside)
     keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
