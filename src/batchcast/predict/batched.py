@@ -96,7 +96,7 @@ def has_batch_path(method: Any) -> bool:
     """Return whether the predictor has a valid `predict_trace`; a subclass that overrides only `predict` or `observe`
     has no valid `predict_trace`.
 
-    >>> from batchcast.predict.runtime.last_2 import Last2
+    >>> from batchcast.predict.runtime.baselines import Last2
     >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())
     (True, False)
     """

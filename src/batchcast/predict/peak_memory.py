@@ -59,7 +59,7 @@ class PeakMemory:
 
     Examples
     --------
-    >>> from .runtime.last_2 import Last2
+    >>> from .runtime.baselines import Last2
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada"), SystemState()
     >>> method = PeakMemory(Last2(), lambda job: job.req_mem_kib, lambda end: {50.0: 8192.0}[end.run_time])
     >>> method.predict(job, state).point

@@ -365,7 +365,7 @@ def method_of(
 
     Examples
     --------
-    >>> from batchcast.predict.runtime.last_2 import Last2
+    >>> from batchcast.predict.runtime.baselines import Last2
     >>> [type(method_of("runtime", each)).__name__ for each in ("last_2", Last2, Last2(), lambda: Last2())]
     ['Last2', 'Last2', 'Last2', 'Last2']
     """

@@ -13,7 +13,7 @@ from ...events.record import NAMES, Columns, clean_request
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import guess
+from ...predict.wait.recent_wait import guess
 from ...records import enlarged
 from . import ibl_attributes, ibl_nearest
 from .ibl_attributes import Attributes

@@ -14,8 +14,7 @@ from ...events.recorded import Forecasts, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
-from ..calibration.keeper import OnlineCalibration, bounds_at
-from ..calibration.whole_log import LogOfCalibration
+from ..calibration.keeper import LogOfCalibration, OnlineCalibration, bounds_at
 from ..fallback import DAY, LargestLimit, limits_in_order
 from ..gate import class_codes, class_key, field_value, numbered
 from ..protocol import Prediction

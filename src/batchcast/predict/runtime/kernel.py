@@ -17,8 +17,7 @@ from ...job import JobRequest
 from ...table import Trace
 from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
-from ..similarity.coding import Coder, coded
-from ..similarity.memory import (
+from ..similarity.candidates import (
     NOBODY,
     POINTS,
     ROOMS,
@@ -30,6 +29,7 @@ from ..similarity.memory import (
     grown,
     make_memory,
 )
+from ..similarity.coding import Coder, coded
 from ..similarity.steps import answer, ended, follow, note, revised, started, stopped, submitted
 
 

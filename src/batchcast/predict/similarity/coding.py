@@ -17,7 +17,7 @@ import numpy as np
 
 from ...job import JobRequest, name_stem
 from ...table import Nominal, Values
-from .memory import CLASSES, FIELDS
+from .candidates import CLASSES, FIELDS
 
 ROWS = 4096
 _PLAIN = attrgetter(*FIELDS[:-1])

@@ -27,7 +27,7 @@ from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..registry import make
 from .forward import LARGEST, LIMIT, PLANNED, PROCS, ForwardPlans, Lengths
-from .groups import guess
+from .recent_wait import guess
 
 Length = Callable[[JobRequest, SystemState], float]
 LAST, DEPENDS = "asked", "dependency"
