@@ -39,8 +39,7 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     if not issued.levels:
         point = issued.point if waited < issued.point else math.inf
         return replace(issued, point=point)
-    xs, fs = _curve(issued)
-    tail = _Tail.beyond(xs, fs) if waited > 0 else None
+    xs, fs, tail = _curve(issued, waited)
     left = _still_waits(xs, fs, tail, max(waited, 0.0))
 
     def start(level: float) -> float:
@@ -75,8 +74,7 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
     """
     if not issued.levels:
         return math.nan
-    xs, fs = _curve(issued)
-    tail = _Tail.beyond(xs, fs) if waited > 0 else None
+    xs, fs, tail = _curve(issued, waited)
     left = _still_waits(xs, fs, tail, max(waited, 0.0))
     return 1.0 - _still_waits(xs, fs, tail, max(waited, 0.0) + span) / left
 
@@ -117,14 +115,17 @@ def _still_waits(xs: Sequence[float], fs: Sequence[float], tail: _Tail | None, x
     return tail.still_waits(x) if tail is not None and x + MINUTE >= tail.since else 1.0 - _cdf(xs, fs, x)
 
 
-def _curve(issued: Prediction) -> tuple[list[float], list[float]]:
-    """Return the issued distribution as the points (x, F(x)) of a piecewise linear curve."""
+def _curve(issued: Prediction, waited: float) -> tuple[list[float], list[float], _Tail | None]:
+    """Return the issued distribution as the points (x, F(x)) of a piecewise linear curve, and its tail if the job has
+    waited already.
+    """
     known = dict(zip(issued.levels, issued.quantiles))
     fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
     if 0.5 not in known and fits:
         known[0.5] = issued.point
     levels = sorted(known)
-    return [0.0, *(known[level] for level in levels)], [0.0, *levels]
+    xs, fs = [0.0, *(known[level] for level in levels)], [0.0, *levels]
+    return xs, fs, _Tail.beyond(xs, fs) if waited > 0 else None
 
 
 def _cdf(xs: Sequence[float], fs: Sequence[float], x: float) -> float:

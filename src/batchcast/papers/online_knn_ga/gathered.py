@@ -124,19 +124,6 @@ class Gathered(Gathering):
                 part = self._part(each, f"sensitivity-{protocol}-{at}", origin, partial(_kept_figures, scored))
                 self.rows["sensitivity"] += [{"protocol": protocol, **row} for row in part["rows"]]
 
-    def tables(self, sensitive: str) -> list[Any]:
-        """Return the tables that have at least one row."""
-        makers: dict[str, Callable[[Any], Any]] = {
-            "2": shown.table_2,
-            "3-4": shown.tables_3_and_4,
-            "noise": shown.noise_table,
-            "near": shown.near_table,
-            "5-6": shown.tables_5_and_6,
-            "baselines": shown.baseline_table,
-            "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
-        }
-        return [makers[name](rows) for name, rows in self.rows.items() if rows]
-
 
 def _words(each: paper.DataSet) -> str:
     chosen = each.selection

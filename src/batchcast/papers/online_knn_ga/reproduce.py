@@ -57,7 +57,7 @@ def command(
     reused by the next run with the same code, logs and settings.
     """
     from .gathered import Gathered
-    from .page import READING, findings
+    from .page import READING, findings, tables
     from .study import CORRECTIONS, chosen_sets
 
     if quick:
@@ -78,6 +78,6 @@ def command(
     def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for each in sets:
             gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
-        return findings(gathered.rows, sets), gathered.tables(sets[0].name)
+        return findings(gathered.rows, sets), tables(gathered.rows, sets[0].name)
 
     print_reproduced("online-knn-ga", TITLE, gathered, gather, READING, settings, output, as_json)

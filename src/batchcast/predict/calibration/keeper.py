@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +99,7 @@ class _Issued(NamedTuple):
     bounds: tuple[_Bounds, ...]
 
 
-class _Open:
+class Open:
     """Counts of the predictions made for one owner (a user or a class of jobs).
 
     `unresolved` counts the predictions that have no known outcome yet. `issued` counts the predictions since the owner
@@ -111,6 +111,10 @@ class _Open:
 
     def __init__(self) -> None:
         self.issued = self.known = self.unresolved = 0
+
+    def blind(self) -> int:
+        """Return how many predictions are unresolved and were made after the latest resolved prediction."""
+        return min(self.unresolved, self.issued - self.known)
 
 
 class OnlineCalibration:
@@ -194,7 +198,7 @@ class OnlineCalibration:
         whole = memory < math.inf
         self.paid_between = (-self.levels, 1.0 - self.levels) if whole else (-self.most_paid, self.most_paid)
         self.owners: dict[Hashable, np.ndarray] = {}
-        self.open: dict[Hashable, _Open] = {}
+        self.open: dict[Hashable, Open] = {}
         self.issued: dict[int, _Issued] = {}
         self.deadlines: list[tuple[float, int, int, int]] = []
 
@@ -235,7 +239,7 @@ class OnlineCalibration:
         prediction.
         """
         open_ = self.open.get(owner)
-        return 0 if open_ is None else min(open_.unresolved, open_.issued - open_.known)
+        return 0 if open_ is None else open_.blind()
 
     def issue(
         self,
@@ -255,7 +259,7 @@ class OnlineCalibration:
         self.forget(row)
         if weight is None:
             weight = 1.0 / (1.0 + max(self.blind(owner) - self.free, 0))
-        open_ = self.open.setdefault(owner, _Open())
+        open_ = self.open.setdefault(owner, Open())
         open_.unresolved += 1
         open_.issued += 1
         both = [_Bounds(bounds, np.ones(len(bounds), bool), True, drawn is None)]
@@ -396,9 +400,19 @@ class _Keeper(NamedTuple):
     free: float
 
 
-class LogOfCalibration:
-    """Runs an `OnlineCalibration` over a whole log: `advance` processes events; `steady` and `drawn` contain the bounds
-    without and with randomization.
+def bounds_over_log(
+    keeper: OnlineCalibration,
+    events: tuple[np.ndarray, np.ndarray, np.ndarray],
+    *,
+    owner: np.ndarray,
+    longest: np.ndarray,
+    certain: np.ndarray,
+    run: np.ndarray,
+    said: tuple[tuple[float, ...], np.ndarray],
+    lots: bool,
+    tick: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run an `OnlineCalibration` over a whole log; return the bounds (n, levels) without and with randomization.
 
     Parameters
     ----------
@@ -417,75 +431,47 @@ class LogOfCalibration:
         The predictor's levels (k,), ascending, and quantiles in seconds (n, k), NaN for jobs without a prediction.
     lots
         Whether bounds are randomized in a burst of similar jobs.
+    tick
+        Receives the number of jobs submitted so far, from time to time.
 
     Notes
     -----
     `tests/unit/predict/calibration` checks that every computed number equals the result of `OnlineCalibration`. Each
     event costs O(levels), plus O(log n) for a heap of n deadlines.
     """
-
-    def __init__(
-        self,
-        keeper: OnlineCalibration,
-        events: tuple[np.ndarray, np.ndarray, np.ndarray],
-        *,
-        owner: np.ndarray,
-        longest: np.ndarray,
-        certain: np.ndarray,
-        run: np.ndarray,
-        said: tuple[tuple[float, ...], np.ndarray],
-        lots: bool,
-    ) -> None:
-        n, count, owners = len(owner), len(keeper.levels), int(owner.max(initial=0)) + 1
-        levels, quantiles = said if said[0] else ((0.5,), np.full((n, 1), np.nan))
-        self.steady, self.drawn = np.empty((n, count)), np.empty((n, count))
-        most = np.maximum(longest, np.max(quantiles, axis=1, initial=1.0))
-        self.log = _Log(
-            time=np.asarray(events[0], float),
-            kind=np.asarray(events[1], np.int64),
-            job=np.asarray(events[2], np.int64),
-            owner=np.asarray(owner, np.int64),
-            longest=np.asarray(longest, float),
-            certain=np.asarray(certain, float),
-            run=np.asarray(run, float),
-            curve=np.log(np.column_stack([np.ones(n), np.maximum(quantiles, 1.0), most])),
-            most=most,
-            knots=np.array((0.0, *levels, 1.0)),
-            steady=self.steady,
-            drawn=self.drawn,
-            lots=lots,
-        )
-        self.keeper = _Keeper(
-            levels=keeper.levels,
-            step=keeper.step,
-            own_step=keeper.own_step,
-            most_paid=keeper.most_paid,
-            everybody=keeper.everybody.copy(),
-            owed=keeper.owed.copy(),
-            own=np.zeros((owners, count)),
-            unresolved=np.zeros(owners, np.int64),
-            issued=np.zeros(owners, np.int64),
-            known=np.zeros(owners, np.int64),
-            promise=np.zeros(n, np.int64),
-            number=np.zeros(n, np.int64),
-            weight=np.zeros(n),
-            open=np.zeros((n, 2), np.int64),
-            due=np.zeros(1, np.int64),
-            free=float(keeper.free),
-        )
-        self.heap = np.empty(0, DUE)
-        self.done = 0
-
-    def advance(self) -> int:
-        """Process the next events; return how many events are left."""
-        end = min(self.done + CHUNK, len(self.log.time))
-        held = int(self.keeper.due[0])
-        room = np.empty(held + 2 * len(self.keeper.levels) * (end - self.done), DUE)
-        room[:held] = self.heap[:held]
-        self.heap = room
-        take_in(self.log, self.keeper, self.heap, self.done, end)
-        self.done = end
-        return len(self.log.time) - end
+    n, count, owners = len(owner), len(keeper.levels), int(owner.max(initial=0)) + 1
+    levels, quantiles = said if said[0] else ((0.5,), np.full((n, 1), np.nan))
+    most = np.maximum(longest, np.max(quantiles, axis=1, initial=1.0))
+    log = _Log(
+        np.asarray(events[0], float),
+        *(np.asarray(column, np.int64) for column in (*events[1:], owner)),
+        *(np.asarray(column, float) for column in (longest, certain, run)),
+        np.log(np.column_stack([np.ones(n), np.maximum(quantiles, 1.0), most])),
+        most,
+        np.array((0.0, *levels, 1.0)),
+        *np.empty((2, n, count)),  # steady, drawn
+        lots,
+    )
+    state = _Keeper(
+        *(keeper.levels, keeper.step, keeper.own_step, keeper.most_paid, keeper.everybody.copy(), keeper.owed.copy()),
+        np.zeros((owners, count)),
+        *np.zeros((3, owners), np.int64),  # unresolved, issued, known
+        *np.zeros((2, n), np.int64),  # promise, number
+        np.zeros(n),
+        np.zeros((n, 2), np.int64),
+        np.zeros(1, np.int64),
+        float(keeper.free),
+    )
+    heap, submitted = np.empty(0, DUE), np.cumsum(log.kind == SUBMIT)
+    for begin in range(0, len(log.time), CHUNK):
+        end, held = min(begin + CHUNK, len(log.time)), int(state.due[0])
+        room = np.empty(held + 2 * count * (end - begin), DUE)
+        room[:held] = heap[:held]
+        heap = room
+        take_in(log, state, heap, begin, end)
+        if tick is not None:
+            tick(int(submitted[end - 1]))
+    return log.steady, log.drawn
 
 
 @kernel

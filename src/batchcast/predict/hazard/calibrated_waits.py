@@ -34,7 +34,7 @@ larger.
 """
 EACH = 20
 """Number of predictions of a burst that count as evidence each time the burst doubles; the first 2 EACH predictions
-of a burst all count (hazard.training_rows).
+of a burst all count (hazard.model).
 """
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
@@ -278,7 +278,6 @@ class CalibratedWaits:
     """
 
     def __init__(self, components: tuple[str, ...]) -> None:
-        self.components = components
         self.curves = np.ones((RECENT, len(components), BINS))
         self.raw = np.ones((RECENT, BINS))
         self.number = np.full(RECENT, -1, np.int64)

@@ -161,29 +161,17 @@ def make_memory(ring: int, slots: int, users: int, classes: int, rooms: int = 1)
     )
 
 
-_GROWS = {
-    "ring": ("finished", "finished_codes", "before"),
-    "slots": ("unfinished", "codes", "classes", "heads", "listed", "steps", "sorted"),
-    "users": ("ends", "running", "offset", "window", "window_codes"),
-}
-
-
 def grown(memory: Memory, what: str, size: int) -> Memory:
     """Return the memory with one dimension, `ring` (before it wraps around), `slots`, `users` or `classes`, enlarged to
     `size`."""
-    if what == "classes":
-        head = np.full((CLASSES, size), NOBODY, np.int64)
-        head[:, : memory.head.shape[1]] = memory.head
-        return memory._replace(head=head)
+    sizes = {"ring": len(memory.finished), "slots": len(memory.unfinished), "users": len(memory.ends)}
+    larger = make_memory(**{**sizes, "classes": memory.head.shape[1], what: size})
     changed = {}
-    for name in _GROWS[what]:
-        old = getattr(memory, name)
-        most = min(size, WINDOWS) if name.startswith("window") else size
-        new = np.zeros((most, *old.shape[1:]), old.dtype)
-        if name in ("before", "heads", "running"):
-            new[...] = NOBODY
-        new[: len(old)] = old
-        changed[name] = new
+    for name, old in memory._asdict().items():
+        new = getattr(larger, name)
+        if sum(new.shape) > sum(old.shape):
+            new[tuple(map(slice, old.shape))] = old
+            changed[name] = new
     return memory._replace(**changed)
 
 
@@ -503,12 +491,8 @@ def compare(m: Memory, slot: int, own: int, n: int) -> None:
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
     rows, signed = m.difference[m.numbers[AT_HAND]], m.candidate[GRADIENT]
-    ratio, differs, by_procs, procs_differ = (
-        rows[LIMIT_RATIO],
-        rows[LIMIT_DIFFERS],
-        rows[PROCS_RATIO],
-        rows[PROCS_DIFFER],
-    )
+    ratio, differs = rows[LIMIT_RATIO], rows[LIMIT_DIFFERS]
+    by_procs, procs_differ = rows[PROCS_RATIO], rows[PROCS_DIFFER]
     between, age, rank = rows[APART], rows[AGE], rows[RANK]
     padded = (n + 7) & -8  # vectorized loops need a multiple of 8; the surplus results are ignored
     for j in range(padded):

@@ -609,13 +609,12 @@ def follow(
     events: tuple[np.ndarray, np.ndarray, np.ndarray],
     jobs: tuple[np.ndarray, np.ndarray],
     run: np.ndarray,
-    ask: np.ndarray,
     levels: np.ndarray,
     free: np.ndarray,
     slot_of: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Process every event of a log (time, kind, row); write predictions to the rows of `out` that `ask` marks.
+    """Process every event of a log (time, kind, row); write each job's prediction to its row of `out`.
 
     `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` gives the slot of each row.
     """
@@ -628,7 +627,7 @@ def follow(
             left -= 1
             slot = slot_of[row] = free[left]
             note(m, slot, numbers[row], codes[row])
-            if ask[row] and answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
+            if answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
                 out[row, 0] = math.nan
             met(m, slot, codes[row])
         elif what == START:

@@ -24,7 +24,7 @@ from ...machines.machine import Machine
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
-from ..hazard.calibrated_waits import LEVELS, CalibratedWaits, jitter
+from ..hazard.calibrated_waits import ENDED, LEFT, LEVELS, SPOILED, CalibratedWaits, jitter
 from ..hazard.components import (
     DRAWS,
     SAID_NOTHING,
@@ -37,10 +37,9 @@ from ..hazard.components import (
 )
 from ..hazard.features import AT_DRAWS, PLANS, describe_queue, reason
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
-from ..hazard.model import Fitting, Hazard, Taught
+from ..hazard.model import Bursts, Fitting, Hazard, Submissions, Taught
 from ..hazard.queue_features import COUNT
 from ..hazard.renewal import EVERY, LEAST_VOTES, Renewal, Renewed, Snapshot, sampled_places
-from ..hazard.training_rows import ENDED, LEFT, SPOILED, Bursts, Submissions
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel, RunTimes
 from .scheduler_replay import Asked, Length, start_on, starts_on
@@ -80,9 +79,7 @@ def seen_in(
     """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
-    runs = np.full((n, COUNT), np.nan, np.float32)
-    if run_times.levels:
-        runs[:] = run_times.quantiles
+    runs = np.ascontiguousarray(run_times.quantiles, np.float32)
     requests, codes = requests_of(trace, procs)
     plan = timeline(trace, protocol)
     events = event_table(trace, plan)
@@ -215,6 +212,9 @@ class NodesComponent:
     ----------
     machine
         The described machine.
+    looks
+        Snapshots of waiting jobs by the row of the last submission before the snapshot. In a replay of a log, the
+        simulated remaining waits are added to each snapshot.
 
     >>> from batchcast.machines.machine import homogeneous
     >>> way = NodesComponent(homogeneous(2, 4, 4000.0))
@@ -223,8 +223,8 @@ class NodesComponent:
     (0.0, (3, 33))
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, looks: Looks | None = None) -> None:
+        self.machine, self.looks = machine, {} if looks is None else looks
         self.run_times = Kernel()
         self.expected: dict[int, RunTimes] = {}
         self.lag = Lag()
@@ -273,18 +273,12 @@ class NodesComponent:
                 self.expected[event.job.row] = runs
         elif isinstance(event, End | Withdraw):
             self.expected.pop(event.job.row, None)
+        if isinstance(event, Submit) and event.job.row in self.looks:
+            self.looks[event.job.row] = self.of_look(self.looks[event.job.row], at)
 
     def simulated(self, job: JobRequest, at: SystemState) -> Nodes:
         """Return log(1 + wait) of the waits that `predict` returns."""
         return tuple(math.log1p(wait) for wait in self.predict(job, at).quantiles)
-
-    def of_trace(self, trace: Trace, protocol: str, procs: str, total: float, looks: Looks) -> list[Nodes]:
-        """Simulate the waits of every job of a log at its submission; add simulated remaining waits to the snapshots of
-        waiting jobs, `looks`.
-        """
-        fresh = _OfLog(self.machine, looks)
-        said = replay(trace, {"nodes": fresh}, protocol=protocol, procs=procs, total=total)
-        return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
 
     def of_look(self, look: Snapshot, at: SystemState) -> Snapshot:
         """Add the remaining waits of the node simulation to a snapshot of waiting jobs."""
@@ -300,10 +294,6 @@ class NodesComponent:
         """
         return curves_on_nodes(simulated, self.lag.of(simulated[DRAWS // 2], key))
 
-    def ended(self, simulated: Nodes, wait: float, key: Class) -> None:
-        """Update the lag of class `key` with a job that waited `wait` seconds and its simulated log(1 + wait)."""
-        self.lag.add(simulated[DRAWS // 2], wait, key)
-
     def _waits(self, job: JobRequest, at: SystemState) -> tuple[float, ...]:
         """Return the sorted waits in all futures; reuse the waits simulated for an earlier job of the burst if
         possible.
@@ -311,7 +301,8 @@ class NodesComponent:
         if self.burst is not None and self.burst.answers(job, at.now):
             return self.burst.waits
         asked = Asked.of(self.machine, at, job)
-        return tuple(sorted(self._wait(job, at, length, asked) for length in self._futures(at)))
+        found = [start_on(self.machine, job, at, length, asked) for length in self._futures(at)]
+        return tuple(sorted(math.nan if isinstance(start, str) else start[0] - at.now for start in found))
 
     def _grown(self, job: JobRequest, at: SystemState) -> Burst:
         """Return the burst with the job submitted just now, or a new burst if the job's request differs."""
@@ -322,18 +313,10 @@ class NodesComponent:
         else:
             waits = self._waits(job, at)
         self.last = None
-        if self.burst is None or not self.burst.is_of(job):
-            return Burst(job, 1, at.now, 1, waits)
-        if self.burst.answers(job, at.now):
+        if self.burst is not None and self.burst.answers(job, at.now):
             return self.burst._replace(jobs=self.burst.jobs + 1)
-        jobs = self.burst.jobs + 1
+        jobs = self.burst.jobs + 1 if self.burst is not None and self.burst.is_of(job) else 1
         return Burst(job, jobs, at.now, jobs, waits)
-
-    def _wait(self, job: JobRequest, at: SystemState, length: Length, asked: Asked) -> float:
-        """Return the job's wait in seconds in a simulation with the run times that `length` returns; NaN if the job
-        never starts."""
-        found = start_on(self.machine, job, at, length, asked)
-        return math.nan if isinstance(found, str) else found[0] - at.now
 
     def _drawn(self, job: JobRequest, at: SystemState, known: Mapping[int, RunTimes]) -> list[float]:
         """Return a job's total run time in each future; if there are no similar jobs, the time limit or its
@@ -350,20 +333,6 @@ class NodesComponent:
         at_places = np.searchsorted(np.cumsum(runs.weights), places)
         drawn: list[float] = runs.seconds[np.minimum(at_places, len(runs.seconds) - 1)].tolist()
         return drawn
-
-
-class _OfLog(NodesComponent):
-    """The node simulation of a whole log, which also adds simulated waits to the snapshots of waiting jobs in
-    `looks`."""
-
-    def __init__(self, machine: Machine, looks: Looks) -> None:
-        super().__init__(machine)
-        self.looks = looks
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        super().observe(event, at)
-        if isinstance(event, Submit) and (look := self.looks.get(event.job.row)) is not None:
-            self.looks[event.job.row] = self.of_look(look, at)
 
 
 class Seen(NamedTuple):
@@ -437,19 +406,16 @@ class Components:
         """Simulate every job of a log on the nodes, and add simulated remaining waits to the snapshots."""
         if self.nodes is None:
             return [SAID_NOTHING] * len(trace)
-        return self.nodes.of_trace(trace, protocol, procs, total, looks)
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        """Update the node simulation's state with an event."""
-        if self.nodes is not None:
-            self.nodes.observe(event, at)
+        fresh = {"nodes": NodesComponent(self.nodes.machine, looks)}
+        said = replay(trace, fresh, protocol=protocol, procs=procs, total=total)
+        return [tuple(waits) for waits in np.log1p(said["nodes"].quantiles).tolist()]
 
     def ended(self, key: Class, simulated: float, on_nodes: Nodes, wait: float) -> None:
         """Learn from a job of class `key` that waited `wait` seconds, and from its simulated log(1 + wait)."""
         self.recent.add(key, wait)
         self.lag.add(simulated, wait, key)
         if self.nodes is not None:
-            self.nodes.ended(on_nodes, wait, key)
+            self.nodes.lag.add(on_nodes[DRAWS // 2], wait, key)
 
 
 NO_VOTE = -2  # number of submissions that do not count as evidence and are not stored
@@ -482,7 +448,7 @@ class Forecast:
     ----------
     window
         Number of the latest submissions used for training. Only some submissions of a burst count as evidence
-        (`hazard.training_rows.Bursts`).
+        (`hazard.model.Bursts`).
     half_life
         Number of submissions after which a submission's training weight has halved.
     first, every
@@ -515,7 +481,7 @@ class Forecast:
     observations.
 
     A burst is a series of submissions by one sender before any job of the series has started. Only some predictions of
-    a burst count for the model, the weights and the corrections (`training_rows.Bursts`), because similar jobs have
+    a burst count for the model, the weights and the corrections (`hazard.model.Bursts`), because similar jobs have
     similar waits. Jobs that do not count also get a prediction.
 
     The boosted model is one of several components of the prediction. The other components are simulated waits with a
@@ -615,7 +581,8 @@ class Forecast:
                 self.looked_at = self.votes
                 self._look(at, columns)
         self.run_time.observe(event, at)
-        self.components.observe(event, at)
+        if self.components.nodes is not None:
+            self.components.nodes.observe(event, at)
 
     def use_machine(self, machine: Machine | None) -> None:
         """Simulate on this machine from now on (None: on a pool of processors), and keep everything that was learned
@@ -719,9 +686,8 @@ class Forecast:
 
     def _make_room(self, entries: int) -> None:
         if entries > len(self.runs):
-            bigger = np.full((2 * entries, COUNT), np.nan, np.float32)
-            bigger[: len(self.runs)] = self.runs
-            self.runs = bigger
+            more = np.full((2 * entries - len(self.runs), COUNT), np.nan, np.float32)
+            self.runs = np.concatenate([self.runs, more])
 
     def at_submission(self, rows: np.ndarray) -> np.ndarray:
         """Return the distributions (n, 33) predicted at the submission of waiting jobs; NaN for a job whose submission

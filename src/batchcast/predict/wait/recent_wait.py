@@ -18,10 +18,8 @@ from ...job import JobRequest
 from ...metrics.accuracy import size_class_of
 from ..protocol import Grounds, Prediction, at_least_a_second
 
-FITS, AN_HOUR = (
-    "no history: the job fits beside the waiting jobs",
-    "no history: one hour, or the longest wait so far",
-)
+FITS = "no history: the job fits beside the waiting jobs"
+AN_HOUR = "no history: one hour, or the longest wait so far"
 
 
 class QueuedByGroup:

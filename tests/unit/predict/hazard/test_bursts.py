@@ -19,7 +19,7 @@ from batchcast.predict.hazard.calibrated_waits import (
     LevelsInBursts,
     as_kept,
 )
-from batchcast.predict.hazard.training_rows import Bursts
+from batchcast.predict.hazard.model import Bursts
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 

@@ -108,7 +108,7 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
         assert prediction.quantiles[0] == waited <= prediction.quantiles[1], "the whole wait, what has passed included"
         assert prediction.point == prediction.quantiles[prediction.levels.index(0.5)] >= waited
         of_start = given_waited(prediction, waited, (0.1, 0.9))
-        assert of_start.quantiles[1] == pytest.approx(waited + later.curve(place).quantile(0.9), rel=1e-4)
+        assert of_start.quantiles[1] == pytest.approx(waited + WaitCurve(later.chances[place]).quantile(0.9), rel=1e-4)
         if later.way[place] == 0:  # the prediction at submission, given the time since then
             alone = WaitCurve(promised[place], waited)
             raw = method.renewal.expected(method.look(state), promised).others[place, 0]
