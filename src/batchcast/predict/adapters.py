@@ -169,10 +169,10 @@ def checked(answer: Any, job_id: Any, who: str = "") -> Prediction:
     Prediction(point=60.0, levels=(), quantiles=(), basis='', grounds=<Grounds.UNSTATED: 'unstated'>)
     """
     if not isinstance(answer, Prediction):
-        if not isinstance(answer, Real):
+        answer = as_prediction(answer)
+        if not isinstance(answer, Prediction):
             said = "nothing" if answer is None else f"a {type(answer).__name__}"
             raise _refused(job_id, who, said, "seconds as a number, or a Prediction")
-        answer = as_prediction(answer)
     point = answer.point
     if not 0.0 <= point < math.inf:
         said = "NaN" if point != point else f"{point:g} s"

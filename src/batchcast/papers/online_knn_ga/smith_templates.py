@@ -175,9 +175,12 @@ class SmithTemplates(BatchMethod):
     generations: int = 40
 
     def __post_init__(self) -> None:
+        from scipy.special import stdtrit
+
         super().__post_init__()
         self.chosen: tuple[int, ...] = UNTRAINED
-        self.quantile = _t_quantiles(self.h + self.t1 + self.t2 + 1)
+        # 95 % quantiles of Student's t by degrees of freedom; infinite for 0
+        self.quantile = np.append(np.inf, stdtrit(np.arange(1, self.h + self.t1 + self.t2 + 1), 0.95))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict the mean of the job's category with the smallest interval."""
@@ -246,10 +249,3 @@ class SmithTemplates(BatchMethod):
 def _set(genome: np.ndarray) -> tuple[int, ...]:
     used = genome[:SLOTS] > 0
     return tuple(dict.fromkeys(genome[SLOTS:][used].astype(int).tolist()))
-
-
-def _t_quantiles(most: int) -> np.ndarray:
-    """Return the 95 % quantiles of Student's t for 0 to most - 1 degrees of freedom; infinite for 0."""
-    from scipy.special import stdtrit
-
-    return np.concatenate([[np.inf], stdtrit(np.arange(1, most), 0.95)])

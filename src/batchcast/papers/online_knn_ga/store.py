@@ -14,7 +14,7 @@ import numpy as np
 from ...events.event import End, Event, Submit, Withdraw
 from ...job import JobRequest
 from ...predict.fallback import LargestLimit
-from ...predict.gate import field_value
+from ...predict.gate import field_value, finite_or_nan
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,11 @@ class Store:
 
     def value(self, job: JobRequest) -> np.ndarray:
         """Return the job's numbers (float64), NaN if unknown or infinite."""
-        return np.array([_finite(field_value(job, name)) for name in self.numbers])
+        return np.array([finite_or_nan(field_value(job, name)) for name in self.numbers])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
         """Return the job's time limit (NaN if it has none), and the run time that is predicted without any history."""
-        return _finite(job.req_time), self.limits.of(job.req_time)
+        return finite_or_nan(job.req_time), self.limits.of(job.req_time)
 
     def observe(self, event: Event) -> None:
         """Store a request and, when it ends, its run time; other events are ignored."""
@@ -237,7 +237,3 @@ class Store:
         """Return the requests numbered first to last - 1 as columns (views)."""
         begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
         return {name: self.requests[name][begin:end] for name in self.requests.columns}
-
-
-def _finite(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan

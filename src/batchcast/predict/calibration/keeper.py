@@ -443,24 +443,25 @@ def bounds_over_log(
     levels, quantiles = said if said[0] else ((0.5,), np.full((n, 1), np.nan))
     most = np.maximum(longest, np.max(quantiles, axis=1, initial=1.0))
     log = _Log(
-        np.asarray(events[0], float),
-        *(np.asarray(column, np.int64) for column in (*events[1:], owner)),
-        *(np.asarray(column, float) for column in (longest, certain, run)),
-        np.log(np.column_stack([np.ones(n), np.maximum(quantiles, 1.0), most])),
-        most,
-        np.array((0.0, *levels, 1.0)),
-        *np.empty((2, n, count)),  # steady, drawn
-        lots,
+        time=np.asarray(events[0], float),
+        kind=np.asarray(events[1], np.int64),
+        job=np.asarray(events[2], np.int64),
+        owner=np.asarray(owner, np.int64),
+        longest=np.asarray(longest, float),
+        certain=np.asarray(certain, float),
+        run=np.asarray(run, float),
+        curve=np.log(np.column_stack([np.ones(n), np.maximum(quantiles, 1.0), most])),
+        most=most,
+        knots=np.array((0.0, *levels, 1.0)),
+        steady=np.empty((n, count)),
+        drawn=np.empty((n, count)),
+        lots=lots,
     )
-    state = _Keeper(
-        *(keeper.levels, keeper.step, keeper.own_step, keeper.most_paid, keeper.everybody.copy(), keeper.owed.copy()),
-        np.zeros((owners, count)),
-        *np.zeros((3, owners), np.int64),  # unresolved, issued, known
-        *np.zeros((2, n), np.int64),  # promise, number
-        np.zeros(n),
-        np.zeros((n, 2), np.int64),
-        np.zeros(1, np.int64),
-        float(keeper.free),
+    levels_of = (keeper.levels, keeper.step, keeper.own_step, keeper.most_paid, keeper.levels.copy(), np.zeros(count))
+    owners_of, jobs_of = np.zeros((3, owners), np.int64), np.zeros((2, n), np.int64)
+    due, weight, still_open = np.zeros(1, np.int64), np.zeros(n), np.zeros((n, 2), np.int64)
+    state = _Keeper._make(
+        (*levels_of, np.zeros((owners, count)), *owners_of, *jobs_of, weight, still_open, due, float(keeper.free))
     )
     heap, submitted = np.empty(0, DUE), np.cumsum(log.kind == SUBMIT)
     for begin in range(0, len(log.time), CHUNK):

@@ -71,11 +71,6 @@ SIMULATED_NAMES = (
 )
 
 
-def blank_draw(running: int, queued: int) -> Forward:
-    """Return work arrays for simulating this many running and queued jobs."""
-    return blank_forward(1, running, queued, EASY)
-
-
 @inlined
 def uniform(entry: int, draw: int, draws: int) -> float:
     """Return the quantile, in (0, 1), at which a job's run time is drawn. The quantiles of one job are stratified over
@@ -242,22 +237,7 @@ def blank_room(running: int, queued: int) -> Room:
     """Return work arrays for this many running and queued jobs."""
     sums, heaps = np.zeros((len(queue_features.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
     keys, waits = np.zeros(len(KINDS), np.int64), np.zeros((TOGETHER, ALL_PLANS))
-    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
-
-
-@inner
-def describe(
-    s: Record, m: WaitHistory, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
-) -> None:
-    """Write the features (NAMES) of `job`, submitted now, to `room.out`; `itself` is its queue entry, or -1."""
-    look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
-    size = size_for(s, m, job)
-    waits = room.waits[0]
-    waits[:] = np.nan
-    for plan in range(plans_of(s, 0)):
-        draw_future(room.future, s, runs, itself, now, plan, size)
-        waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
-    write_simulated(waits, room.out[AT_DRAWS:])
+    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_forward(1, running + 1, queued + 1, EASY))
 
 
 @inner
@@ -309,8 +289,16 @@ def describe_now(
     room: Room,
     out: np.ndarray,
 ) -> None:
-    """Apply `describe` to the one job in `jobs`, for a caller that processes events one by one."""
-    describe(state[0], m, jobs[0], itself, now, runs, run, room)
+    """Write the features (NAMES) of the job `jobs[0]`, submitted now, to `out`; `itself` is its queue entry, or -1."""
+    s, job = state[0], jobs[0]
+    look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
+    size = size_for(s, m, job)
+    waits = room.waits[0]
+    waits[:] = np.nan
+    for plan in range(plans_of(s, 0)):
+        draw_future(room.future, s, runs, itself, now, plan, size)
+        waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
+    write_simulated(waits, room.out[AT_DRAWS:])
     for f in range(len(out)):
         out[f] = room.out[f]
 

@@ -17,18 +17,7 @@ from ...job import JobRequest
 from ...table import Trace
 from ..fallback import LargestLimit, limits_in_order
 from ..protocol import SHORTEST, Grounds, Prediction
-from ..similarity.candidates import (
-    NOBODY,
-    POINTS,
-    ROOMS,
-    SECONDS,
-    TOTAL,
-    WEIGHT,
-    Memory,
-    Options,
-    grown,
-    make_memory,
-)
+from ..similarity.candidates import NOBODY, POINTS, ROOMS, SECONDS, TOTAL, WEIGHT, Memory, Options, grown, make_memory
 from ..similarity.coding import Coder, coded
 from ..similarity.steps import answer, ended, follow, note, revised, started, stopped, submitted
 

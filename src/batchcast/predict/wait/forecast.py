@@ -25,16 +25,7 @@ from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
 from ..hazard.calibrated_waits import ENDED, LEFT, LEVELS, SPOILED, CalibratedWaits, jitter
-from ..hazard.components import (
-    DRAWS,
-    SAID_NOTHING,
-    SPREADS,
-    Lag,
-    Nodes,
-    RecentWaits,
-    curves_on_nodes,
-    simulated_curves,
-)
+from ..hazard.components import DRAWS, SAID_NOTHING, SPREADS, Lag, Nodes, RecentWaits, curves_on_nodes, simulated_curves
 from ..hazard.features import AT_DRAWS, PLANS, describe_queue, reason
 from ..hazard.history_features import WaitHistory, blank_history, level_of, with_room
 from ..hazard.model import Bursts, Fitting, Hazard, Submissions, Taught
@@ -656,25 +647,22 @@ class Forecast:
 
     def _asked(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return features, component curves and predicted distribution of a job submitted now, not yet in the state."""
-        columns = at.columns()
-        entry = np.zeros(1, JOB)
+        columns, entry = at.columns(), np.zeros(1, JOB)
         entry[0] = entry_of(job, at.now, [at.code(name, name_in(job, name)) for name in NAMES])
-        run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
-        row = self._features(columns, entry, -1, at.now, run)
-        curves = self._curves(row, class_of(entry[0]), on_nodes)
-        self.last_asked = job, at.version, Seen(run, row, on_nodes, curves)
-        return row, curves, self.calibration.chances(curves, self.bursts.is_deep(sender_of(entry[0])))
+        seen = self._seen(job, at, columns, entry, -1)
+        self.last_asked = job, at.version, seen
+        is_deep = self.bursts.is_deep(sender_of(entry[0]))
+        return seen.features, seen.curves, self.calibration.chances(seen.curves, is_deep)
 
-    def _run_quantiles(self, job: JobRequest, at: SystemState) -> np.ndarray:
-        answer = self.run_time.predict(job, at)
-        known = answer.quantiles if answer.levels else (math.nan,) * COUNT
-        return np.array(known, np.float32)
-
-    def _features(self, columns: Columns, job: np.ndarray, itself: int, now: float, run: np.ndarray) -> np.ndarray:
+    def _seen(self, job: JobRequest, at: SystemState, columns: Columns, entry: np.ndarray, itself: int) -> Seen:
+        """Describe a job and compute the curves (components, 33) of its wait; `itself` is its queue entry, or -1."""
+        answer, row = self.run_time.predict(job, at), np.zeros(len(kernel.NAMES), np.float32)
+        run = np.array(answer.quantiles if answer.levels else (math.nan,) * COUNT, np.float32)
         self.room_beside(columns)
-        row = np.zeros(len(kernel.NAMES), np.float32)
-        kernel.describe_now(columns.record, self.history, job, itself, now, self.runs, run, self.room, row)
-        return row
+        kernel.describe_now(columns.record, self.history, entry, itself, at.now, self.runs, run, self.room, row)
+        on_nodes = self.components.on_nodes(job, at)
+        model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
+        return Seen(run, row, on_nodes, self.components.curves(row, class_of(entry[0]), on_nodes, model))
 
     def room_beside(self, columns: Columns) -> None:
         """Enlarge the work arrays if they are too small for the present number of running and waiting jobs."""
@@ -726,11 +714,6 @@ class Forecast:
         self.calibration.passes(now)
         self.renewal.calibration.passes(now)
 
-    def _curves(self, row: np.ndarray, key: Class, on_nodes: tuple[float, ...]) -> np.ndarray:
-        """Return the curves (components, 33) of a job from features (f,), class and node simulation; NaN if missing."""
-        model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
-        return self.components.curves(row, key, on_nodes, model)
-
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
         way = int(self.calibration.pool.heaviest(curves))
         bounds = np.minimum(np.maximum(np.ceil(self.calibration.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
@@ -744,11 +727,10 @@ class Forecast:
         key, sender = class_of(requests[0]), sender_of(requests[0])
         if self.last_asked is not None and self.last_asked[0] is job and self.last_asked[1] == at.version - 1:
             # a job is predicted just before its submission; reusing that prediction halves the cost
-            run, row, on_nodes, curves = self.last_asked[2]
+            seen = self.last_asked[2]
         else:
-            run, on_nodes = self._run_quantiles(job, at), self.components.on_nodes(job, at)
-            row = self._features(columns, requests, entry, at.now, run)
-            curves = self._curves(row, key, on_nodes)
+            seen = self._seen(job, at, columns, requests, entry)
+        run, row, on_nodes, curves = seen
         self._make_room(entry + 1)
         self.runs[entry], self.last_asked = run, None
         chances = self.calibration.chances(curves, self.bursts.is_deep(sender))
