@@ -102,17 +102,19 @@ class _Tail(NamedTuple):
         steep = math.log(more / left) / math.log(since / before) if since > before else math.inf
         return cls(since, left, min(max(steep, LEAST_POWER), MOST_POWER))
 
-    def still_waits(self, x: float) -> float:
-        """Return the share of jobs that still wait at time x."""
-        return self.left * float(((x + MINUTE) / self.since) ** -self.power)
-
     def when(self, left: float) -> float:
         """Return the time at which the share `left` of the jobs still waits."""
         return self.since * float((self.left / left) ** (1.0 / self.power)) - MINUTE if left > 0 else math.inf
 
 
 def _still_waits(xs: Sequence[float], fs: Sequence[float], tail: _Tail | None, x: float) -> float:
-    return tail.still_waits(x) if tail is not None and x + MINUTE >= tail.since else 1.0 - _cdf(xs, fs, x)
+    """Return the share of jobs that still wait at time x."""
+    if tail is not None and x + MINUTE >= tail.since:
+        return tail.left * float(((x + MINUTE) / tail.since) ** -tail.power)
+    k = bisect_right(xs, x)
+    if k >= len(xs):
+        return 1.0 - fs[-1]
+    return 1.0 - (fs[k - 1] + (fs[k] - fs[k - 1]) * (x - xs[k - 1]) / (xs[k] - xs[k - 1]))
 
 
 def _curve(issued: Prediction, waited: float) -> tuple[list[float], list[float], _Tail | None]:
@@ -126,14 +128,6 @@ def _curve(issued: Prediction, waited: float) -> tuple[list[float], list[float],
     levels = sorted(known)
     xs, fs = [0.0, *(known[level] for level in levels)], [0.0, *levels]
     return xs, fs, _Tail.beyond(xs, fs) if waited > 0 else None
-
-
-def _cdf(xs: Sequence[float], fs: Sequence[float], x: float) -> float:
-    k = bisect_right(xs, x)
-    if k >= len(xs):
-        return fs[-1]
-    low, high = xs[k - 1], xs[k]
-    return fs[k - 1] + (fs[k] - fs[k - 1]) * (x - low) / (high - low)
 
 
 def _inverse(xs: Sequence[float], fs: Sequence[float], f: float) -> float:
