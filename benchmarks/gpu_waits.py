@@ -25,7 +25,7 @@ from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.wait import log_crps
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.wait import forecast
-from batchcast.predict.wait.forecast_components import seen_in
+from batchcast.predict.wait.forecast import seen_in
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 

@@ -26,8 +26,7 @@ from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.wait import log_crps
 from batchcast.predict.hazard.bins import quantiles, rest_of
 from batchcast.predict.hazard.calibrated_waits import LEVELS, SPANS_S
-from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.forecast_components import sender_of
+from batchcast.predict.wait.forecast import Forecast, sender_of
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 

@@ -25,8 +25,7 @@ from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Hazard, Waits, fit
 from batchcast.predict.hazard.renewal import EVERY, MODELS, MOST
-from batchcast.predict.wait.forecast import Forecast, renewed
-from batchcast.predict.wait.forecast_components import SAID_NOTHING, NodesComponent, seen_in
+from batchcast.predict.wait.forecast import SAID_NOTHING, Forecast, NodesComponent, renewed, seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from . import testing as testing
     from .evaluation.evaluation import evaluate as evaluate
     from .evaluation.replay import replay as replay
+    from .predict.adapters import SklearnRuntime as SklearnRuntime
     from .predict.protocol import Prediction as Prediction
     from .predict.protocol import Predictor as Predictor
-    from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
     from .report.evaluation.written import write_report as write_report
     from .results.comparison import compare as compare
     from .results.comparison import read_report as read_report
@@ -70,7 +70,7 @@ _PLACES = {
     "write_report": "batchcast.report.evaluation.written:write_report",
     "Predictor": "batchcast.predict.protocol:Predictor",
     "Prediction": "batchcast.predict.protocol:Prediction",
-    "SklearnRuntime": "batchcast.predict.runtime.sklearn_runtime:SklearnRuntime",
+    "SklearnRuntime": "batchcast.predict.adapters:SklearnRuntime",
     "demo_path": "batchcast.trace.demo:demo_path",
     "testing": "batchcast.testing:",
 }

@@ -35,7 +35,7 @@ def scale_of(history):
 def predict(finished, nominals, numbers, limit, fallback, scale, chosen, oldest):
     """Return the predicted run time. `finished` is in order of completion; `chosen` = (template bits, N, K, alpha,
     beta)."""
-    bits, n, k, alpha, beta = chosen
+    bits, n, k, alpha, beta, *_ = chosen
     last = [job for job in finished if job.number >= oldest][-n:]
     newest_first = list(reversed(last))
     for wanted in (bits, (1, 0, 0, 0)):

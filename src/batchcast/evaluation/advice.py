@@ -17,7 +17,7 @@ from ..metrics.bursts import user_weeks
 from ..metrics.paired import PairedDifference, paired_differences
 from ..predict.batched import replay
 from ..predict.registry import make
-from ..predict.runtime.recent_mean import FIELDS
+from ..predict.runtime.baselines import FIELDS
 from ..table import Nominal, Trace
 
 MOST_PAST = 20_000

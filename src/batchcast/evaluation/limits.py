@@ -15,8 +15,8 @@ from ..metrics.measure import Measure
 from ..metrics.paired import Difference
 from ..predict.gate import class_codes
 from ..predict.namesakes import Namesakes, needed_time, requests_over_log
+from ..predict.runtime.baselines import recent_runs
 from ..predict.runtime.calibrated import Calibrated
-from ..predict.runtime.recent_mean import recent_runs
 from ..table import Trace
 from .differences import burst_groups, compared, shown_names
 

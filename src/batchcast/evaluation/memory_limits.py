@@ -20,8 +20,8 @@ from ..metrics.measure import Measure
 from ..predict.namesakes import TWICE, Namesakes, requests_over_log
 from ..predict.peak_memory import MIB, least_waste
 from ..predict.recommend import rounded_request, spent
+from ..predict.runtime.baselines import LargestRecent
 from ..predict.runtime.kernel import Kernel
-from ..predict.runtime.largest_recent import LargestRecent
 from ..table import Trace
 from ..table.memory import MemoryUse, units_of
 from .accuracy import measured, of_memory

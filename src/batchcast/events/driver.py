@@ -62,7 +62,7 @@ class Driver:
     Examples
     --------
     >>> from batchcast.job import JobRequest
-    >>> from batchcast.predict.runtime.requested import Requested
+    >>> from batchcast.predict.runtime.baselines import Requested
     >>> driver = Driver({"requested": Requested()}, SystemState(8.0))
     >>> driver.tell(Submit(100.0, JobRequest(0, "7", 100.0, 4.0, 60.0, float("nan"))))["requested"].point
     60.0

@@ -179,7 +179,7 @@ class LiveClock(Driver):
 
     Examples
     --------
-    >>> from batchcast.predict.runtime.requested import Requested
+    >>> from batchcast.predict.runtime.baselines import Requested
     >>> clock = LiveClock({"requested": Requested()}, total=8.0)
     >>> job = JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan)
     >>> clock.tell(Submit(100.0, job))["requested"].point, clock.state.queued_procs
@@ -215,7 +215,7 @@ class LiveClock(Driver):
 
         Examples
         --------
-        >>> from batchcast.predict.runtime.requested import Requested
+        >>> from batchcast.predict.runtime.baselines import Requested
         >>> clock = LiveClock({"requested": Requested()}, total=8.0)
         >>> clock.again(JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan))["requested"].point, clock.state.queued_procs
         (60.0, 0.0)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 OWN: Mapping[str, Mapping[str, str]] = {
     "runtime": {
-        "actual": "runtime.actual:Actual",
+        "actual": "runtime.baselines:Actual",
         "calibrated": "runtime.calibrated:Calibrated",
         "kernel": "runtime.kernel:Kernel",
-        "largest_recent": "runtime.largest_recent:LargestRecent",
-        "last_2": "runtime.last_2:Last2",
-        "recent_mean": "runtime.recent_mean:RecentMean",
-        "requested": "runtime.requested:Requested",
-        "soft_walltime": "runtime.soft_walltime:SoftWalltime",
+        "largest_recent": "runtime.baselines:LargestRecent",
+        "last_2": "runtime.baselines:Last2",
+        "recent_mean": "runtime.baselines:RecentMean",
+        "requested": "runtime.baselines:Requested",
+        "soft_walltime": "runtime.baselines:SoftWalltime",
     },
     "wait": {
         "forecast": "wait.forecast:Forecast",

@@ -17,10 +17,9 @@ from ..events import recorded
 from ..events.recorded import Forecasts
 from ..table import Trace
 from .conditional import quantile_of
-from .protocol import Prediction
+from .protocol import Prediction, pass_on
 
 METHODS = ("predict", "observe", "refit", "predict_trace", "assign")
-SETTINGS = ("refit_every_jobs", "refit_every_s", "deadlines")
 
 
 class Timed:
@@ -46,9 +45,7 @@ class Timed:
     def __init__(self, inner: Any, watch: Callable[[], float]) -> None:
         self.inner, self.watch, self.seconds = inner, watch, 0.0
         self.answer: Any = None
-        for name in SETTINGS:
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
+        pass_on(inner, self, "refit_every_jobs", "refit_every_s", "deadlines")
         for name in METHODS:
             if hasattr(inner, name) and (name != "predict_trace" or has_batch_path(inner)):
                 setattr(self, name, self._watched(getattr(inner, name)))
@@ -96,7 +93,7 @@ def has_batch_path(method: Any) -> bool:
     """Return whether the predictor has a valid `predict_trace`; a subclass that overrides only `predict` or `observe`
     has no valid `predict_trace`.
 
-    >>> from batchcast.predict.runtime.last_2 import Last2
+    >>> from batchcast.predict.runtime.baselines import Last2
     >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())
     (True, False)
     """

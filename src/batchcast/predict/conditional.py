@@ -39,8 +39,7 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     if not issued.levels:
         point = issued.point if waited < issued.point else math.inf
         return replace(issued, point=point)
-    xs, fs = _curve(issued)
-    tail = _Tail.beyond(xs, fs) if waited > 0 else None
+    xs, fs, tail = _curve(issued, waited)
     left = _still_waits(xs, fs, tail, max(waited, 0.0))
 
     def start(level: float) -> float:
@@ -75,8 +74,7 @@ def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
     """
     if not issued.levels:
         return math.nan
-    xs, fs = _curve(issued)
-    tail = _Tail.beyond(xs, fs) if waited > 0 else None
+    xs, fs, tail = _curve(issued, waited)
     left = _still_waits(xs, fs, tail, max(waited, 0.0))
     return 1.0 - _still_waits(xs, fs, tail, max(waited, 0.0) + span) / left
 
@@ -104,35 +102,32 @@ class _Tail(NamedTuple):
         steep = math.log(more / left) / math.log(since / before) if since > before else math.inf
         return cls(since, left, min(max(steep, LEAST_POWER), MOST_POWER))
 
-    def still_waits(self, x: float) -> float:
-        """Return the share of jobs that still wait at time x."""
-        return self.left * float(((x + MINUTE) / self.since) ** -self.power)
-
     def when(self, left: float) -> float:
         """Return the time at which the share `left` of the jobs still waits."""
         return self.since * float((self.left / left) ** (1.0 / self.power)) - MINUTE if left > 0 else math.inf
 
 
 def _still_waits(xs: Sequence[float], fs: Sequence[float], tail: _Tail | None, x: float) -> float:
-    return tail.still_waits(x) if tail is not None and x + MINUTE >= tail.since else 1.0 - _cdf(xs, fs, x)
+    """Return the share of jobs that still wait at time x."""
+    if tail is not None and x + MINUTE >= tail.since:
+        return tail.left * float(((x + MINUTE) / tail.since) ** -tail.power)
+    k = bisect_right(xs, x)
+    if k >= len(xs):
+        return 1.0 - fs[-1]
+    return 1.0 - (fs[k - 1] + (fs[k] - fs[k - 1]) * (x - xs[k - 1]) / (xs[k] - xs[k - 1]))
 
 
-def _curve(issued: Prediction) -> tuple[list[float], list[float]]:
-    """Return the issued distribution as the points (x, F(x)) of a piecewise linear curve."""
+def _curve(issued: Prediction, waited: float) -> tuple[list[float], list[float], _Tail | None]:
+    """Return the issued distribution as the points (x, F(x)) of a piecewise linear curve, and its tail if the job has
+    waited already.
+    """
     known = dict(zip(issued.levels, issued.quantiles))
     fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
     if 0.5 not in known and fits:
         known[0.5] = issued.point
     levels = sorted(known)
-    return [0.0, *(known[level] for level in levels)], [0.0, *levels]
-
-
-def _cdf(xs: Sequence[float], fs: Sequence[float], x: float) -> float:
-    k = bisect_right(xs, x)
-    if k >= len(xs):
-        return fs[-1]
-    low, high = xs[k - 1], xs[k]
-    return fs[k - 1] + (fs[k] - fs[k - 1]) * (x - low) / (high - low)
+    xs, fs = [0.0, *(known[level] for level in levels)], [0.0, *levels]
+    return xs, fs, _Tail.beyond(xs, fs) if waited > 0 else None
 
 
 def _inverse(xs: Sequence[float], fs: Sequence[float], f: float) -> float:

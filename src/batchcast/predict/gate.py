@@ -226,7 +226,10 @@ class Numbers:
     def table(self, rows: Sequence[Sequence[Any]]) -> np.ndarray:
         """Encode rows as an array of shape (rows, columns), float64; every value is finite or NaN."""
         numbers = [
-            [_number(value) if codes is None else codes.get(value, math.nan) for value, codes in zip(row, self.codes)]
+            [
+                finite_or_nan(value) if codes is None else codes.get(value, math.nan)
+                for value, codes in zip(row, self.codes)
+            ]
             for row in rows
         ]
         table = np.clip(np.array(numbers, dtype=float).reshape(len(rows), len(self.codes)), -LARGEST, LARGEST)
@@ -248,7 +251,12 @@ def _is_of_names(name: str, column: Sequence[Any]) -> bool:
     return (declared is not None and declared.kind == "nominal") or any(isinstance(value, str) for value in column)
 
 
-def _number(value: Any) -> float:
+def finite_or_nan(value: Any) -> float:
+    """Return the value as a float; NaN if it is not a finite number.
+
+    >>> finite_or_nan(3), finite_or_nan("3"), finite_or_nan(math.inf)
+    (3.0, nan, nan)
+    """
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..events.event import Change, End, Event, Requeue, Start, Submit, Withdraw
 from ..events.state import SystemState
 from ..job import JobRequest
 from .namesakes import TWICE, Namesakes
-from .protocol import Grounds, Prediction
+from .protocol import REFITTED, Grounds, Prediction, pass_on
 from .recommend import BY_NAME
 from .registry import make
 
@@ -30,7 +31,6 @@ time limit, but jobs often use more memory than they request. The factor does no
 only ratios of requests are compared.
 """
 _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
-_PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")
 
 
 class PeakMemory:
@@ -59,7 +59,7 @@ class PeakMemory:
 
     Examples
     --------
-    >>> from .runtime.last_2 import Last2
+    >>> from .runtime.baselines import Last2
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada"), SystemState()
     >>> method = PeakMemory(Last2(), lambda job: job.req_mem_kib, lambda end: {50.0: 8192.0}[end.run_time])
     >>> method.predict(job, state).point
@@ -80,9 +80,7 @@ class PeakMemory:
         self.inner, self.asked, self.used, self.most = of, asked, used, most
         self.uses = tuple(_SWAPPED.get(name, name) for name in getattr(of, "uses", ()))
         self.largest = math.nan
-        for name in _PASSED_ON:
-            if hasattr(of, name):
-                setattr(self, name, getattr(of, name))
+        pass_on(of, self, *REFITTED, "falls_back_to", "is_oracle", "is_fresh", "trained")
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the predicted peak in MiB, or the memory request if no job has ended."""
@@ -176,7 +174,7 @@ class LateMemory:
     """
 
     def __init__(self, of: str = "kernel") -> None:
-        self.inner: Any = PeakMemory(make("runtime", of), AskedANode(), Held())
+        self.inner: Any = PeakMemory(make("runtime", of), asked_a_node, attrgetter("peak_mem_kib"))
         self.namesakes = Namesakes("memory")
         self.uses = tuple(self.inner.uses)
         self.pending: dict[int, End] = {}
@@ -215,7 +213,7 @@ class LateMemory:
         """
         if job.job_name is None:
             return forecast if forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY) else None
-        amount = self.namesakes.request(job, AskedANode()(job), risk)
+        amount = self.namesakes.request(job, asked_a_node(job), risk)
         if not amount > 0:
             return None
         return Prediction(amount, (1.0 - risk,), (amount,), BY_NAME, Grounds.CLASS)
@@ -224,7 +222,7 @@ class LateMemory:
         self.inner.observe(event, at)
         got = event.peak_mem_kib
         if event.status == OUT_OF_MEMORY:
-            got = TWICE * max((a for a in (got, AskedANode()(event.job)) if a == a), default=math.nan)
+            got = TWICE * max((a for a in (got, asked_a_node(event.job)) if a == a), default=math.nan)
         self.namesakes.learn(event.job, got, event.run_time)
 
     def _give_up(self, now: float, at: SystemState) -> None:
@@ -236,25 +234,13 @@ class LateMemory:
             self.inner.observe(Withdraw(now, event.job, event.wait_time), at)
 
 
-class AskedANode:
-    """Function that returns the requested KiB per node; NaN if unknown. The function is a class so that it can be
-    pickled.
+def asked_a_node(job: JobRequest) -> float:
+    """Return the memory request in KiB per node; NaN if unknown.
 
-    >>> AskedANode()(JobRequest(0, 1, 0.0, 8.0, 600.0, 4096.0, req_nodes=2.0))
+    >>> asked_a_node(JobRequest(0, 1, 0.0, 8.0, 600.0, 4096.0, req_nodes=2.0))
     2048.0
     """
-
-    def __call__(self, job: JobRequest) -> float:
-        """Return the memory request in KiB per node."""
-        return job.req_mem_kib / (job.req_nodes if job.req_nodes > 1 else 1.0)
-
-
-class Held:
-    """Function that returns the peak memory per node, in KiB, from a job's End event."""
-
-    def __call__(self, end: End) -> float:
-        """Return the measured peak in KiB per node."""
-        return end.peak_mem_kib
+    return job.req_mem_kib / (job.req_nodes if job.req_nodes > 1 else 1.0)
 
 
 def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, again: float) -> float:

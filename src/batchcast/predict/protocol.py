@@ -142,6 +142,23 @@ def at_least_a_second(seconds: float, limit: float = float("nan")) -> float:
     return capped if capped > SHORTEST else SHORTEST
 
 
+REFITTED = ("refit_every_jobs", "refit_every_s", "refit")
+"""Members by which a clock refits a predictor."""
+
+
+def pass_on(inner: object, wrapper: object, *names: str) -> None:
+    """Set the named members that a wrapped predictor has on its wrapper too.
+
+    >>> class Wrapper: pass
+    >>> pass_on(6j, Wrapper, "imag", "refit")
+    >>> Wrapper.imag, hasattr(Wrapper, "refit")
+    (6.0, False)
+    """
+    for name in names:
+        if hasattr(inner, name):
+            setattr(wrapper, name, getattr(inner, name))
+
+
 FOR_PEOPLE = {"requested": "users' limits", "actual": "perfect knowledge"}
 """Plain names of methods that do not predict: users' time limits, and the true run times (unknown beforehand)."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from .protocol import Grounds, Prediction
+from .protocol import REFITTED, Grounds, Prediction, pass_on
 
 if TYPE_CHECKING:
     from ..events.event import Event
@@ -185,9 +185,7 @@ class LimitAdvice:
         self.risk = risk
         self.uses = tuple(getattr(self.inner, "uses", ()))
         # without these attributes, the replay would not refit the predictor
-        for name in ("refit_every_jobs", "refit_every_s", "refit"):
-            if hasattr(self.inner, name):
-                setattr(self, name, getattr(self.inner, name))
+        pass_on(self.inner, self, *REFITTED)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the suggested limit at the risk given to the constructor."""
@@ -195,8 +193,10 @@ class LimitAdvice:
 
     def advise(self, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         """Return the suggested limit at the given risk."""
+        from .registry import input_columns
+
         answer = self._forecast(job, at)
-        if answer.grounds == Grounds.MODEL and answer.levels and self._reads_inputs():
+        if answer.grounds == Grounds.MODEL and answer.levels and not input_columns().isdisjoint(self.uses):
             return self._of_forecast(answer, job, at, risk)
         asked = job.req_time if math.isfinite(job.req_time) else math.nan
         alike = self.namesakes.request(job, asked, risk, at.now)
@@ -207,12 +207,6 @@ class LimitAdvice:
         if asked > 0 and self.namesakes.is_unknown(job, self.risk):  # bounds were recorded at the constructor's risk
             return replace(answer, point=asked, basis=NEW_NAME, grounds=Grounds.LIMIT)
         return self._of_forecast(answer, job, at, risk)
-
-    def _reads_inputs(self) -> bool:
-        """Whether the predictor uses features of input files."""
-        from .registry import input_columns
-
-        return not input_columns().isdisjoint(self.uses)
 
     def _of_forecast(self, answer: Prediction, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         if not answer.levels or answer.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):

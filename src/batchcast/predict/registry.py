@@ -148,7 +148,8 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
     if is_of_job(factory) and not text:
         return method_of(kind, factory, known_at_submit=known_at_submit, who=spec)
     signature = inspect.signature(factory)
-    hints = typing.get_type_hints(_function(factory))
+    maker = factory.func if isinstance(factory, partial) else factory
+    hints = typing.get_type_hints(maker.__init__ if inspect.isclass(maker) else maker)
     public = [p for p in signature.parameters if p not in OBJECTS]
     arguments: dict[str, Any] = {}
     for key, value in text.items():
@@ -159,7 +160,7 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
         method = made(factory, arguments, **given)
     except ValueError as error:
         raise UsageError(f"{spec}: {error}") from error
-    if kind in PREDICTORS and not type(method).__module__.startswith(OURS):
+    if kind in TARGETS and not type(method).__module__.startswith(OURS):
         from .adapters import adapted
 
         method = adapted(method, kind, f"{spec}: {type(method).__name__}")
@@ -225,24 +226,17 @@ def takes(kind: str, name: str, parameter: str) -> bool:
     return parameter in inspect.signature(load(kind, name)).parameters
 
 
-def _function(factory: Any) -> Any:
-    """Return the function whose annotations decide how text is converted to settings."""
-    maker = factory.func if isinstance(factory, partial) else factory
-    return maker.__init__ if inspect.isclass(maker) else maker
-
-
-PREDICTORS = ("runtime", "wait")
+TARGETS = {"runtime": "run_time", "wait": "wait_time"}
 OURS = __name__.partition(".")[0] + "."
 OBJECTS = frozenset({"answers", "rng", "trace", "max_procs", "machine"})
 
 
 def _convert(name: str, key: str, value: str, hint: Any) -> Any:
-    origin = typing.get_origin(hint)
-    if origin is not None and type(None) in typing.get_args(hint):
+    if type(None) in typing.get_args(hint):
         if value.lower() == "none":
             return None
         hint = next(a for a in typing.get_args(hint) if a is not type(None))
-        origin = typing.get_origin(hint)
+    origin = typing.get_origin(hint)
     if origin is tuple:
         return tuple(piece for piece in value.split("+") if piece)
     if hint is bool:
@@ -291,7 +285,8 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
         several = given if isinstance(given, (Sequence, Set)) and not isinstance(given, str) else [given]
         found = {}
         for method in several:
-            for name, one in _named(method, kind):
+            for one in split_specs(method, kind) if isinstance(method, str) else [method]:
+                name = name_of(one)
                 if name in found and found[name] is not one and found[name] != one:
                     raise UsageError(
                         f"predictor: two methods are called {name} (accepted: a mapping from names to methods)"
@@ -303,12 +298,6 @@ def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
             hint="name one, as in predictor='last_2', or pass an object that implements batchcast.Predictor",
         )
     return found
-
-
-def _named(method: Any, kind: str) -> list[tuple[str, Any]]:
-    if isinstance(method, str):
-        return [(spec, spec) for spec in split_specs(method, kind)]
-    return [(name_of(method), method)]
 
 
 def is_made(given: Any) -> bool:
@@ -365,7 +354,7 @@ def method_of(
 
     Examples
     --------
-    >>> from batchcast.predict.runtime.last_2 import Last2
+    >>> from batchcast.predict.runtime.baselines import Last2
     >>> [type(method_of("runtime", each)).__name__ for each in ("last_2", Last2, Last2(), lambda: Last2())]
     ['Last2', 'Last2', 'Last2', 'Last2']
     """
@@ -385,13 +374,9 @@ def method_of(
         method = adapted(method, kind, who)
         if known_at_submit is not None:
             check_predictor(method, known_at_submit, who)
-    _check_target(method, kind, who or name_of(given))
+    target, wanted = getattr(method, "target", None), TARGETS.get(kind)
+    if target != wanted and target in TARGETS.values():
+        raise UsageError(
+            f"{who or name_of(given)} forecasts {target} (accepted here: a method whose target is {wanted})"
+        )
     return method
-
-
-def _check_target(method: Any, kind: str, who: str) -> None:
-    """Raise UsageError if the method's `target` does not fit the kind (run time or wait) for which it is used."""
-    target = getattr(method, "target", None)
-    wanted = {"runtime": "run_time", "wait": "wait_time"}.get(kind)
-    if isinstance(target, str) and target in ("run_time", "wait_time") and target != wanted:
-        raise UsageError(f"{who} forecasts {target} (accepted here: a method whose target is {wanted})")

@@ -10,8 +10,8 @@ import numpy as np
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record, address_of, called_there
 from ..predict.runtime.kernel import Kernel
+from ..predict.similarity.candidates import ROOMS, Memory, Options, grown, make_memory
 from ..predict.similarity.coding import Coded
-from ..predict.similarity.memory import ROOMS, Memory, Options, grown, make_memory
 from ..predict.similarity.steps import ended, forecast, met, note, revised, started, tail
 from ..schedule.advance import go_on
 from ..schedule.state import (

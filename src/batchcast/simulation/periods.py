@@ -18,8 +18,7 @@ from ..errors import UsageError
 from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..predict.registry import method_of, parse_spec
-from ..predict.runtime.last_2 import Last2
-from ..predict.runtime.recent_mean import RecentMean
+from ..predict.runtime.baselines import Last2, RecentMean
 from ..schedule.advance import go_on
 from ..schedule.orders import learn_recent, recent_memory_of, recent_plan
 from ..schedule.state import (

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, check_word
 from ..predict.gate import class_codes, numbered
-from ..predict.runtime.last_2 import Last2
-from ..predict.runtime.recent_mean import RecentMean
+from ..predict.runtime.baselines import Last2, RecentMean
 from ..schedule.orders import recent_memory
 from ..schedule.state import RECENT
 from ..table import Nominal, Trace, Values

@@ -2,7 +2,7 @@
 """The public conformance suite: checks for any predictor, scheduler or queue order, which batchcast's own methods pass.
 
 >>> from batchcast import testing
->>> from batchcast.predict.runtime.last_2 import Last2
+>>> from batchcast.predict.runtime.baselines import Last2
 >>> len(testing.check_predictor(lambda trace: Last2())) > 5
 True
 """

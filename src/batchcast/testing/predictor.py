@@ -49,7 +49,7 @@ def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
 
     Examples
     --------
-    >>> from batchcast.predict.runtime.requested import Requested
+    >>> from batchcast.predict.runtime.baselines import Requested
     >>> check_predictor(Requested)[:2]
     ['answers_are_in_range', 'predict_is_pure']
     """

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.knn import similarity
 
-from batchcast.papers.online_knn_ga.orders import neighbour_orders
+from batchcast.papers.online_knn_ga.nearest import neighbour_orders
 
 MOST = 3
 

@@ -15,7 +15,7 @@ from batchcast.papers.vasp.parzen import Parzen
 from batchcast.papers.vasp.user_clusters import UserClusters
 from batchcast.predict.gate import accepted, class_codes, class_key
 from batchcast.predict.registry import available, load, make, takes
-from batchcast.predict.runtime.recent_mean import RecentMean
+from batchcast.predict.runtime.baselines import RecentMean
 from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
 from batchcast.testing.logs import small_log

@@ -7,7 +7,7 @@ import math
 from batchcast.events.event import End, Event, Start, Submit, Withdraw
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.peak_memory import LATE_S, AskedANode, LateMemory
+from batchcast.predict.peak_memory import LATE_S, LateMemory, asked_a_node
 
 
 class Heard:
@@ -72,4 +72,4 @@ def test_answers_are_in_kib_a_node_and_the_request_stands_where_nothing_is_known
 
 
 def test_without_a_request_what_is_asked_for_is_unknown() -> None:
-    assert math.isnan(AskedANode()(job(asked=math.nan)))
+    assert math.isnan(asked_a_node(job(asked=math.nan)))

@@ -25,8 +25,8 @@ from batchcast.predict.peak_memory import PeakMemory, least_waste
 from batchcast.predict.protocol import Grounds
 from batchcast.predict.recommend import rounded_request, spent
 from batchcast.predict.registry import make
+from batchcast.predict.runtime.baselines import Last2
 from batchcast.predict.runtime.kernel import Kernel
-from batchcast.predict.runtime.last_2 import Last2
 from batchcast.table import Trace
 
 MIB = 1024.0

@@ -4,8 +4,7 @@ import pytest
 
 from batchcast.events.event import End, Submit
 from batchcast.predict.protocol import Prediction
-from batchcast.predict.runtime.recent_mean import RecentMean
-from batchcast.predict.runtime.requested import Requested
+from batchcast.predict.runtime.baselines import RecentMean, Requested
 from batchcast.testing import check_predictor
 
 

@@ -112,7 +112,7 @@ class Gathered(Gathering):
     ) -> None:
         """Add rows for the settings of SENSITIVITY, and for the settings of Tables 3 and 4 over the jobs that all
         settings score."""
-        mask = paper.trained_everywhere(trace)
+        mask = np.arange(len(trace)) >= 5000 + 2000  # then all settings of SENSITIVITY are trained
         for protocol in paper.PROTOCOLS:
             for spec, points in forecasts[protocol].items():
                 row = {"predictor": spec, **accuracy(points[mask], trace.run_time[mask])}
@@ -123,19 +123,6 @@ class Gathered(Gathering):
                 origin = {"spec": spec, "protocol": protocol}
                 part = self._part(each, f"sensitivity-{protocol}-{at}", origin, partial(_kept_figures, scored))
                 self.rows["sensitivity"] += [{"protocol": protocol, **row} for row in part["rows"]]
-
-    def tables(self, sensitive: str) -> list[Any]:
-        """Return the tables that have at least one row."""
-        makers: dict[str, Callable[[Any], Any]] = {
-            "2": shown.table_2,
-            "3-4": shown.tables_3_and_4,
-            "noise": shown.noise_table,
-            "near": shown.near_table,
-            "5-6": shown.tables_5_and_6,
-            "baselines": shown.baseline_table,
-            "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
-        }
-        return [makers[name](rows) for name, rows in self.rows.items() if rows]
 
 
 def _words(each: paper.DataSet) -> str:

@@ -15,8 +15,7 @@ import numpy as np
 from ...compiled import allocating
 from ...events.event import Event
 from ...events.state import SystemState
-from .nearest import mean_of_last, normalised, planned
-from .orders import Orders, neighbour_orders
+from .nearest import Orders, mean_of_last, neighbour_orders, normalised, planned
 from .store import Batches, Store
 
 
@@ -136,8 +135,7 @@ def sweep(
     The deviation std is NaN if the time limit is the prediction. The arrays `run` and `total` are in order of
     completion. The call takes about O(jobs * K) time.
     """
-    mean = np.empty(len(done))
-    std = np.empty(len(done))
+    mean, std = np.empty(len(done)), np.empty(len(done))
     for i in range(len(done)):
         oldest = done[i] - n
         mean[i], std[i] = _of_first(entries, start[i], start[i + 1], run, oldest, k)
@@ -153,10 +151,7 @@ def sweep(
 
 @allocating
 def _of_first(entries: np.ndarray, begin: int, end: int, run: np.ndarray, oldest: int, k: int) -> tuple[float, float]:
-    count = 0
-    first = 0.0
-    one = 0.0
-    two = 0.0
+    count, first, one, two = 0, 0.0, 0.0, 0.0
     for at in range(begin, end):
         place = entries[at]
         if place < oldest:
@@ -191,9 +186,7 @@ def score(
     Equation 7 of Xu et al. 2018 has the weight 1; other weights are our addition. If every run time R is 0, the sum of
     errors replaces the ratio.
     """
-    error = 0.0
-    truth = 0.0
-    under = 0
+    error, truth, under = 0.0, 0.0, 0
     for i in range(len(actual)):
         p = max(mean[i], 1.0) if std[i] != std[i] else planned(mean[i], std[i], limit[i], alpha, beta)
         error += abs(p - actual[i])
@@ -220,19 +213,21 @@ def template_of(genome: np.ndarray) -> int:
 
 
 class Parameters(NamedTuple):
-    """The parameters that the search finds: template (bits: user, group, queue, application), N, K, alpha, beta."""
+    """The parameters that the search finds: template (bits: user, group, queue, application), N, K, alpha, beta, and
+    weights of attributes if the method has weights."""
 
     template: int
     n: int
     k: int
     alpha: float
     beta: float
+    weights: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, genome: np.ndarray) -> Parameters:
-        """Convert a genome (x1..x4, N, K, alpha, beta) to parameters."""
-        n, k, alpha, beta = genome[4:].tolist()
-        return cls(template_of(genome), int(n), int(k), alpha, beta)
+        """Convert a genome (x1..x4, weights, N, K, alpha, beta) to parameters."""
+        *weights, n, k, alpha, beta = genome[4:].tolist()
+        return cls(template_of(genome), int(n), int(k), alpha, beta, tuple(weights))
 
 
 def fields_of(template: int, names: Sequence[str] = NOMINALS) -> tuple[str, ...]:
@@ -316,8 +311,10 @@ class BatchMethod:
 
     def refit(self, now: float) -> None:
         """Search the parameters of the next batch, if a search is due."""
-        before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
-        if self.batch != before:
+        due = self.batches.due(self.store.submitted)
+        if due > self.batch:
+            self.batch = due
+            self.store.forget(self.batches.history(due)[0])
             self.renew(now)
 
     def renew(self, now: float) -> None:
@@ -341,13 +338,10 @@ class BatchMethod:
         """Whether a batch has begun, so that the batch's history (HistSet) can scale the numeric columns."""
         return self.batch > self.batches.none
 
-    def is_untrained(self) -> bool:
-        """Return whether the first search of this method has not run yet."""
-        return not self.trained and self.trains_from > 0
-
     def noting(self, basis: str) -> str:
         """Return the basis of a prediction, with a note if no search has found parameters yet."""
-        return f"{basis}; not trained before {self.trains_from:,} submissions" if self.is_untrained() else basis
+        is_untrained = not self.trained and self.trains_from > 0
+        return f"{basis}; not trained before {self.trains_from:,} submissions" if is_untrained else basis
 
     def evolved(
         self,
@@ -397,6 +391,17 @@ class RangedMethod(BatchMethod):
             Gene("int" if name in "nk" else "real", least, getattr(self, f"most_{name}"))
             for name, (least, _) in RANGES.items()
         )
+
+    def note_best(
+        self, now: float, search: Evolved, jobs: int, mae: float, pu: float, names: Sequence[str] = (), **first: str
+    ) -> None:
+        """Record the best parameters of a search over `jobs` training jobs; `names` are the attributes with weights."""
+        best = Parameters.of(search.best)
+        weights = {f"weight_{name}": weight for name, weight in zip(names, best.weights)}
+        numbers = {"n": best.n, "k": best.k, "alpha": best.alpha, "beta": best.beta, "fitness": search.fitness}
+        scores = {"training_jobs": jobs, "training_mae_s": mae, "training_underestimate_rate": pu}
+        template = self.words_of(best.template)
+        self.note(now, search.evaluations, **first, template=template, **weights, **numbers, **scores)
 
     def widened(
         self,

@@ -119,27 +119,25 @@ class KnnGa(RangedMethod):
         low, span = (self.low, self.span) if self.is_scaled else store.scaling_so_far()
         query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
         finished = (store.finished["codes"], store.finished["values"])
-        run = store.finished["run"]
-        limit = store.limit(job)[0]
+        run, limit = store.finished["run"], store.limit(job)[0]
         own = (USER, "same user", Grounds.OWN_HISTORY)
-        for template, words, grounds in ((chosen.template, self._words(), Grounds.CLASS), own):
+        for template, words, kind in ((chosen.template, self._words(), Grounds.CLASS), own):
             near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
             if len(near):
+                basis, used, grounds = f"{len(near)} nearest, {words}", run[near], kind
                 mean, std = mean_and_std(run, near)
                 if self.local_model != "mean":
-                    table = np.array(
-                        [[normal(v, a, b) for v, a, b in zip(row, low, span)] for row in finished[1][near]]
-                    )
-                    mean = local_estimate(self.local_model, table, run[near], query)
-                point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-                quantiles = sample_quantiles(run[near].tolist(), limit)
-                return Prediction(point, LEVELS, quantiles, self.noting(f"{len(near)} nearest, {words}"), grounds)
-        if len(run):
-            mean = mean_of_last(store.finished["total"], len(run), chosen.n)
-            quantiles = sample_quantiles(run[-chosen.n :].tolist(), limit)
-            point = planned(mean, 0.0, limit, chosen.alpha, chosen.beta)
-            return Prediction(point, LEVELS, quantiles, self.noting("mean of all"), Grounds.EVERYONE)
-        return store.limits.forecast(job)
+                    rows = finished[1][near].tolist()
+                    table = np.array([[normal(v, a, b) for v, a, b in zip(row, low, span)] for row in rows])
+                    mean = local_estimate(self.local_model, table, used, query)
+                break
+        else:
+            if not len(run):
+                return store.limits.forecast(job)
+            basis, used, grounds = "mean of all", run[-chosen.n :], Grounds.EVERYONE
+            mean, std = mean_of_last(store.finished["total"], len(run), chosen.n), 0.0
+        point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), self.noting(basis), grounds)
 
     def renew(self, now: float) -> None:
         """Search the parameters for the present batch."""
@@ -164,10 +162,7 @@ class KnnGa(RangedMethod):
         self.last_population = search.population
         self.parameters = chosen = Parameters.of(search.best)
         _, mae, pu = trial.score(chosen, self.pu_weight)
-        self.note(
-            now, search.evaluations, **{**chosen._asdict(), "template": self.words_of(chosen.template)},
-            fitness=search.fitness, training_jobs=len(trial.done), training_mae_s=mae, training_underestimate_rate=pu,
-        )  # fmt: skip
+        self.note_best(now, search, len(trial.done), mae, pu)
 
     def trial(self, most: int) -> Trial:
         """Prepare the finished jobs of the batch's TrainingSet, to try parameters with K up to `most`."""

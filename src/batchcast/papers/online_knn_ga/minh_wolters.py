@@ -17,7 +17,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction
-from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, RangedMethod, score, template_of
+from .genetic import EITHER, INSTEAD, NOMINALS, NUMBERS, USER, Gene, Parameters, RangedMethod, score
 from .nearest import alike, insert, mean_and_std, mean_of_last, planned, scaling
 
 
@@ -43,11 +43,8 @@ def weighted_nearest(
     number of processors (the first numeric column) is on the same side of `parted_at` as that of the query. Ties go to
     the job that completed last. The search takes O(n (fields + k)) time.
     """
-    best = np.empty(k)
-    positions = np.empty(k, dtype=np.int64)
-    count = 0
-    fields = len(query_codes)
-    whole = weights.sum()
+    best, positions, count = np.empty(k), np.empty(k, dtype=np.int64), 0
+    fields, whole = len(query_codes), weights.sum()
     for back in range(min(n, len(codes))):
         place = len(codes) - 1 - back
         if not alike(codes[place], query_codes, template):
@@ -196,24 +193,7 @@ def grouped_estimates(
 ATTRIBUTES = (*NOMINALS, *NUMBERS)
 
 
-class Weighted(NamedTuple):
-    """The parameters that the search finds: template bits, a weight for each attribute, N, K, alpha, beta."""
-
-    template: int
-    weights: tuple[float, ...]
-    n: int
-    k: int
-    alpha: float
-    beta: float
-
-    @classmethod
-    def of(cls, genome: np.ndarray) -> Weighted:
-        """Convert a genome of template bits, weights, N, K, alpha and beta."""
-        n, k, alpha, beta = genome[11:].tolist()
-        return cls(template_of(genome), tuple(genome[4:11].tolist()), int(n), int(k), alpha, beta)
-
-
-UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
+UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0, (1.0,) * len(ATTRIBUTES))
 
 
 @dataclass(eq=False, repr=False)
@@ -299,8 +279,7 @@ class MinhWolters(RangedMethod):
         run, limit = finished["run"], store.limit(job)[0]
         if len(near):
             mean, std = mean_and_std(run, near)
-            used, basis = run[near], f"{len(near)} nearest by weighted attributes"
-            grounds = Grounds.CLASS
+            used, basis, grounds = run[near], f"{len(near)} nearest by weighted attributes", Grounds.CLASS
         elif len(run):
             mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
             used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
@@ -318,15 +297,14 @@ class MinhWolters(RangedMethod):
         self.parted_at = float(np.median(known)) if self.apart and len(known) else math.nan
         training = self.training()
         is_big = training["values"][:, 0] > self.parted_at
-        self.small = self._searched(
-            now, "small" if self.apart else "all", np.flatnonzero(~is_big), training, self.small
-        )
+        side = "small" if self.apart else "all"
+        self.small = self._searched(now, side, np.flatnonzero(~is_big), training, self.small)
         if self.apart:
             self.big = self._searched(now, "big", np.flatnonzero(is_big), training, self.big)
 
     def _searched(
-        self, now: float, side: str, rows: np.ndarray, training: dict[str, np.ndarray], before: Weighted
-    ) -> Weighted:
+        self, now: float, side: str, rows: np.ndarray, training: dict[str, np.ndarray], before: Parameters
+    ) -> Parameters:
         if not len(rows):
             return before
         rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
@@ -338,21 +316,16 @@ class MinhWolters(RangedMethod):
         fixed = (groups, finished["run"], finished["total"], jobs["done"], jobs["fallback"])
 
         def tried(genome: np.ndarray) -> tuple[float, float, float]:
-            chosen = Weighted.of(genome)
+            chosen = Parameters.of(genome)
             mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
             return score(mean, std, jobs["limit"], jobs["run"], chosen.alpha, chosen.beta, self.pu_weight)
 
         bits, weights = (Gene("bit") for _ in NOMINALS), (Gene("real", 0.0, 1.0) for _ in ATTRIBUTES)
         genes = (*bits, *weights, *self.ranges())
         search = self.widened(genes, lambda _: lambda genome: tried(genome)[0], len(side))
-        chosen, (_, mae, pu) = Weighted.of(search.best), tried(search.best)
-        self.note(
-            now, search.evaluations, side=side, template=self.words_of(chosen.template),
-            **{f"weight_{name}": weight for name, weight in zip(ATTRIBUTES, chosen.weights)},
-            n=chosen.n, k=chosen.k, alpha=chosen.alpha, beta=chosen.beta, fitness=search.fitness,
-            training_jobs=len(rows), training_mae_s=mae, training_underestimate_rate=pu,
-        )  # fmt: skip
-        return chosen
+        _, mae, pu = tried(search.best)
+        self.note_best(now, search, len(rows), mae, pu, ATTRIBUTES, side=side)
+        return Parameters.of(search.best)
 
     def _null(self) -> np.ndarray:
         """Return for each name field the code that means an unknown value; -2 if no value is unknown."""

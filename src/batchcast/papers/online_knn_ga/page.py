@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,53 +73,99 @@ def _cut_sentences(rows: Rows) -> list[str]:
 PAPERS_SELECTION = "papers' selection (cut first, no history before; with status = 1 only jobs that will succeed)"
 
 
-def table_2(rows: Rows) -> Table:
-    """Return the table that describes the data sets."""
-    columns = columns_of(
-        "set", "log", "selection", "window|in the window|count", "printed_window|printed|count", "jobs|jobs|count",
-        "printed_jobs|printed|count", "printed_minh|Minh, printed|count", "taken|selected here|count",
-    )  # fmt: skip
-    note = (
+TABLES = {
+    "2": Table(
+        "Table 2: the data sets",
+        columns_of(
+            "set", "log", "selection", "window|in the window|count", "printed_window|printed|count",
+            "jobs|jobs|count", "printed_jobs|printed|count", "printed_minh|Minh, printed|count",
+            "taken|selected here|count",
+        ),
+        (),
         "The paper prints the count of HPC2N05 with two digits swapped. It prints other window counts for the SDSC "
         "sets than these logs have (100,000 is a round number) and does not say why; the counts of the selections "
-        "agree."
-    )
-    return Table("Table 2: the data sets", columns, rows, note)
-
-
-def near_table(rows: Rows) -> Table:
-    """Return the table of what the paper's text says about its Figures 2 and 3."""
-    columns = columns_of(
-        "set", "protocol", "predictor", "jobs|first jobs|count", "below_1000_s|errors below 1,000 s|share",
-        "printed_below_1000_s|printed|share", "quarter_mae_s|MAE of the first quarter, s|number",
-        "mae_s|MAE of all jobs, s|number",
-    )  # fmt: skip
-    note = (
+        "agree.",
+    ),
+    "3-4": Table(
+        "Tables 3 and 4: underestimate rate and mean absolute error",
+        columns_of(
+            "set", "protocol", "selection", "predictor", "jobs|jobs|count", "underestimate_rate|PU|ratio",
+            "printed_pu|PU printed|ratio", "mae_s|MAE, s|number", "printed_mae_s|MAE printed, s|number",
+            "coverage_90|within 90 % bound|share", "seconds|took, s|number",
+        ),
+        (),
+        "The first h + t1 = 4500 jobs of each set are not scored; with the operator's history, which is the whole log, "
+        "all are. The mean absolute error is in seconds, although the paper's caption says minutes. Took: wall time.",
+    ),
+    "near": Table(
+        "Figures 2 and 3: what the paper's text says",
+        columns_of(
+            "set", "protocol", "predictor", "jobs|first jobs|count", "below_1000_s|errors below 1,000 s|share",
+            "printed_below_1000_s|printed|share", "quarter_mae_s|MAE of the first quarter, s|number",
+            "mae_s|MAE of all jobs, s|number",
+        ),
+        (),
         "The paper says of Figure 2 (some 9,000 jobs of HPC2N04): about 80 % of the errors are below 1,000 s. It says "
         "of Figure 3: the mean error grows with the number of predicted jobs. Here it grows in the rows in which the "
-        "MAE of all jobs is above the MAE of the first quarter."
-    )
-    return Table("Figures 2 and 3: what the paper's text says", columns, rows, note)
+        "MAE of all jobs is above the MAE of the first quarter.",
+    ),
+    "5-6": Table(
+        "Tables 5 and 6: mean wait and bounded slowdown (tau = 10 s)",
+        columns_of(
+            "set", "policy", "loop", "predictor|planned with", "protocol", "correction",
+            "mean_wait_min|wait, min|number", "pyss_mean_wait_min|pyss' own|number", "printed_wait_min|printed|number",
+            "wait_gain|gain|share", "wait_gain_words|90 % interval", "printed_wait_gain|printed|share",
+            "mean_bounded_slowdown|bsld|number", "pyss_mean_bounded_slowdown|pyss' own|number",
+            "printed_bounded_slowdown|printed|number", "bounded_slowdown_gain|gain|share",
+            "bounded_slowdown_gain_words|90 % interval", "corrections|corrections|count",
+        ),
+        (),
+        "Events are in the order of the simulator pyss, and no job is killed. 'open, raised': a prediction below the "
+        "run time is replaced by the run time, as in pyss. Gains are relative to the same policy with users' limits, "
+        "as means over all jobs. The means of pyss leave out the first 1 % of the jobs to finish, jobs on one "
+        f"processor with an estimate of 1 s, and jobs that end after the last submission. {PAPERS_SELECTION}.",
+    ),
+    "baselines": Table(
+        "Possible causes of the printed waits and gains",
+        columns_of(
+            "set", "jobs_of|jobs of", "jobs|jobs|count", "processors|processors|count", "policy",
+            "mean_wait_min|wait, min|number", "printed_wait_min|printed|number", "mean_bounded_slowdown|bsld|number",
+            "printed_bounded_slowdown|printed|number", "cut_wait_gain|wait gain if cut|share",
+            "printed_wait_gain|printed|share", "cut_bounded_slowdown_gain|bsld gain if cut|share",
+            "printed_bounded_slowdown_gain|printed|share",
+        ),
+        (),
+        "The scheduler plans with the users' requests. Jobs wider than the machine are left out. Averages are over all "
+        "jobs. 'If cut': a job ends at its knn_ga prediction (paper protocol) if it runs longer; no scheduler does "
+        "that.",
+    ),
+    "sensitivity": Table(
+        "Sensitivity on {} (" + PAPERS_SELECTION + ")",
+        columns_of(
+            "predictor|settings", "protocol", "jobs|jobs|count", "underestimate_rate|PU|ratio", "mae_s|MAE, s|number",
+            "coverage_90|within 90 % bound|share", "seconds|took, s|number",
+        ),
+        (),
+        "All rows omit the first 7000 jobs, because h=5000,t1=2000 is not trained before.",
+    ),
+}  # fmt: skip
+"""The tables of the page without their rows, by the names in `Gathered.made`."""
 
 
-def tables_3_and_4(rows: Rows) -> Table:
-    """Return the table of underestimate rates and errors beside the paper's values."""
-    columns = columns_of(
-        "set", "protocol", "selection", "predictor", "jobs|jobs|count", "underestimate_rate|PU|ratio",
-        "printed_pu|PU printed|ratio", "mae_s|MAE, s|number", "printed_mae_s|MAE printed, s|number",
-        "coverage_90|within 90 % bound|share", "seconds|took, s|number",
-    )  # fmt: skip
-    note = (
-        "The first h + t1 = 4500 jobs of each set are not scored; with the operator's history, which is the whole log, "
-        "all are. The mean absolute error is in seconds, although the paper's caption says minutes. Took: wall time."
-    )
-    return Table("Tables 3 and 4: underestimate rate and mean absolute error", columns, rows, note)
-
-
-def noise_table(rows: Rows) -> Table:
-    """Return the table of the method's gains with their 90 % intervals on each data set."""
-    naming = [("set", "set"), ("protocol", "protocol")]
-    return gain_table(rows, naming, "Are the gains of Tables 3 and 4 larger than the noise of their data set?")
+def tables(rows: Mapping[str, Rows], sensitive: str) -> list[Table]:
+    """Return the tables that have at least one row; `sensitive` is the data set of the sensitivity runs."""
+    keys, made = ("wait_gain", "bounded_slowdown_gain"), []
+    for name, of_table in rows.items():
+        if name == "noise" and of_table:
+            naming = [("set", "set"), ("protocol", "protocol")]
+            caption = "Are the gains of Tables 3 and 4 larger than the noise of their data set?"
+            made.append(gain_table(of_table, naming, caption))
+        elif of_table:
+            table = TABLES[name]
+            if name == "5-6":
+                of_table = [{**row, **{f"{key}_words": _gain_words(row, key) for key in keys}} for row in of_table]
+            made.append(replace(table, caption=table.caption.format(sensitive), rows=of_table))
+    return made
 
 
 def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
@@ -127,25 +174,9 @@ def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
     return None if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f} %"
 
 
-def tables_5_and_6(rows: Rows) -> Table:
-    """Return the table of waits and slowdowns under every setting beside the paper's values."""
-    columns = columns_of(
-        "set", "policy", "loop", "predictor|planned with", "protocol", "correction", "mean_wait_min|wait, min|number",
-        "pyss_mean_wait_min|pyss' own|number", "printed_wait_min|printed|number", "wait_gain|gain|share",
-        "wait_gain_words|90 % interval", "printed_wait_gain|printed|share", "mean_bounded_slowdown|bsld|number",
-        "pyss_mean_bounded_slowdown|pyss' own|number", "printed_bounded_slowdown|printed|number",
-        "bounded_slowdown_gain|gain|share", "bounded_slowdown_gain_words|90 % interval",
-        "corrections|corrections|count",
-    )  # fmt: skip
-    note = (
-        "Events are in the order of the simulator pyss, and no job is killed. 'open, raised': a prediction below the "
-        "run time is replaced by the run time, as in pyss. Gains are relative to the same policy with users' limits, "
-        "as means over all jobs. The means of pyss leave out the first 1 % of the jobs to finish, jobs on one "
-        f"processor with an estimate of 1 s, and jobs that end after the last submission. {PAPERS_SELECTION}."
-    )
-    keys = ("wait_gain", "bounded_slowdown_gain")
-    rows = [{**row, **{f"{key}_words": _gain_words(row, key) for key in keys}} for row in rows]
-    return Table("Tables 5 and 6: mean wait and bounded slowdown (tau = 10 s)", columns, rows, note)
+def _printed(printed: DataSet, at: int) -> dict[str, float]:
+    """Return the mean wait and the slowdown that the paper prints for a data set under one of four policies."""
+    return {"printed_wait_min": printed.waits[at], "printed_bounded_slowdown": printed.slowdowns[at]}
 
 
 def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
@@ -153,10 +184,8 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
     extended = []
     for row in rows:
         at = 2 * (row["policy"] == "easy-sjbf")
-        extra = {
+        extra = _printed(printed, at) | {
             "mean_wait_min": row["mean_wait_s"] / 60,
-            "printed_wait_min": printed.waits[at],
-            "printed_bounded_slowdown": printed.slowdowns[at],
             "printed_wait_gain": 1 - printed.waits[at + 1] / printed.waits[at],
             "printed_bounded_slowdown_gain": 1 - printed.slowdowns[at + 1] / printed.slowdowns[at],
         }
@@ -165,34 +194,6 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
             extra["cut_bounded_slowdown_gain"] = 1 - row["cut_mean_bounded_slowdown"] / row["mean_bounded_slowdown"]
         extended.append({**row, **extra})
     return extended
-
-
-def baseline_table(rows: Rows) -> Table:
-    """Return the table of waits planned with requested times on other jobs and machines, and of waits if jobs end at
-    their prediction."""
-    columns = columns_of(
-        "set", "jobs_of|jobs of", "jobs|jobs|count", "processors|processors|count", "policy",
-        "mean_wait_min|wait, min|number", "printed_wait_min|printed|number", "mean_bounded_slowdown|bsld|number",
-        "printed_bounded_slowdown|printed|number", "cut_wait_gain|wait gain if cut|share",
-        "printed_wait_gain|printed|share", "cut_bounded_slowdown_gain|bsld gain if cut|share",
-        "printed_bounded_slowdown_gain|printed|share",
-    )  # fmt: skip
-    note = (
-        "The scheduler plans with the users' requests. Jobs wider than the machine are left out. Averages are over all "
-        "jobs. 'If cut': a job ends at its knn_ga prediction (paper protocol) if it runs longer; no scheduler does "
-        "that."
-    )
-    return Table("Possible causes of the printed waits and gains", columns, rows, note)
-
-
-def sensitivity_table(rows: Rows, name: str) -> Table:
-    """Return the table of the sensitivity runs."""
-    columns = columns_of(
-        "predictor|settings", "protocol", "jobs|jobs|count", "underestimate_rate|PU|ratio", "mae_s|MAE, s|number",
-        "coverage_90|within 90 % bound|share", "seconds|took, s|number",
-    )  # fmt: skip
-    note = "All rows omit the first 7000 jobs, because h=5000,t1=2000 is not trained before."
-    return Table(f"Sensitivity on {name} ({PAPERS_SELECTION})", columns, rows, note)
 
 
 def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -209,13 +210,9 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
         at = 2 * (row["policy"] == "easy-sjbf")
         figures: dict[str, float] = {}
         if row["loop"] == "requests":
-            figures = {"printed_wait_min": given.waits[at], "printed_bounded_slowdown": given.slowdowns[at]}
+            figures = _printed(given, at)
         elif row["loop"] == "open, raised" and row["protocol"] == "paper" and row["predictor"] == "knn_ga":
-            figures = {
-                "printed_wait_min": given.waits[at + 1],
-                "printed_wait_gain": 1 - given.waits[at + 1] / given.waits[at],
-                "printed_bounded_slowdown": given.slowdowns[at + 1],
-            }
+            figures = _printed(given, at + 1) | {"printed_wait_gain": 1 - given.waits[at + 1] / given.waits[at]}
         ours = {
             "mean_wait_min": row["mean_wait_s"] / 60,
             "pyss_mean_wait_min": row["pyss_mean_wait_s"] / 60,

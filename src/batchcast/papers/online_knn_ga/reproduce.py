@@ -20,13 +20,7 @@ NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
 
 @verb("online-knn-ga")
-@click.option(
-    "--data-set",
-    "names",
-    multiple=True,
-    type=click.Choice(NAMES),
-    help="Only this data set (repeatable).",
-)
+@click.option("--data-set", "names", multiple=True, type=click.Choice(NAMES), help="Only this data set (repeatable).")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
 @click.option("--first", type=click.IntRange(min=6000), metavar="N", help="Only the first N jobs of each set.")
 @click.option("--quick", is_flag=True, help="Only the first 7,000 jobs of HPC2N04, without the sensitivity part.")
@@ -57,8 +51,8 @@ def command(
     reused by the next run with the same code, logs and settings.
     """
     from .gathered import Gathered
-    from .page import READING, findings
-    from .study import CORRECTIONS, chosen_sets
+    from .page import READING, findings, tables
+    from .study import CORRECTIONS, SETS
 
     if quick:
         names, first = names or NAMES[:1], min(first or 7_000, 7_000)
@@ -67,7 +61,7 @@ def command(
     if strange := [word for word in closed if word not in CORRECTIONS]:
         raise UsageError(f"--closed-corrections: no {strange[0]!r} (accepted: {', '.join(CORRECTIONS)}, none)")
     wanted = set(parts or PARTS)
-    sets = chosen_sets(names)
+    sets = [each for each in SETS if not names or each.name in names]
     settings = {
         "sets": [each.name for each in sets], "first": first, "parts": sorted(wanted), "seed": 0, "tau_s": 10.0,
         "closed_corrections": closed, "event_order": "pyss",
@@ -78,6 +72,6 @@ def command(
     def gather(traces: Path) -> tuple[list[str], list[Any]]:
         for each in sets:
             gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
-        return findings(gathered.rows, sets), gathered.tables(sets[0].name)
+        return findings(gathered.rows, sets), tables(gathered.rows, sets[0].name)
 
     print_reproduced("online-knn-ga", TITLE, gathered, gather, READING, settings, output, as_json)

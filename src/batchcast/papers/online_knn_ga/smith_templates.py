@@ -15,8 +15,7 @@ from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
 from .genetic import EITHER, INSTEAD, BatchMethod, Gene, fields_of
-from .nearest import alike
-from .orders import classes
+from .nearest import alike, classes
 
 
 @allocating
@@ -34,11 +33,8 @@ def category_statistics(
         size = max(size, label + 1)
     for label in query_labels:
         size = max(size, label + 1)
-    count = np.zeros(size)
-    mean = np.zeros(size)
-    square = np.zeros(size)
-    out = np.zeros((3, len(done)))
-    at = 0
+    count, mean, square = np.zeros(size), np.zeros(size), np.zeros(size)
+    out, at = np.zeros((3, len(done))), 0
     for i in range(len(done)):
         while at < done[i]:
             if amount[at] == amount[at]:
@@ -49,8 +45,7 @@ def category_statistics(
                 square[label] += step * (amount[at] - mean[label])
             at += 1
         label = query_labels[i]
-        out[0, i] = count[label]
-        out[1, i] = mean[label]
+        out[0, i], out[1, i] = count[label], mean[label]
         out[2, i] = square[label] / (count[label] - 1.0) if count[label] > 1.0 else np.nan
     return out[0], out[1], out[2]
 
@@ -58,8 +53,7 @@ def category_statistics(
 @allocating
 def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndarray) -> np.ndarray:
     """Return the amounts (not NaN) of the finished jobs in the query's category, in completion order."""
-    values = np.empty(len(codes))
-    count = 0
+    values, count = np.empty(len(codes)), 0
     for place in range(len(codes)):
         if amount[place] == amount[place] and alike(codes[place], query, template):
             values[count] = amount[place]
@@ -70,8 +64,7 @@ def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndar
 @allocating
 def welford(amount: np.ndarray) -> tuple[float, float]:
     """Return mean and sample variance of the amounts by Welford's updates, as in `category_statistics`."""
-    mean = 0.0
-    square = 0.0
+    mean, square = 0.0, 0.0
     for i in range(len(amount)):
         step = amount[i] - mean
         mean += step / (i + 1.0)
@@ -182,17 +175,20 @@ class SmithTemplates(BatchMethod):
     generations: int = 40
 
     def __post_init__(self) -> None:
+        from scipy.special import stdtrit
+
         super().__post_init__()
         self.chosen: tuple[int, ...] = UNTRAINED
-        self.quantile = _t_quantiles(self.h + self.t1 + self.t2 + 1)
+        # 95 % quantiles of Student's t by degrees of freedom; infinite for 0
+        self.quantile = np.append(np.inf, stdtrit(np.arange(1, self.h + self.t1 + self.t2 + 1), 0.95))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Predict the mean of the job's category with the smallest interval."""
         store, codes = self.store, self.store.code(job)
-        limit = store.limit(job)[0]
-        run = store.finished["run"]
-        least, value, used, basis = np.inf, np.nan, run, "mean of all"
-        grounds = Grounds.EVERYONE
+        limit, run = store.limit(job)[0], store.finished["run"]
+        if not len(run):
+            return store.limits.forecast(job)
+        least, value, used, basis, grounds = np.inf, np.nan, run, "mean of all", Grounds.EVERYONE
         for number in self.chosen:
             template = UNIVERSE[number]
             scale = limit if template.relative else 1.0
@@ -202,10 +198,8 @@ class SmithTemplates(BatchMethod):
             interval = float(self._interval(np.array(float(len(values))), np.array(variance))) * scale
             if interval < least:
                 least, value, used = interval, mean * scale, values * scale
-                words = template.words(store.column_of)
-                basis, grounds = f"category {words} of {len(values)}", Grounds.CLASS
-        if not len(run):
-            return store.limits.forecast(job)
+                basis = f"category {template.words(store.column_of)} of {len(values)}"
+                grounds = Grounds.CLASS
         point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
         return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
@@ -255,10 +249,3 @@ class SmithTemplates(BatchMethod):
 def _set(genome: np.ndarray) -> tuple[int, ...]:
     used = genome[:SLOTS] > 0
     return tuple(dict.fromkeys(genome[SLOTS:][used].astype(int).tolist()))
-
-
-def _t_quantiles(most: int) -> np.ndarray:
-    """Return the 95 % quantiles of Student's t for 0 to most - 1 degrees of freedom; infinite for 0."""
-    from scipy.special import stdtrit
-
-    return np.concatenate([[np.inf], stdtrit(np.arange(1, most), 0.95)])

@@ -14,7 +14,7 @@ import numpy as np
 from ...events.event import End, Event, Submit, Withdraw
 from ...job import JobRequest
 from ...predict.fallback import LargestLimit
-from ...predict.gate import field_value
+from ...predict.gate import field_value, finite_or_nan
 
 
 @dataclass(frozen=True)
@@ -173,22 +173,22 @@ class Store:
 
     def value(self, job: JobRequest) -> np.ndarray:
         """Return the job's numbers (float64), NaN if unknown or infinite."""
-        return np.array([_finite(field_value(job, name)) for name in self.numbers])
+        return np.array([finite_or_nan(field_value(job, name)) for name in self.numbers])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
         """Return the job's time limit (NaN if it has none), and the run time that is predicted without any history."""
-        return _finite(job.req_time), self.limits.of(job.req_time)
+        return finite_or_nan(job.req_time), self.limits.of(job.req_time)
 
     def observe(self, event: Event) -> None:
         """Store a request and, when it ends, its run time; other events are ignored."""
         if isinstance(event, Submit):
-            self.submit(event.job)
+            self._submit(event.job)
         elif isinstance(event, End):
-            self.end(event.job, event.run_time)
+            self._end(event.job, event.run_time)
         elif isinstance(event, Withdraw):
             self.open.pop(event.job.row, None)
 
-    def submit(self, job: JobRequest) -> None:
+    def _submit(self, job: JobRequest) -> None:
         """Store a request."""
         limit, fallback = self.limit(job)
         self.note_names(job)
@@ -208,11 +208,9 @@ class Store:
             elif value is not None:
                 self.met[name] = name
 
-    def end(self, job: JobRequest, run: float) -> None:
+    def _end(self, job: JobRequest, run: float) -> None:
         """Store the run time of a job that ended."""
         number = self.open.pop(job.row, None)
-        place = self.completions
-        self.completions += 1
         if number is None:
             number = self.submitted
             self.note_names(job)
@@ -220,15 +218,8 @@ class Store:
             self.requests.columns["run"][number - self.requests.dropped] = run
         if number >= self.oldest:
             before = self.finished["total"][-1] if self.finished.length else 0.0
-            self.finished.append(self.code(job), self.value(job), number, place, run, before + run)
-
-    def moved_on(self, batches: Batches, batch: int) -> int:
-        """Return the batch that is due now; if this batch is later than `batch`, drop submissions before its
-        HistSet."""
-        due = batches.due(self.submitted)
-        if due > batch:
-            self.forget(batches.history(due)[0])
-        return max(due, batch)
+            self.finished.append(self.code(job), self.value(job), number, self.completions, run, before + run)
+        self.completions += 1
 
     def forget(self, oldest: int) -> None:
         """Drop submissions before number `oldest`, and compute the running totals again."""
@@ -246,7 +237,3 @@ class Store:
         """Return the requests numbered first to last - 1 as columns (views)."""
         begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
         return {name: self.requests[name][begin:end] for name in self.requests.columns}
-
-
-def _finite(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan

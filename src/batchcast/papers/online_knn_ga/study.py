@@ -4,7 +4,7 @@ a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,12 +87,6 @@ SENSITIVITY = (
 )
 
 
-def chosen_sets(names: Iterable[str]) -> list[DataSet]:
-    """Return the data sets with the given names, or all data sets if there are no names."""
-    wanted = set(names)
-    return [each for each in SETS if not wanted or each.name in wanted]
-
-
 def load(each: DataSet, traces: Path, first: int | None = None) -> tuple[Trace, Trace]:
     """Return the whole log, and the paper's selection of it (only its `first` jobs, if given)."""
     whole = read_trace(str(traces / each.log), timezone=each.timezone)
@@ -147,12 +141,6 @@ def accuracy_of(
     inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
     with bar(label, len(trace)) as tick:
         return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
-
-
-def trained_everywhere(trace: Trace) -> np.ndarray:
-    """Return a mask of the jobs after the first 5000 + 2000 jobs, because all settings of SENSITIVITY are trained after
-    these 7,000 jobs."""
-    return np.arange(len(trace)) >= 7000
 
 
 def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | None = None) -> Scores:

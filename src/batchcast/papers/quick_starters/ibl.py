@@ -14,7 +14,7 @@ from ...events.recorded import Forecasts, event_table, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...predict.protocol import SHORTEST, Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import AN_HOUR, FITS, guess
+from ...predict.wait.recent_wait import AN_HOUR, FITS, guess
 from ...records import enlarged
 from ...table import Trace
 from . import ibl_attributes, ibl_nearest

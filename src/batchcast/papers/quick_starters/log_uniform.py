@@ -16,7 +16,7 @@ from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...metrics.accuracy import size_class_of
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import QueuedByGroup, guess
+from ...predict.wait.recent_wait import QueuedByGroup, guess
 
 LONGEST_S = 1e8
 BINS = 128

@@ -21,7 +21,7 @@ from ...events.event import Capacity, Event, Requeue, Submit
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.wait.groups import QueuedByGroup, forget, guess, order_statistic
+from ...predict.wait.recent_wait import QueuedByGroup, forget, guess, order_statistic
 
 HOUR_S = 3600.0
 

@@ -22,7 +22,7 @@ from ...job import JobRequest
 from ...predict.fallback import LEVELS, sample_quantiles
 from ...predict.gate import class_key, numbered_categories
 from ...predict.protocol import Grounds, Prediction, at_least_a_second
-from ...predict.runtime.recent_mean import RecentMean
+from ...predict.runtime.baselines import RecentMean
 from .features import FEATURES
 
 VASP_FEATURES = ("core_num", *FEATURES)

@@ -20,8 +20,7 @@ ENDS_S = np.array(
 BINS = len(ENDS_S) + 1
 LAST_S = 4.0 * ENDS_S[-1]
 """End of the last bin if a number is needed: forty days."""
-_ENDS = np.append(ENDS_S, LAST_S)
-_KNOTS = np.log1p(_ENDS)
+_KNOTS = np.log1p(np.append(ENDS_S, LAST_S))
 
 
 def bin_of(wait: np.ndarray) -> np.ndarray:

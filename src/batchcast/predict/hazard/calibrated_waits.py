@@ -34,7 +34,7 @@ larger.
 """
 EACH = 20
 """Number of predictions of a burst that count as evidence each time the burst doubles; the first 2 EACH predictions
-of a burst all count (hazard.training_rows).
+of a burst all count (hazard.model).
 """
 DEEP_STEPS = tuple(40.0 * step for step in STEPS)
 """Step sizes of the levels for predictions deep in a burst, at the first outcome; later steps are smaller."""
@@ -252,14 +252,6 @@ class LevelsInBursts:
             self.known += 1.0 / EACH
             self.keeper.step = np.array(DEEP_STEPS) / math.sqrt(max(self.known, 1.0))
 
-    def left(self, number: int) -> None:
-        """Drop a prediction whose outcome will never be known."""
-        self.keeper.forget(number)
-
-    def passes(self, now: float) -> None:
-        """Count each bound as missed whose time has passed before `now` while the job still waits."""
-        self.keeper.waited(now)
-
 
 class CalibratedWaits:
     """Stores recent submissions with their component curves and outcomes, and computes the probability transform and
@@ -278,7 +270,6 @@ class CalibratedWaits:
     """
 
     def __init__(self, components: tuple[str, ...]) -> None:
-        self.components = components
         self.curves = np.ones((RECENT, len(components), BINS))
         self.raw = np.ones((RECENT, BINS))
         self.number = np.full(RECENT, -1, np.int64)
@@ -334,7 +325,7 @@ class CalibratedWaits:
     def passes(self, now: float) -> None:
         """Count each bound as missed whose time has passed before `now` while the job still waits."""
         self.levels.passes(now)
-        self.deep.passes(now)
+        self.deep.keeper.waited(now)
 
     def ended(self, number: int, wait: float) -> None:
         """Record that the job of submission `number` started after `wait` seconds."""
@@ -350,7 +341,7 @@ class CalibratedWaits:
         """Record that a job left the queue unstarted after `wait` seconds (censored); if `spoiled`, do not learn from
         this wait."""
         self.levels.left(number)
-        self.deep.left(number)
+        self.deep.keeper.forget(number)
         place = self._place(number)
         if place >= 0:
             self.fate[place], self.waited[place] = SPOILED if spoiled else LEFT, wait

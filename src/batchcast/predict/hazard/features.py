@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes all features of a submitted job, or of every waiting job at its position in the queue.
 
-One compiled pass over the system state computes the features.
+One compiled pass over the system state computes the features. Some features come from simulations of the schedule
+with run times drawn from their predicted distributions.
 """
 
 from __future__ import annotations
@@ -14,11 +15,26 @@ import numpy as np
 from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import Record
 from ...events.event import END, START, SUBMIT
-from ...events.kernel import apply_event, jobs_of, queue_of
+from ...events.kernel import apply_event, jobs_of, queue_of, running_of
 from ...events.record import LEFT
-from ...schedule.forward_kernel import HEAD, JOBS, Forward, next_instant
+from ...schedule.forward_kernel import (
+    EASY,
+    GREEDY,
+    HEAD,
+    JOBS,
+    OPENINGS,
+    POLICY,
+    RUNNING,
+    SIZE,
+    Forward,
+    begin,
+    blank_forward,
+    first_opening,
+    join_queue,
+    next_instant,
+)
 from ...schedule.state import HEAP
-from ..hazard import history_features, queue_features, simulated_waits
+from ..hazard import history_features, queue_features
 from .history_features import (
     KINDS,
     PEAK,
@@ -33,17 +49,160 @@ from .history_features import (
     write_keys,
 )
 from .history_features import write_history as past_of
-from .queue_features import OWN_JOB, bounded, busy_gpus, write_gpus, write_job
+from .queue_features import OWN_JOB, bounded, busy_gpus, left_at, scale, write_gpus, write_job
 from .queue_features import write_queue as queue_seen
 from .queue_features import write_running as running_seen
-from .simulated_waits import PLANS, blank_draw, draw_future, join_future, wait_in, write_simulated
+
+EASY_DRAWS, GREEDY_DRAWS = 12, 4
+BY_LIMITS, BY_MEDIANS = -1, -2
+PLANS = (
+    *((EASY, draw) for draw in range(EASY_DRAWS)),
+    *((GREEDY, draw) for draw in range(GREEDY_DRAWS)),
+    (EASY, BY_LIMITS),
+    (EASY, BY_MEDIANS),
+)
+"""The simulations of one queue state: a policy, and a run time for each job (a draw, the time limit or the median)."""
+_PLANS = np.array(PLANS)
+LARGEST = 5e8
+SIMULATED_NAMES = (
+    *("simulated mean", "simulated least", "simulated 25 %", "simulated 50 %", "simulated 75 %", "simulated most"),
+    *("simulated within 1 min", "simulated within 1 h", "simulated within 4 h"),
+    *("greedy mean", "greedy least", "greedy within 1 h", "planned by limits", "planned by forecasts"),
+)
+
+
+@inlined
+def uniform(entry: int, draw: int, draws: int) -> float:
+    """Return the quantile, in (0, 1), at which a job's run time is drawn. The quantiles of one job are stratified over
+    the simulations."""
+    mixed = np.uint64(entry + 1) * np.uint64(11400714819323198485)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(13787848793156543929)
+    mixed ^= mixed >> np.uint64(32)
+    stride = (1, 5, 7, 11)[np.int64(mixed >> np.uint64(10)) & 3]
+    stratum = (np.int64(mixed & np.uint64(1023)) + stride * draw) % draws
+    inside = np.float64(mixed >> np.uint64(12)) / 4503599627370496.0
+    return min(max((stratum + inside) / draws, 1e-6), 1.0 - 1e-6)
+
+
+@inlined
+def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int, draws: int) -> float:
+    """Return a job's remaining run time, in seconds, in one random draw of run times."""
+    if draw == BY_LIMITS:
+        return max(bounded(limit) - elapsed, 1.0)
+    share = 0.5 if draw == BY_MEDIANS else uniform(entry, draw, draws)
+    return left_at(row, limit, elapsed, share)
+
+
+@inlined
+def whole(procs: float) -> int:
+    """Return a number of processors as an integer, at least 1."""
+    return math.ceil(min(max(procs, 1.0), LARGEST))
+
+
+@inner
+def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float, plan: int, size: float) -> None:
+    """Set up simulation `plan` (an index of PLANS) of the state at `now` without the job `itself` (-1: with all
+    jobs)."""
+    jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
+    policy, draw = _PLANS[plan, 0], _PLANS[plan, 1]
+    draws = GREEDY_DRAWS if policy == GREEDY else EASY_DRAWS
+    busy, n = 0, 0
+    for k in range(s.running_first, s.running_end):
+        i = running[k]
+        job = jobs[i]
+        left = run_of(runs[i], job.limit, max(now - job.start, 0.0), i, draw, draws)
+        f.running_end[n], f.running_procs[n] = now + left, whole(job.procs)
+        busy += f.running_procs[n]
+        n += 1
+    f.tally[RUNNING] = n
+    most = max(np.int64(min(size, LARGEST)) if size == size else 1, busy, 1)
+    n = 0
+    for k in range(s.queue_first, s.queue_end):
+        i = queue[k]
+        if i == itself:
+            continue
+        job = jobs[i]
+        f.procs[n], f.planned[n] = whole(job.procs), run_of(runs[i], job.limit, 0.0, i, draw, draws)
+        f.start[n] = np.inf if f.procs[n] <= most else -np.inf
+        f.order[n] = n
+        n += 1
+    f.tally[JOBS], f.tally[SIZE], f.tally[POLICY], f.tally[OPENINGS] = n, most, policy, 0
+    begin(f, now)
+
+
+@inner
+def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
+    """Return the simulated wait of a job that joins the end of the queue; NaN if the job never fits the machine."""
+    draw = _PLANS[plan, 1]
+    draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
+    planned = run_of(run, job.limit, 0.0, entry, draw, draws)
+    opening = first_opening(f, whole(job.procs), planned)
+    return f.openings[opening].time - now if opening >= 0 else math.nan
+
+
+@inner
+def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
+    """Add a job to the end of a simulation's queue, so that the next submitted job queues behind it."""
+    draw = _PLANS[plan, 1]
+    draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
+    join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, draw, draws))
+
+
+@inner
+def write_simulated(waits: np.ndarray, out: np.ndarray) -> None:
+    """Write the features of the simulated waits (plans,) to `out`."""
+    out[:] = math.nan
+    if waits[0] != waits[0]:
+        return
+    easy, greedy = waits[:EASY_DRAWS], waits[EASY_DRAWS : EASY_DRAWS + GREEDY_DRAWS]
+    ordered(easy)
+    ordered(greedy)
+    out[0], out[9] = mean_of(easy), mean_of(greedy)
+    out[1], out[2], out[3] = scale(easy[0]), scale(easy[3]), 0.5 * (scale(easy[5]) + scale(easy[6]))
+    out[4], out[5] = scale(easy[8]), scale(easy[11])
+    for k in range(3):
+        out[6 + k] = within(easy, (60.0, 3600.0, 14400.0)[k])
+    out[10], out[11] = scale(greedy[0]), within(greedy, 3600.0)
+    for k in range(2):
+        out[12 + k] = scale(waits[EASY_DRAWS + GREEDY_DRAWS + k])
+
+
+@inlined
+def ordered(values: np.ndarray) -> None:
+    """Sort a few values in ascending order by insertion."""
+    for a in range(1, len(values)):
+        value, b = values[a], a - 1
+        while b >= 0 and values[b] > value:
+            values[b + 1] = values[b]
+            b -= 1
+        values[b + 1] = value
+
+
+@inlined
+def mean_of(waits: np.ndarray) -> float:
+    """Return the mean of log(1 + wait) over simulated waits."""
+    total = 0.0
+    for k in range(len(waits)):
+        total += scale(waits[k])
+    return total / len(waits)
+
+
+@inlined
+def within(waits: np.ndarray, span: float) -> float:
+    """Return the share of simulated waits that are at most a time span."""
+    total = 0.0
+    for k in range(len(waits)):
+        total += 1.0 if waits[k] <= span else 0.0
+    return total / len(waits)
+
 
 NAMES = (
     *queue_features.RUNNING_NAMES,
     *queue_features.QUEUE_NAMES,
     *history_features.HISTORY_NAMES,
     *queue_features.GPU_NAMES,
-    *simulated_waits.NAMES,
+    *SIMULATED_NAMES,
 )
 AT_QUEUE = len(queue_features.RUNNING_NAMES)
 AT_PAST = AT_QUEUE + len(queue_features.QUEUE_NAMES)
@@ -78,22 +237,7 @@ def blank_room(running: int, queued: int) -> Room:
     """Return work arrays for this many running and queued jobs."""
     sums, heaps = np.zeros((len(queue_features.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
     keys, waits = np.zeros(len(KINDS), np.int64), np.zeros((TOGETHER, ALL_PLANS))
-    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
-
-
-@inner
-def describe(
-    s: Record, m: WaitHistory, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
-) -> None:
-    """Write the features (NAMES) of `job`, submitted now, to `room.out`; `itself` is its queue entry, or -1."""
-    look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
-    size = size_for(s, m, job)
-    waits = room.waits[0]
-    waits[:] = np.nan
-    for plan in range(plans_of(s, 0)):
-        draw_future(room.future, s, runs, itself, now, plan, size)
-        waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
-    write_simulated(waits, room.out[AT_DRAWS:])
+    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_forward(1, running + 1, queued + 1, EASY))
 
 
 @inner
@@ -145,8 +289,16 @@ def describe_now(
     room: Room,
     out: np.ndarray,
 ) -> None:
-    """Apply `describe` to the one job in `jobs`, for a caller that processes events one by one."""
-    describe(state[0], m, jobs[0], itself, now, runs, run, room)
+    """Write the features (NAMES) of the job `jobs[0]`, submitted now, to `out`; `itself` is its queue entry, or -1."""
+    s, job = state[0], jobs[0]
+    look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
+    size = size_for(s, m, job)
+    waits = room.waits[0]
+    waits[:] = np.nan
+    for plan in range(plans_of(s, 0)):
+        draw_future(room.future, s, runs, itself, now, plan, size)
+        waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
+    write_simulated(waits, room.out[AT_DRAWS:])
     for f in range(len(out)):
         out[f] = room.out[f]
 

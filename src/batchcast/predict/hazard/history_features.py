@@ -21,22 +21,8 @@ KINDS = (
     *("queue", "queue_size", "partition", "group", "account", "qos", "gpu_type"),
 )
 """Kinds of classes whose waits are stored separately; a job with an unknown name belongs to no class of that kind."""
-(
-    ALL,
-    SIZE,
-    LIMIT,
-    SIZE_LIMIT,
-    USER,
-    USER_SIZE_LIMIT,
-    USER_APP,
-    QUEUE,
-    QUEUE_SIZE,
-    PARTITION,
-    GROUP,
-    ACCOUNT,
-    QOS,
-    GPU_TYPE,
-) = range(14)
+ALL, SIZE, LIMIT, SIZE_LIMIT, USER, USER_SIZE_LIMIT, USER_APP = range(7)
+QUEUE, QUEUE_SIZE, PARTITION, GROUP, ACCOUNT, QOS, GPU_TYPE = range(7, 14)
 QUICK_S, INSTANT_S = 3600.0, 60.0
 CLASS = np.dtype(
     [

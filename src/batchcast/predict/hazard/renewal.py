@@ -8,19 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..protocol import Grounds, Prediction
-from .bins import BINS, WaitCurve, rest_of
+from .bins import BINS, rest_of
 from .calibrated_waits import ENDED, LEVELS, CalibratedWaits, LevelsBySpan, Pool
 from .components import DRAWS, SPREADS, Lag, curves_on_nodes, simulated_curves
 from .features import AT_DRAWS, NAMES, reason
-from .model import Hazard, Waits
-from .training_rows import Submissions
+from .model import Hazard, Submissions, Waits
 
 EVERY, MOST = 30, 12
 """A snapshot is taken every EVERY submissions, of at most MOST jobs."""
 MODELS = 2
 """Number of latest fits whose mean is used, because a single fit depends on the hour of the day of the fit."""
 LEAST_VOTES = EVERY // 2
-"""Number of submissions that must count as evidence (`training_rows.Bursts`) between two snapshots."""
+"""Number of submissions that must count as evidence (`model.Bursts`) between two snapshots."""
 BORROWED = 30.0
 """The calibrated levels of one range of times waited are averaged with the levels of all times waited. The levels of
 all times have this weight; the levels of the range have the number of its known outcomes as weight.
@@ -83,10 +82,6 @@ class Renewed(NamedTuple):
     bounds: np.ndarray
     way: np.ndarray
     features: np.ndarray
-
-    def curve(self, place: int) -> WaitCurve:
-        """Return the distribution of a queued job's remaining wait."""
-        return WaitCurve(self.chances[place])
 
     def words(self, place: int) -> str:
         """Explain in words why one job waits at present."""

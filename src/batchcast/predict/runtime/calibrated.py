@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,10 @@ from ...events.recorded import Forecasts, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
-from ..calibration.keeper import OnlineCalibration, bounds_at
-from ..calibration.whole_log import LogOfCalibration
+from ..calibration.keeper import OnlineCalibration, bounds_at, bounds_over_log
 from ..fallback import DAY, LargestLimit, limits_in_order
 from ..gate import class_codes, class_key, field_value, numbered
-from ..protocol import Prediction
+from ..protocol import REFITTED, Prediction, pass_on
 from ..registry import load, make
 
 ALIKE = ("queue_id", "partition_id", "procs_log2")
@@ -101,9 +100,7 @@ class Calibrated:
         self.limits = LargestLimit()
         if hasattr(self.inner, "predict_trace"):
             self.predict_trace = self._predict_trace
-        for name in ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "revise", "distribution"):
-            if hasattr(self.inner, name):
-                setattr(self, name, getattr(self.inner, name))
+        pass_on(self.inner, self, *REFITTED, "falls_back_to", "revise", "distribution")
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """Return the prediction with bounds at the current levels, randomized in a burst."""
@@ -120,7 +117,8 @@ class Calibrated:
         missed at End."""
         if isinstance(event, Submit):  # record the bounds that `predict` returned for this job
             _, bounds, certain, drawn = self._bounds(event.job, at)
-            self._promise(event.job, bounds, certain, drawn)
+            self.keeper.issue(event.job.row, self._owner(event.job), bounds, certain, drawn)
+            self.limits.note(event.job.req_time)
         self.keeper.waited(event.time)
         if isinstance(event, Start):
             self.keeper.begin(event.job.row, event.time)
@@ -148,7 +146,7 @@ class Calibrated:
         answers = answers or self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)
         certain = np.maximum(limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT], math.inf), 1.0)
-        log = LogOfCalibration(
+        steady, drawn = bounds_over_log(
             OnlineCalibration(self.levels, *self.steps),
             (plan.time, plan.kind, plan.index),
             owner=self._owners(trace.at_submission(procs), len(trace)),
@@ -157,12 +155,9 @@ class Calibrated:
             run=outcome(trace)[2],
             said=(answers.levels, answers.quantiles),
             lots=self.lots,
+            tick=tick,
         )
-        submitted = np.cumsum(plan.kind == SUBMIT)
-        while log.advance():
-            if tick is not None:
-                tick(int(submitted[log.done - 1]))
-        return Forecasts(answers.points, self.levels, log.drawn, answers.basis, answers.grounds), log.steady
+        return Forecasts(answers.points, self.levels, drawn, answers.basis, answers.grounds), steady
 
     def _predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
         return self.drawn_and_steady(trace, protocol, procs)[0]
@@ -174,25 +169,14 @@ class Calibrated:
         """Return the prediction, its bounds at the current levels, the bound that always holds, and randomized bounds
         if any.
         """
-        answer = self._answer(job, at)
-        return (answer, *self._bounds_of(job, answer.levels, answer.quantiles))
-
-    def _bounds_of(
-        self, job: JobRequest, levels: Sequence[float], quantiles: Sequence[float]
-    ) -> tuple[np.ndarray, float, np.ndarray | None]:
-        has_limit = job.req_time < math.inf or self.limits.seconds > 0
-        longest = max(self.limits.of(job.req_time), 1.0)
-        certain = longest if has_limit else math.inf
-        if not levels:
-            return np.full(len(self.levels), longest), certain, None
-        owner = self._owner(job)
-        bounds = bounds_at(self.keeper.asked(owner), levels, quantiles, longest)
+        answer, longest = self._answer(job, at), max(self.limits.of(job.req_time), 1.0)
+        certain = longest if job.req_time < math.inf or self.limits.seconds > 0 else math.inf
+        if not answer.levels:
+            return answer, np.full(len(self.levels), longest), certain, None
+        owner, curve = self._owner(job), (answer.levels, answer.quantiles, longest)
         drawn = self.keeper.drawn(owner) if self.lots else None
-        return bounds, certain, None if drawn is None else bounds_at(drawn, levels, quantiles, longest)
-
-    def _promise(self, job: JobRequest, bounds: np.ndarray, certain: float, drawn: np.ndarray | None) -> None:
-        self.keeper.issue(job.row, self._owner(job), bounds, certain, drawn)
-        self.limits.note(job.req_time)
+        bounds = bounds_at(self.keeper.asked(owner), *curve)
+        return answer, bounds, certain, None if drawn is None else bounds_at(drawn, *curve)
 
     def _owner(self, job: JobRequest) -> Hashable:
         """Return the owner whose shift and burst a job belongs to."""

@@ -15,21 +15,10 @@ from ...events.recorded import Forecasts, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
-from ..fallback import LargestLimit
-from ..protocol import Grounds, Prediction, at_least_a_second
+from ..fallback import LargestLimit, limits_in_order
+from ..protocol import SHORTEST, Grounds, Prediction
+from ..similarity.candidates import NOBODY, POINTS, ROOMS, SECONDS, TOTAL, WEIGHT, Memory, Options, grown, make_memory
 from ..similarity.coding import Coder, coded
-from ..similarity.memory import (
-    NOBODY,
-    POINTS,
-    ROOMS,
-    SECONDS,
-    TOTAL,
-    WEIGHT,
-    Memory,
-    Options,
-    grown,
-    make_memory,
-)
 from ..similarity.steps import answer, ended, follow, note, revised, started, stopped, submitted
 
 
@@ -230,22 +219,18 @@ class Kernel:
         out = np.full((n, 1 + len(LEVELS) + 5), np.nan)
         events = (plan.time, plan.kind, plan.index.astype(np.int64))
         free = np.arange(present, 0, -1)
-        ask, levels = np.ones(n, bool), np.array(LEVELS)
         asked = (jobs.numbers, jobs.codes)
-        follow(memory, self.options, events, asked, run, ask, levels, free, np.zeros(n, np.int64), out)
+        follow(memory, self.options, events, asked, run, _LEVELS, free, np.zeros(n, np.int64), out)
         return self._forecasts(jobs.numbers[:, 1], out)
 
     def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
         """Build Forecasts from compiled results; a job without candidates gets its time limit as point and no
         quantiles.
         """
-        points, words, limits = out[:, 0], bases(out[:, 1 + len(LEVELS) :]), LargestLimit()
-        grounds = [Grounds.CLASS] * len(points)
-        noted = 0
-        for row in np.flatnonzero(np.isnan(points)).tolist():
-            limits.note(float(np.max(limit[noted:row], initial=0.0, where=np.isfinite(limit[noted:row]))))
-            noted = row
-            points[row] = at_least_a_second(limits.of(float(limit[row])))
+        points, words, grounds = out[:, 0], bases(out[:, 1 + len(LEVELS) :]), [Grounds.CLASS] * len(out)
+        rows = np.flatnonzero(np.isnan(points))
+        points[rows] = np.maximum(limits_in_order(limit, np.arange(len(limit)))[rows], SHORTEST)
+        for row in rows.tolist():
             words[row], grounds[row] = NO_HISTORY, Grounds.LIMIT
         return Forecasts(points, LEVELS, out[:, 1 : 1 + len(LEVELS)], words, grounds)
 

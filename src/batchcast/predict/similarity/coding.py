@@ -17,7 +17,8 @@ import numpy as np
 
 from ...job import JobRequest, name_stem
 from ...table import Nominal, Values
-from .memory import CLASSES, FIELDS
+from ..gate import numbered
+from .candidates import CLASSES, FIELDS
 
 ROWS = 4096
 _PLAIN = attrgetter(*FIELDS[:-1])
@@ -116,14 +117,8 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def _paired(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Number the distinct pairs of two integer arrays (n,); if there are few possible pairs, no sorting is needed."""
-    width = int(other.max(initial=0)) + 1
-    pairs, most = one.astype(np.int64) * width + other, (int(one.max(initial=0)) + 1) * width
-    if most > 4 * len(pairs):
-        return _ranks(pairs)
-    there = np.zeros(most, bool)
-    there[pairs] = True
-    return np.asarray((np.cumsum(there) - 1)[pairs])
+    """Number the distinct pairs of two integer arrays (n,)."""
+    return numbered(one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other)[0]
 
 
 def _numbered(values: Values | None, n: int) -> np.ndarray:

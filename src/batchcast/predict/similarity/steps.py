@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates `kernel`'s memory when a job is submitted, predicted, started, ended or withdrawn.
+"""Builds the weighted distribution of a job's candidates, and updates `kernel`'s memory when a job is submitted,
+predicted, started, ended or withdrawn.
 
-The module also performs the learning step, and processes a whole log in one call.
+Candidates are sorted, running jobs are added as censored evidence, and quantiles are computed. The module also performs
+the learning step, and processes a whole log in one call.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ import numpy as np
 
 from ...compiled import inlined, inner, kernel
 from ...events.event import END, START, SUBMIT, WITHDRAW
-from .candidates import into_window
-from .compare import gather, logarithm_from_one, weigh
-from .distribution import censor, middle, quantile_left, quantiles, sort, within
-from .memory import (
+from .candidates import (
     AT_HAND,
+    BETWEEN,
+    BINS,
     CLASSES,
     FIELD_START,
+    GEOMETRIC,
     GRADIENT,
     KNOWN_FIELDS,
     LIMIT_DIFFERS,
     LOG_SECONDS,
+    MEDIAN,
+    MOST_RUNNING,
     NOBODY,
     NOT_LISTED,
     OTHER_USER,
@@ -37,7 +41,274 @@ from .memory import (
     WINDOW,
     Memory,
     Options,
+    gather,
+    into_window,
+    largest,
+    least,
+    likeness,
+    logarithm_from_one,
+    weigh,
 )
+
+LOW = 0.4  # the point lies between the quantiles LOW and 1 - LOW
+REACHED, MASS, CUT, PART, TIMES = range(5)  # rows of `Memory.heard`: one column per running job, then per part
+
+
+@inner
+def sort(m: Memory, slot: int, n: int) -> None:
+    """Sort the n candidates by log run time; reuse the job's earlier sorting if no candidate was dropped."""
+    order, kept = m.order[0], m.sorted[slot]
+    if m.unfinished[slot].sorted == n:
+        for a in range(n):
+            order[a] = kept[a]
+        return
+    into_bins(m, n)
+    insert_in_row(m.candidate[GRADIENT], order, n)
+    for a in range(n):
+        kept[a] = order[a]
+    m.unfinished[slot].sorted = n
+
+
+@inlined
+def into_bins(m: Memory, n: int) -> None:
+    """Presort candidates by run time into bins between the smallest and the largest value; there are about as many bins
+    as candidates.
+    """
+    value, order, bin_of, bins = m.length[m.numbers[AT_HAND], LOG_SECONDS], m.order[0], m.order[1], m.bins
+    in_order = m.candidate[GRADIENT]
+    low, high, number = least(value, n), largest(value, n), 64
+    while number < n and number < BINS:
+        number *= 2
+    scale = (number - 1) / (high - low) if high > low else 0.0
+    bins[:number] = 0
+    for j in range(n):
+        into = np.uint64(int((value[j] - low) * scale))  # unsigned: numba adds no check for negative indices
+        bin_of[j] = into
+        bins[into] += 1
+    before = 0
+    for b in range(number):
+        here = bins[b]
+        bins[b] = before
+        before += here
+    for j in range(n):
+        b = bin_of[j]
+        place = bins[b]
+        order[place], in_order[place] = j, value[j]
+        bins[b] = place + 1
+
+
+@inlined
+def insert_in_row(value: np.ndarray, order: np.ndarray, n: int) -> None:
+    """Sort values with their indices by a stable insertion sort."""
+    for a in range(1, n):
+        v, b = value[a], a - 1
+        if value[b] > v:
+            j = order[a]
+            while b >= 0 and value[b] > v:
+                value[b + 1], order[b + 1] = value[b], order[b]
+                b -= 1
+            value[b + 1], order[b + 1] = v, j
+
+
+@inner
+def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
+    """Move weight from candidates that the user's running jobs have outlived to longer candidates.
+
+    As in Efron 1967, the weight of a censored observation moves to values beyond the censoring time, in proportion to
+    the weights of these values. A running job has the weight `o.running` times its similarity, while the weights of all
+    candidates sum to 1. Running jobs are processed in order from newest to oldest.
+    """
+    other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
+    while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
+        elapsed = now - m.unfinished[other].start
+        if elapsed > 0.0 and other != itself:
+            mass = o.running * math.exp(min(-likeness(m, slot, other) - log_sum, 50.0))
+            hear(m, heard, math.log(max(elapsed, 1.0)), mass)
+            heard += 1
+        other = m.unfinished[other].next
+        seen += 1
+    if heard > 0:
+        redistribute(m, n, heard)
+
+
+@inlined
+def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
+    """Record a running job's log seconds so far and weight in column `heard` of the evidence of running jobs."""
+    cut, b = m.heard[CUT], heard
+    m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
+    while b > 0 and cut[b - 1] > reached:
+        cut[b] = cut[b - 1]
+        b -= 1
+    cut[b] = reached
+
+
+@inlined
+def redistribute(m: Memory, n: int, heard: int) -> None:
+    """Move weight beyond the time that each running job has reached, one job after the other.
+
+    All candidates between the times of two running jobs change by the same factor, so one factor per interval is
+    computed.
+    """
+    w, order, begins = m.candidate[WEIGHT], m.order[0], m.order[1]
+    reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
+    begins[0], begins[heard + 1] = 0, n
+    for s in range(heard):
+        begins[s + 1] = first_above(m.length[m.numbers[AT_HAND], LOG_SECONDS], order, n, cut[s])
+    for s in range(heard + 1):
+        part[s], times[s] = added_in_order(w, order, begins[s], begins[s + 1]), 1.0
+    for k in range(heard):
+        below, last = 0.0, 0
+        while last < heard and cut[last] <= reached[k]:
+            below += part[last]
+            last += 1
+        above = 1.0 - below
+        if below > 0.0 and above > 1e-9:
+            moved = below * mass[k] / (1.0 + mass[k])
+            less, more = 1.0 - moved / below, 1.0 + moved / above
+            for s in range(heard + 1):
+                factor = less if s < last else more
+                part[s] *= factor
+                times[s] *= factor
+    for s in range(heard + 1):
+        factor = times[s]
+        for a in range(begins[s], begins[s + 1]):
+            w[order[a]] *= factor
+
+
+@inlined
+def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int:
+    """Return the index of the first candidate, in the sorted order, whose value is above `cut`."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if value[order[middle]] > cut:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined
+def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> float:
+    """Sum the candidates' weights between two indices in the sorted order, in four independent partial sums."""
+    whole = end - (end - begin) % 4
+    s0 = s1 = s2 = s3 = 0.0
+    for a in range(begin, whole, 4):
+        s0 += w[order[a]]
+        s1 += w[order[a + 1]]
+        s2 += w[order[a + 2]]
+        s3 += w[order[a + 3]]
+    for a in range(whole, end):
+        s0 += w[order[a]]
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.ndarray) -> None:
+    """Compute weighted quantiles of the n candidates at ascending levels in one pass."""
+    w, order, seconds = m.candidate[WEIGHT], m.order[0], m.length[m.numbers[AT_HAND], SECONDS]
+    below, a = w[order[0]], 0
+    for k in range(len(levels)):
+        level = levels[k] - 1e-12
+        while a < n - 1 and below < level:
+            a += 1
+            below += w[order[a]]
+        out[k] = seconds[order[a]]
+
+
+@inlined
+def quantile(m: Memory, n: int, level: float) -> float:
+    """Return the smallest candidate with at least `level` of the weight at or below it."""
+    below, last = 0.0, n - 1
+    for a in range(n):
+        below += m.candidate[WEIGHT, m.order[0, a]]
+        if below >= level - 1e-12:
+            last = a
+            break
+    seconds: float = m.length[m.numbers[AT_HAND], SECONDS, m.order[0, last]]
+    return seconds
+
+
+@inlined
+def within(seconds: float, limit: float) -> float:
+    """Limit a value to at most the time limit, if known, and at least one second."""
+    return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
+
+
+@inlined
+def middle(m: Memory, o: Options, n: int, limit: float) -> float:
+    """Return the point of the distribution that the option `point` (`POINTS`) selects, at most the time limit."""
+    if o.point == MEDIAN:
+        return within(quantile(m, n, 0.5), limit)
+    if o.point == GEOMETRIC:
+        return within(geometric_mean(m, n), limit)
+    return most_accurate(m, n, limit, LOW if o.point == BETWEEN else 0.0)
+
+
+@inlined
+def geometric_mean(m: Memory, n: int) -> float:
+    """Return the geometric mean of the n candidates, each counted as at least one second."""
+    seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
+    total, weight = 0.0, 0.0
+    for j in range(n):
+        total += w[j] * math.log(max(seconds[j], 1.0))
+        weight += w[j]
+    return math.exp(total / weight)
+
+
+@inlined
+def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
+    """Return the candidate p between the quantiles `low` and 1 - `low` with the largest sum_j w_j min(p, y_j) / max(p,
+    y_j).
+
+    The sum equals rising / p + p falling, where rising is the sum of w y up to p and falling the sum of w / y beyond p.
+    Between two candidates, the sum is convex in p, so its maximum is at a candidate. Candidates above the limit count
+    as the limit. Of two equally good candidates, the shorter is returned.
+    """
+    seconds, w, order = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT], m.order[0]
+    first, below, rising, falling = 0, w[order[0]], 0.0, 0.0
+    while first < n - 1 and below < low - 1e-12:
+        rising += w[order[first]] * within(seconds[order[first]], limit)
+        first += 1
+        below += w[order[first]]
+    last = first
+    while last < n - 1 and below < 1.0 - low - 1e-12:
+        last += 1
+        below += w[order[last]]
+    for a in range(first, n):
+        falling += w[order[a]] / within(seconds[order[a]], limit)
+    best, point = -1.0, 0.0
+    for a in range(first, last + 1):
+        p = within(seconds[order[a]], limit)
+        rising += w[order[a]] * p
+        falling -= w[order[a]] / p
+        expected = rising / p + falling * p
+        if expected > best + 1e-12:
+            best, point = expected, p
+    return point
+
+
+@inner
+def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
+    """Return the quantile at a level among the candidates longer than `elapsed`; NaN if no candidate is longer."""
+    seconds, w = m.length[m.numbers[AT_HAND], SECONDS], m.candidate[WEIGHT]
+    left = 0.0
+    for j in range(n):
+        if seconds[j] > elapsed:
+            left += w[j]
+    if left <= 0.0:
+        return math.nan
+    below = 0.0
+    last: float = math.nan
+    for a in range(n):
+        j = m.order[0, a]
+        if seconds[j] > elapsed:
+            below += w[j]
+            last = seconds[j]
+            if below >= (level - 1e-12) * left:
+                return last
+    return last
+
 
 FARTHEST = 10.0  # largest run time in the score, in time limits, so that outliers do not dominate
 ROUNDING = 1e-12  # added to squared slopes; without it, AdaGrad would turn rounding errors into full steps
@@ -338,13 +609,12 @@ def follow(
     events: tuple[np.ndarray, np.ndarray, np.ndarray],
     jobs: tuple[np.ndarray, np.ndarray],
     run: np.ndarray,
-    ask: np.ndarray,
     levels: np.ndarray,
     free: np.ndarray,
     slot_of: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Process every event of a log (time, kind, row); write predictions to the rows of `out` that `ask` marks.
+    """Process every event of a log (time, kind, row); write each job's prediction to its row of `out`.
 
     `jobs` contains numbers and codes for `note`, `free` is a stack of free slots, `slot_of` gives the slot of each row.
     """
@@ -357,7 +627,7 @@ def follow(
             left -= 1
             slot = slot_of[row] = free[left]
             note(m, slot, numbers[row], codes[row])
-            if ask[row] and answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
+            if answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
                 out[row, 0] = math.nan
             met(m, slot, codes[row])
         elif what == START:

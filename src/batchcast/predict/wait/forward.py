@@ -65,9 +65,6 @@ class ForwardPlans:
         self.entries: list[int] = []
         self.place: dict[int, int] = {}
 
-    def _planned(self) -> bool:
-        return self.plans != NO_PLANS
-
     def observe(self, event: Event, at: SystemState) -> None:
         """Process an event right after the state has been updated with it."""
         entry = at.entry(event)
@@ -78,7 +75,7 @@ class ForwardPlans:
             self._forget(at)
             return
         self.version = at.version
-        if isinstance(event, Overdue) or not self._planned():
+        if isinstance(event, Overdue) or self.plans == NO_PLANS:
             return
         if isinstance(event, Submit):
             self.place[entry] = len(self.entries)
@@ -114,7 +111,7 @@ class ForwardPlans:
         self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
     ) -> ForwardPlan:
         queue = columns.queued_entries()
-        if len(self.place) != len(self.entries) or not self._planned():  # queue positions have gaps: renumber them
+        if len(self.place) != len(self.entries) or self.plans == NO_PLANS:  # queue positions have gaps: renumber them
             self._forget(at)
             self.entries = queue.tolist()
             self.place = {entry: place for place, entry in enumerate(self.entries)}

@@ -1,20 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`recent_wait`: the median of the last k waits of the same queue and size class. This median is the baseline for other
-wait predictors.
+"""`recent_wait`: the median of the last k waits of the same queue and size class, the baseline for other wait
+predictors.
+
+The module also has what further wait predictors need: an index of queued jobs by group, with their waits so far, and a
+guess of a wait without any history.
 """
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
-from ...events.event import Capacity, Change, Event
+from ...events.event import Capacity, Change, End, Event, Requeue, Start, Submit, Withdraw
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...metrics.accuracy import size_class_of
 from ..protocol import Grounds, Prediction, at_least_a_second
-from .groups import QueuedByGroup, forget, guess, order_statistic
+
+FITS = "no history: the job fits beside the waiting jobs"
+AN_HOUR = "no history: one hour, or the longest wait so far"
+
+
+class QueuedByGroup:
+    """An index of the state's queue: for each group, the sorted submit times of its queued jobs.
+
+    A queued job may belong to several groups. `SystemState.taught` decides from which ended waits a predictor may
+    learn. An event costs O(log queue) for each group of its job, plus the time to insert into a sorted list.
+
+    >>> from batchcast.events.event import Start, Submit
+    >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()
+    >>> event = Submit(5.0, job); state.apply(event); queued.observe(event, state, "small")
+    >>> queued.longer("small", 9.0, now=15.0)
+    1
+    >>> event = Start(15.0, job, 10.0); state.apply(event); queued.observe(event, state, "small")
+    10.0
+    """
+
+    def __init__(self, cancelled: Cancelled = "count") -> None:
+        self.cancelled = cancelled
+        self.jobs: dict[int, tuple[tuple[Hashable, ...], JobRequest]] = {}
+        self.submits: dict[Hashable, list[float]] = {}
+
+    def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
+        """Process an event; return a wait in seconds if one can be learned. `group` is used only for Submit and Requeue
+        events.
+        """
+        return at.taught(event, self.cancelled) if self.follow(event, group) else None
+
+    def follow(self, event: Event, *groups: Hashable) -> bool:
+        """Process an event; return whether a job left the queue, in which case there may be a wait to learn. `groups`
+        is used only for Submit and Requeue events.
+        """
+        if isinstance(event, (Submit, Requeue)):
+            job = event.job
+            self.jobs[job.row] = (groups, job)
+            for group in groups:
+                insort(self.submits.setdefault(group, []), job.submit_time)
+        elif isinstance(event, (Start, Withdraw, End)):
+            entry = self.jobs.pop(event.job.row, None)
+            if entry is not None:
+                for group in entry[0]:
+                    waiting = self.submits[group]
+                    del waiting[bisect_left(waiting, entry[1].submit_time)]
+                return True
+        return False
+
+    def longer(self, group: Hashable, wait: float, now: float) -> int:
+        """Return how many queued jobs of a group have already waited longer than `wait`."""
+        waiting = self.submits.get(group)
+        return bisect_left(waiting, now - wait) if waiting else 0
+
+    def elapsed(self, group: Hashable, now: float) -> float:
+        """Return the longest wait so far of a group's queued jobs; 0 if none is queued."""
+        waiting = self.submits.get(group)
+        return now - waiting[0] if waiting else 0.0
+
+    def regroup(self, group_of: Callable[[JobRequest], Hashable]) -> None:
+        """Assign each queued job to one new group."""
+        self.submits = {}
+        for row, (_, job) in self.jobs.items():
+            group = group_of(job)
+            self.jobs[row] = ((group,), job)
+            insort(self.submits.setdefault(group, []), job.submit_time)
+
+
+def order_statistic(ordered: list[float], level: float, longer: int) -> float:
+    """Return a quantile (nearest rank) of sorted waits and `longer` censored waits, where the censored waits count as
+    longer than all ended waits.
+
+    >>> order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 0), order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 3)
+    (2.0, 4.0)
+    """
+    rank = max(1, -int(-level * (len(ordered) + longer) // 1))
+    return ordered[min(rank, len(ordered)) - 1]
+
+
+def forget(ordered: list[float], wait: float) -> None:
+    """Remove one value from a sorted list."""
+    del ordered[bisect_right(ordered, wait) - 1]
+
+
+def guess(job: JobRequest, at: SystemState, oldest: float) -> tuple[float, str]:
+    """Predict a wait without history: 1 s if the job fits beside all queued jobs, else the larger of `oldest` and 1
+    h."""
+    if at.free - at.queued_procs >= job.procs:
+        return 1.0, FITS
+    return max(3600.0, oldest), AN_HOUR
+
 
 CLASSES = ("same queue and size class", "same size class", "all jobs")
 

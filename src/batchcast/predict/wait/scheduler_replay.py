@@ -24,10 +24,10 @@ from ...machines.request import UNKNOWN, MachineSizes, NodeRequest, RequestDetai
 from ...schedule.slurm.arrays import FAR
 from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
-from ..protocol import Grounds, Prediction, at_least_a_second
+from ..protocol import REFITTED, Grounds, Prediction, at_least_a_second, pass_on
 from ..registry import make
 from .forward import LARGEST, LIMIT, PLANNED, PROCS, ForwardPlans, Lengths
-from .groups import guess
+from .recent_wait import guess
 
 Length = Callable[[JobRequest, SystemState], float]
 LAST, DEPENDS = "asked", "dependency"
@@ -226,11 +226,7 @@ class SchedulerReplay:
         self.policy, self.runtime, self.level, self.machine = policy, runtime, level, machine
         self.method = None if runtime == "requested" else make("runtime", runtime, known_at_submit=None)
         self.uses = getattr(self.method, "uses", ())  # the caller checks that these columns are known at submission
-        if (refit := getattr(self.method, "refit", None)) is not None:
-            self.refit = refit
-            for name in ("refit_every_jobs", "refit_every_s"):
-                if hasattr(self.method, name):
-                    setattr(self, name, getattr(self.method, name))
+        pass_on(self.method, self, *REFITTED)
         self.limits = LargestLimit()
         self.peak = 0.0
         self.plans = ForwardPlans(self._lengths, policy)
@@ -243,24 +239,25 @@ class SchedulerReplay:
         total = min(at.total if at.total == at.total else max(self.peak, own[PROCS]), LARGEST)
         if not own[PROCS] <= total:
             point, _ = guess(job, at, 0.0)
-            basis = "the job is larger than the machine and cannot start"
-            return Prediction(point, (self.level,), (point,), basis, Grounds.SIMULATION)
+            return self._prediction(point, point, "the job is larger than the machine and cannot start")
         point = self.plans.start(at, total, own[PROCS], own[PLANNED], PLANNED) - at.now
         bound = point
         if self.method is not None:
             bound = max(point, self.plans.start(at, total, own[PROCS], own[LIMIT], LIMIT) - at.now)
         running, queued = at.columns().counts()
-        basis = f"{self.policy} simulated forward, {running} running, {queued} queued"
-        return Prediction(
-            at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.SIMULATION
-        )
+        return self._prediction(point, bound, f"{self.policy} simulated forward, {running} running, {queued} queued")
+
+    def _prediction(self, point: float, bound: float, basis: str) -> Prediction:
+        """Return the prediction of a wait of `point` seconds, with `bound` as its upper bound."""
+        point, bound = at_least_a_second(point), at_least_a_second(bound)
+        return Prediction(point, (self.level,), (bound,), basis, Grounds.SIMULATION)
 
     def _on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> Prediction:
         """Simulate forward with Slurm's two loops on a described machine."""
         found = start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
         if isinstance(found, str):
             point, _ = guess(job, at, 0.0)
-            return Prediction(point, (self.level,), (point,), f"the job cannot start: {found}", Grounds.SIMULATION)
+            return self._prediction(point, point, f"the job cannot start: {found}")
         instant, lost = found
         bound = instant
         if self.method is not None and not isinstance(
@@ -269,11 +266,9 @@ class SchedulerReplay:
             bound = max(instant, later[0])
         running, queued = at.columns().counts()
         apart = f", {lost} of them need parts that this machine does not have" if lost else ""
-        basis = (
-            f"Slurm's loops on {machine.cpus} processors simulated forward, {running} running, {queued} queued{apart}"
-        )
-        point, limit = (at_least_a_second(when - at.now) for when in (instant, bound))
-        return Prediction(point, (self.level,), (limit,), basis, Grounds.SIMULATION)
+        loops = f"Slurm's loops on {machine.cpus} processors"
+        basis = f"{loops} simulated forward, {running} running, {queued} queued{apart}"
+        return self._prediction(instant - at.now, bound - at.now, basis)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: store the job's planned run time. All events: discard the plan if the event was not planned."""

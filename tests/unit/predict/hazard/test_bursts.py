@@ -19,7 +19,7 @@ from batchcast.predict.hazard.calibrated_waits import (
     LevelsInBursts,
     as_kept,
 )
-from batchcast.predict.hazard.training_rows import Bursts
+from batchcast.predict.hazard.model import Bursts
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 
@@ -103,7 +103,7 @@ def test_levels_in_bursts_are_what_reading_the_whole_story_says(waits):
         bounds = CalibratedWaits.bounds(as_kept(levels.asked(others), CURVE))
         levels.issue(job, "ada", 0.0, bounds)
         if wait is None:
-            levels.left(job)
+            levels.keeper.forget(job)
             continue
         levels.ended(job, wait)
         kept = wait - (0.5 + job * 0.6180339887498949) % 1.0 <= bounds

@@ -12,8 +12,7 @@ from batchcast.events.event import END, START, SUBMIT
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.runtime.kernel import Kernel
-from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.forecast_components import seen_in
+from batchcast.predict.wait.forecast import Forecast, seen_in
 from batchcast.table import Trace
 
 from .test_looks import told_one_by_one

@@ -13,7 +13,7 @@ from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.conditional import given_waited
 from batchcast.predict.hazard.bins import WaitCurve
-from batchcast.predict.hazard.features import AT_DRAWS, NAMES
+from batchcast.predict.hazard.features import AT_DRAWS, NAMES, describe_now
 from batchcast.predict.wait.forecast import Forecast, renewed
 
 TOTAL = 8.0
@@ -55,8 +55,11 @@ def told(events):
 
 def one_by_one(method, state, row):
     """Return the features of one queued job, as a job with that entry that arrives last would see them."""
-    columns, entry = state.columns(), state.place(row)
-    return method._features(columns, columns.jobs[entry : entry + 1], entry, state.now, method.runs[entry])
+    columns, entry, features = state.columns(), state.place(row), np.zeros(len(NAMES), np.float32)
+    method.room_beside(columns)
+    job, runs = columns.jobs[entry : entry + 1], method.runs
+    describe_now(columns.record, method.history, job, entry, state.now, runs, runs[entry], method.room, features)
+    return features
 
 
 @settings(max_examples=25, deadline=None)
@@ -108,7 +111,7 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
         assert prediction.quantiles[0] == waited <= prediction.quantiles[1], "the whole wait, what has passed included"
         assert prediction.point == prediction.quantiles[prediction.levels.index(0.5)] >= waited
         of_start = given_waited(prediction, waited, (0.1, 0.9))
-        assert of_start.quantiles[1] == pytest.approx(waited + later.curve(place).quantile(0.9), rel=1e-4)
+        assert of_start.quantiles[1] == pytest.approx(waited + WaitCurve(later.chances[place]).quantile(0.9), rel=1e-4)
         if later.way[place] == 0:  # the prediction at submission, given the time since then
             alone = WaitCurve(promised[place], waited)
             raw = method.renewal.expected(method.look(state), promised).others[place, 0]

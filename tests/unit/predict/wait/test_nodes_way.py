@@ -17,8 +17,7 @@ from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest, as_submitted
 from batchcast.machines.machine import Association, Machine, homogeneous
-from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.forecast_components import MOST_ANEW, NodesComponent
+from batchcast.predict.wait.forecast import MOST_ANEW, Forecast, NodesComponent
 from batchcast.predict.wait.scheduler_replay import start_on
 from batchcast.service.answers import model_store as files
 from batchcast.service.answers.model_store import Unusable, make_predictors, use_machine
@@ -264,7 +263,7 @@ def test_a_long_burst_of_equal_jobs_is_simulated_a_few_times(monkeypatch: pytest
         simulated += 1
         return start_on(*words)
 
-    monkeypatch.setattr("batchcast.predict.wait.forecast_components.start_on", counted)
+    monkeypatch.setattr("batchcast.predict.wait.forecast.start_on", counted)
     waits = submit_burst(NodesComponent(homogeneous(1, 16)), 200)
     assert simulated < 3 * 70  # three simulated futures for several jobs at once; job by job, there would be 3 * 200
     assert waits == sorted(waits)

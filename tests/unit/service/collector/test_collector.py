@@ -251,7 +251,7 @@ def test_history_is_read_in_overlapping_windows_and_resumed(settings: Settings) 
 
 
 def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from batchcast.predict.runtime.recent_mean import RecentMean
+    from batchcast.predict.runtime.baselines import RecentMean
 
     script = Script([Job("1", 1005, 1050, 1100)])
     collector = collect(script, settings)

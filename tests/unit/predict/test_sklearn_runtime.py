@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeRegressor
 import batchcast
 from batchcast.errors import UsageError
 from batchcast.events import recorded
+from batchcast.predict.adapters import SklearnRuntime
 from batchcast.predict.protocol import Grounds
-from batchcast.predict.runtime.sklearn_runtime import SklearnRuntime
 from batchcast.testing import check_predictor, small_log
 
 FEATURES = ("user_id", "req_time", "procs", "app_id", "req_gpus", "job_name")
