@@ -172,8 +172,7 @@ class Machine:
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition of this name; an empty name means the default partition."""
-        wanted = (p for p in self.partitions if p.name == name or (not name and p.default))
-        return next(wanted, None)
+        return next((p for p in self.partitions if p.name == name or (not name and p.default)), None)
 
 
 LEAST = {"cpus": 1, "sockets": 1, "threads": 1, "weight": 0, "memory_mib": 0}

@@ -70,11 +70,10 @@ class NodeRequest:
 WHOLE = "all"
 """The only partition of a machine that was described without partitions, such as a SimGrid platform."""
 
-UNKNOWN, ELSEWHERE, TOO_LARGE = (
-    "no run time or size",
-    "a partition that the machine does not have",
-    "larger than its partition",
-)
+UNKNOWN, ELSEWHERE = "no run time or size", "a partition that the machine does not have"
+TOO_LARGE = "larger than its partition"
+REASONS = (UNKNOWN, ELSEWHERE, TOO_LARGE)
+"""Why a job cannot be requested on a machine."""
 
 
 @dataclass(frozen=True, slots=True)
