@@ -14,9 +14,10 @@ from tests.naive.slurm import Twin
 
 from batchcast.machines.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, homogeneous
 from batchcast.machines.request import NodeRequest
-from batchcast.schedule.slurm.clock import advance
+from batchcast.schedule.slurm.arrays import Phases, make_state
+from batchcast.schedule.slurm.loops import advance
 from batchcast.schedule.slurm.priority import fair_tree
-from batchcast.schedule.slurm.requests import Phases, make_jobs, make_rules, make_state
+from batchcast.schedule.slurm.requests import make_jobs, make_rules
 from batchcast.schedule.slurm.simulate import Recorded, simulate_slurm
 from batchcast.schedule.slurm.site import make_site
 

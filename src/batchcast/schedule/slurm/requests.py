@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,37 +14,8 @@ from ...errors import UsageError
 from ...machines.machine import Machine
 from ...machines.request import NodeRequest
 from ...units import parse_duration
-from .arrays import (
-    ACTIVE_RECORD,
-    AFTERANY,
-    AFTERNOTOK,
-    AFTEROK,
-    ASSOC_STATE,
-    DOWN_RECORD,
-    FAR,
-    HEAP_RECORD,
-    IDLE,
-    JOB_RECORD,
-    JOB_STATE,
-    LIST_RECORD,
-    NODE_STATE,
-    NONE,
-    OUT_RECORD,
-    PART_STATE,
-    POOL_RECORD,
-    QUEUE_RECORD,
-    REGISTERS,
-    SETS,
-    SHAPE_RECORD,
-    SLOT_RECORD,
-    UP,
-    Jobs,
-    Rules,
-    Site,
-    State,
-)
-from .site import amount, mask, or_none, turns, whole
-from .start import BEGIN, CANCEL, FIXED, NODE, RELEASE
+from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules
+from .site import amount, enforces_limits, or_none, whole
 
 KINDS = {"afterok": AFTEROK, "afterany": AFTERANY, "after": AFTERANY, "afternotok": AFTERNOTOK}
 SHAPE = (
@@ -75,10 +45,8 @@ def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int,
     licenses = licenses.reshape(len(kinds), len(index["licenses"]))[kind]
     gres = gres[kind]
     row["licensed"][:-1], row["any_gres"][:-1] = licenses.sum(axis=1) > 0, gres.sum(axis=1) > 0
-    row["user"][:-1] = _codes([r.user for r in requests])
-    row["account"][:-1] = _codes([r.account for r in requests])
-    row["array"][:-1] = _codes([r.array or None for r in requests])
-    row["group"][:-1] = _codes([r.key for r in requests])
+    for name, of in (("user", "user"), ("account", "account"), ("array", "array"), ("group", "key")):
+        row[name][:-1] = _codes([getattr(r, of) for r in requests], without="" if name == "array" else None)
     row["earlier"][:-1] = _earlier(requests)
     needs, needs_kind, row["needs_from"] = _needs(requests)
     takes: list[Any] = [(fixed or {}).get(k, (FAR, 0, ())) for k in range(len(requests))]
@@ -115,15 +83,9 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
     plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
     row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
     row["held"] = row["plan"]
-    for name, values in (
-        ("submit", [r.submit for r in requests]), ("run", [r.run for r in requests]),
-        ("nice", [r.nice for r in requests]), ("task", [r.task for r in requests]),
-        ("throttle", [r.throttle for r in requests]), ("singleton", [r.singleton for r in requests]),
-        ("fails", [r.fails for r in requests]), ("begin", [max(r.begin, -FAR) for r in requests]),
-        ("release", [min(max(r.release, -FAR), FAR) for r in requests]),
-        ("cancel", [min(r.cancel, FAR) for r in requests]),
-    ):  # fmt: skip
-        row[name] = values
+    for name in ("submit", "run", "nice", "task", "throttle", "singleton", "fails", "begin", "release", "cancel"):
+        values = [getattr(r, name) for r in requests]
+        row[name] = np.clip(values, -FAR, FAR) if name in ("begin", "release", "cancel") else values
 
 
 def _row(r: NodeRequest, index: Index) -> dict[str, float]:
@@ -208,185 +170,47 @@ def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
     return earlier
 
 
-def _codes(values: Sequence[Any]) -> np.ndarray:
+def _codes(values: Sequence[Any], without: Any = None) -> np.ndarray:
+    """Number the values in order of occurrence; the value `without` has the number NONE."""
     known: dict[Any, int] = {}
-    return np.array([NONE if v is None else known.setdefault(v, len(known)) for v in values], np.int64)
+    return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
-MOST_SLOTS = 2048
+SPANS = {"half_life": "DecayHalfLife", "calc_period": "CalcPeriod", "max_age": "MaxAge"}
+WEIGHTS = ("Age", "FairShare", "JobSize", "Partition", "QOS")
 
 
 def make_rules(machine: Machine, **given: float) -> Rules:
     """Convert slurm.conf's settings, in seconds; values in `given` override those settings."""
-    s = machine.settings
+    s, preemption = machine.settings, machine.settings.get("PreemptParameters", "")
 
     def number(key: str, default: float) -> float:
         return float(str(s.get(key, default)).split()[0])
 
-    def weight(key: str) -> float:
-        return number(f"PriorityWeight{key}", 0)
-
-    rules = Rules(
-        fifo=int("builtin" in s.get("SchedulerType", "sched/backfill")),
-        multifactor=int("multifactor" in s.get("PriorityType", "")),
-        enforce=int(any(w in s.get("AccountingStorageEnforce", "") for w in ("limits", "safe"))),
-        sched_interval=number("sched_interval", 60) if number("sched_interval", 60) > 0 else FAR,
-        batch_sched_delay=number("batch_sched_delay", 3),
-        queue_depth=int(number("default_queue_depth", 100)),
-        poll=1.0,
-        bf_interval=number("bf_interval", 30),
-        bf_resolution=int(number("bf_resolution", 60)),
-        bf_window=60 * int(number("bf_window", 1440)),
-        bf_max_job_test=int(number("bf_max_job_test", 500)),
-        bf_max_job_user=int(number("bf_max_job_user", 0)),
-        bf_max_job_part=int(number("bf_max_job_part", 0)),
-        bf_max_job_array_resv=int(number("bf_max_job_array_resv", 20)),
-        bf_min_prio_reserve=number("bf_min_prio_reserve", -FAR),
-        bf_min_age_reserve=number("bf_min_age_reserve", 0),
-        test_length=0.0,
-        half_life=_span(s.get("PriorityDecayHalfLife", "7-00"), 7 * 86400.0),
-        calc_period=_span(s.get("PriorityCalcPeriod", "00:05:00"), 300.0),
-        max_age=_span(s.get("PriorityMaxAge", "7-00"), 7 * 86400.0),
-        w_age=weight("Age"),
-        w_fairshare=weight("FairShare"),
-        w_size=weight("JobSize"),
-        w_partition=weight("Partition"),
-        w_qos=weight("QOS"),
-        machine_cpus=float(machine.cpus),
-        sizes_matter=0,
-        reorder_count=int(_inside(s, "PreemptParameters", "reorder_count", number("preempt_reorder_count", 1))),
-        youngest=int("youngest_first" in s.get("PreemptParameters", "") or "preempt_youngest_first" in s),
-        requeue_delay=number("requeue_delay", _inside(s, "AuthInfo", "cred_expire", 120)),
-        preempt_wait=number("KillWait", 30) + number("MessageTimeout", 10),
-        lazy=0,
-        since=-FAR,
-        until=FAR,
-    )
-    by_size = rules.w_size or s.get("PriorityWeightTRES", "(null)") != "(null)"
-    rules = rules._replace(sizes_matter=int(bool(rules.multifactor and by_size) or rules.enforce))
-    return rules._replace(**{name: type(getattr(rules, name))(value) for name, value in given.items()})
+    values: dict[str, Any] = {name: number(name, default) for name, default in Rules._field_defaults.items()}
+    values |= {f"w_{name.lower()}": number(f"PriorityWeight{name}", 0) for name in WEIGHTS}
+    for name, key in SPANS.items():
+        span = parse_duration(s.get(f"Priority{key}", "UNLIMITED"))
+        values[name] = span if 0 < span < math.inf else values[name]
+    by_size = values["w_jobsize"] or s.get("PriorityWeightTRES", "(null)") != "(null)"
+    values |= {
+        "fifo": "builtin" in s.get("SchedulerType", "sched/backfill"),
+        "multifactor": "multifactor" in s.get("PriorityType", ""),
+        "enforce": enforces_limits(machine),
+        "sched_interval": values["sched_interval"] if values["sched_interval"] > 0 else FAR,
+        "bf_window": 60 * int(number("bf_window", 1440)),
+        "machine_cpus": machine.cpus,
+        "reorder_count": _inside(preemption, "reorder_count", number("preempt_reorder_count", 1)),
+        "youngest": "youngest_first" in preemption or "preempt_youngest_first" in s,
+        "requeue_delay": number("requeue_delay", _inside(s.get("AuthInfo", ""), "cred_expire", 120)),
+        "preempt_wait": number("KillWait", 30) + number("MessageTimeout", 10),
+    }
+    values["sizes_matter"] = bool(values["multifactor"] and by_size) or values["enforce"]
+    types = {name: type(default) for name, default in Rules._field_defaults.items()}
+    return Rules(**{name: types[name](value) for name, value in (values | given).items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
-    """Observed times of a backfill cycle, a priority update and a controller's poll; None if unknown."""
-
-    cycle: float | None = None
-    decay: float | None = None
-    second: float | None = None
-
-
-def make_state(
-    site: Site,
-    jobs: Jobs,
-    rules: Rules,
-    phases: Phases = Phases(),
-    *,
-    down: Sequence[tuple[int, float, float]] = (),
-    placements: int = 0,
-) -> State:
-    """Create a state before the first submission, with room for `placements` rows of allocated nodes."""
-    n, nodes, width = len(jobs.row) - 1, len(site.node), site.inside.shape[1]
-    parts, kinds, assoc = len(site.part) - 1, site.gres.shape[1], len(site.assoc)
-    row, qos, users = jobs.row[:-1], len(site.qos), int(jobs.row["user"].max()) + 1
-    arrays, tres = int(row["array"].max(initial=-1)) + 1, 3 + kinds
-    accounts = int(jobs.row["account"].max()) + 1
-    slots = min(2 * rules.bf_max_job_test + 2, MOST_SLOTS)
-    first = float(int(row["submit"].min())) if n else 0.0
-    changes = [*down, *turns(site.reservation, float(row["submit"].max(initial=0.0)))]
-    pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
-    events = _events(row, changes, first)
-    gives_way = site.part["preempts"].any() or row["preempts"].any()  # a preempted job can run several times
-    room = len(events) + (4 if gives_way else 1) * n + 8
-    heap = np.zeros(room, HEAP_RECORD)
-    heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
-    shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
-    node, sets = _empty_nodes(nodes, width)
-    use = np.zeros(2 * assoc + 2, ASSOC_STATE)
-    use["fair"] = 1.0
-    return State(
-        _registers(rules, phases, first, len(events)), _unsubmitted(row), node,
-        np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
-        np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), sets, np.zeros(pairs, QUEUE_RECORD),
-        np.zeros(pairs, QUEUE_RECORD),
-        np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
-        np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
-        np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
-        np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
-        np.zeros(len(site.licenses)), use, np.zeros((assoc, tres)),
-        np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), np.zeros(slots, SLOT_RECORD),
-        np.zeros((slots, width), np.int64), np.zeros((slots, width), np.int64), np.zeros(n // 64 + 2, np.int64),
-        np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
-        np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
-        np.zeros(placements, OUT_RECORD),
-    )  # fmt: skip
-
-
-def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.ndarray:
-    """Return the initial registers; the first submission is at `first`, and periodic events of unknown phase begin at
-    that time."""
-    cycle, decay, second = phases.cycle, phases.decay, phases.second
-    reg = np.zeros(1, REGISTERS)
-    reg["freed"], reg["last"], reg["full"], reg["now"], reg["prio_now"] = NONE, -FAR, first, first - 1, first
-    reg["first_poll"] = first + ((0.5 if second is None else second) - first) % rules.poll
-    reg["cycle"] = _phase(cycle if cycle is not None else first, first, rules.bf_interval)
-    reg["decay"] = _phase(decay if decay is not None else first, first, rules.calc_period)
-    reg["heap"] = events
-    return reg
-
-
-def _unsubmitted(row: np.ndarray) -> np.ndarray:
-    """Return the initial states of all jobs."""
-    job = np.zeros(len(row), JOB_STATE)
-    for name, value in (
-        ("part", NONE),
-        ("head", NONE),
-        ("start", np.nan),
-        ("ended", -1),
-        ("eligible", -1),
-        ("accrued", FAR),
-        ("leaves_at", FAR),
-        ("preempted", -FAR),
-    ):
-        job[name] = value
-    job["sized"] = row["cpus"]
-    return job
-
-
-def _empty_nodes(nodes: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the initial states of the nodes, and the node sets: all nodes are up and idle."""
-    node, sets = np.zeros(nodes + 1, NODE_STATE), np.zeros((SETS, width), np.int64)
-    node["head"], node["booked"] = NONE, FAR
-    sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
-    return node, sets
-
-
-def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: float) -> list[tuple[float, int, int]]:
-    """Return cancellations, releases, begin times, recorded starts and node changes, as events sorted by time."""
-    events = []
-    for name, kind in (("cancel", CANCEL), ("release", RELEASE), ("begin", BEGIN), ("fixed", FIXED)):
-        places = np.flatnonzero((row[name] >= first) & (row[name] < FAR))
-        events += [(float(row[name][j]), kind, int(j)) for j in places]
-    for k, (_, a, b) in enumerate(down):
-        events += [(float(at), NODE, k) for at in (a, b) if at < FAR]
-    return sorted(events)
-
-
-def _phase(at: float, first: float, period: float) -> float:
-    """Return the first instant of a periodic event that is not before `first`."""
-    return (
-        at + max(math.ceil((first - at) / period), 0) * period
-        if at < first
-        else at - int((at - first) / period) * period
-    )
-
-
-def _inside(settings: Mapping[str, str], key: str, name: str, default: float) -> float:
+def _inside(text: str, name: str, default: float) -> float:
     """Return the number of an option in a setting with several options, such as `reorder_count=2,youngest_first`."""
-    found = re.search(rf"\b{name}=(\d+)", settings.get(key, ""))
+    found = re.search(rf"\b{name}=(\d+)", text)
     return float(found[1]) if found else default
-
-
-def _span(text: str, otherwise: float) -> float:
-    value = parse_duration(text)
-    return value if 0 < value < math.inf else otherwise

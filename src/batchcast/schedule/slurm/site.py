@@ -13,16 +13,8 @@ import numpy as np
 from ...errors import UsageError
 from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...units import parse_duration
-from .arrays import (
-    ASSOC_RECORD,
-    FAR,
-    NODE_RECORD,
-    NONE,
-    PART_RECORD,
-    QOS_RECORD,
-    RESERVATION_RECORD,
-    Site,
-)  # fmt: skip
+from . import arrays
+from .arrays import FAR, NONE, Site, mask, records
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +67,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     alike = _alike(machine)
     site = Site(
         node=records(
-            NODE_RECORD,
+            arrays.NODE_RECORD,
             cpus=[g.cpus for g in at.groups],
             weight=[g.weight for g in at.groups],
             features=[sum(at.bits[w] for w in _words(g.features, g.gres)) for g in at.groups],
@@ -93,12 +85,17 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         assoc=_associations(assoc, at.parent),
         assoc_tres=_limits([a.limits.grp_tres for a in assoc], at.tres),
         assoc_job_tres=_limits(_inherited(assoc, at.parent, "max_tres", {}), at.tres),
-        billing=np.array([[float(_billing(p).get(name, 0.0)) for name in at.tres] for p in machine.partitions]),
+        billing=np.array(
+            [
+                [float((p.billing_weights or {"cpu": 1.0}).get(name, 0.0)) for name in at.tres]
+                for p in machine.partitions
+            ]
+        ),
         tres_weight=tres_weights(machine.settings, at.tres),
-        part_tres=np.array([_held(p, machine, at.tres) for p in machine.partitions]),
+        part_tres=np.array([_held(p, machine, at.kinds) for p in machine.partitions]),
         licenses=np.array(list(machine.licenses.values()), np.float64),
         reservation=records(
-            RESERVATION_RECORD,
+            arrays.RESERVATION_RECORD,
             begin=[r.start for r in machine.reservations],
             end=[r.end for r in machine.reservations],
             every=[r.every for r in machine.reservations],
@@ -125,13 +122,18 @@ def _index(machine: Machine, at: _Places) -> dict[str, Any]:
         "exclusive": sum(1 << k for k, p in enumerate(partitions) if p.exclusive),
         "memory": holds_memory(machine),
         "licenses": tuple(machine.licenses),
-        "enforced": any(w in machine.settings.get("AccountingStorageEnforce", "") for w in ("limits", "safe")),
+        "enforced": enforces_limits(machine),
         "wall": ([q.limits.max_wall for q in qos], _inherited(machine.associations, at.parent, "max_wall", math.inf)),
         "qos": {q.name: k for k, q in enumerate(qos)},
         "preempts": [sum(1 << k for k, o in enumerate(qos) if _may(machine, q, o)) for q in qos] or [0],
         "assoc": at.assoc,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
+
+
+def enforces_limits(machine: Machine) -> bool:
+    """Return whether slurmctld enforces the limits of QOS and associations."""
+    return any(word in machine.settings.get("AccountingStorageEnforce", "") for word in ("limits", "safe"))
 
 
 def holds_memory(machine: Machine) -> bool:
@@ -176,7 +178,7 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
     most = max(p.priority_job_factor for p in partitions) or 1
     holds = holds_memory(machine)
     return records(
-        PART_RECORD,
+        arrays.PART_RECORD,
         tier=[p.priority_tier for p in partitions] + [0],
         loaded=[p.least_loaded or loaded for p in partitions] + [0],
         preempts=[_lower(machine, p) for p in partitions] + [0],
@@ -197,7 +199,7 @@ def _qos(machine: Machine) -> np.ndarray:
     by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
     best = max(q.priority for q in qos) or 1.0
     return records(
-        QOS_RECORD,
+        arrays.QOS_RECORD,
         factor=[q.priority / best for q in qos],
         rank=[int(min(q.priority, 0xFFFF)) for q in qos],
         cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos],
@@ -213,7 +215,7 @@ def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.nda
     """Return the records of associations; if the machine has none, one user without limits."""
     peers = [sum(b.shares for b, p in zip(assoc, parent) if p == mine) for mine in parent]
     return records(
-        ASSOC_RECORD,
+        arrays.ASSOC_RECORD,
         parent=parent or [NONE],
         is_user=[bool(a.user) for a in assoc] or [1],
         share=[a.shares / of if of else 0.0 for a, of in zip(assoc, peers)] or [1.0],
@@ -279,11 +281,6 @@ def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, u
     return [of(k) for k in range(len(assoc))]
 
 
-def _billing(partition: Partition) -> Mapping[str, float]:
-    """Return TRESBillingWeights by TRES; if the partition has none, each processor counts as one."""
-    return partition.billing_weights or {"cpu": 1.0}
-
-
 def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray:
     """Return PriorityWeightTRES by TRES, for example `CPU=1000,Mem=2000,GRES/gpu=3000`."""
     pairs = (item.partition("=") for item in settings.get("PriorityWeightTRES", "").lower().split(",") if "=" in item)
@@ -291,18 +288,14 @@ def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray
     return np.array([given.get(name, 0.0) for name in tres])
 
 
-def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
+def _held(partition: Partition, machine: Machine, kinds: Sequence[str]) -> np.ndarray:
     """Return the amount of each TRES on a partition's nodes; 0 if the nodes have none or an infinite amount."""
-    inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
+    inside, held = set(partition.nodes), np.zeros(3 + len(kinds))
     for group in machine.nodes:
-        nodes = sum(name in inside for name in group.names)
-        kinds = {f"gres/{kind.split(':')[0]}": 0 for kind in group.gres}
-        each = {"cpu": group.cpus, "node": 1, "mem": group.memory_mib} | {
-            name: amount(group.gres, name.removeprefix("gres/")) for name in kinds
-        }
-        for name, count in each.items():
-            held[name] += nodes * count if nodes else 0.0
-    return [value if math.isfinite(value) else 0.0 for value in held.values()]
+        if nodes := sum(name in inside for name in group.names):
+            each = (group.cpus, 1, group.memory_mib, *(amount(group.gres, kind) for kind in kinds))
+            held += nodes * np.array(each, float)
+    return np.where(np.isfinite(held), held, 0.0)
 
 
 def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
@@ -312,36 +305,6 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
     """Return the limits in each table of limits, by TRES; if there are no tables, one row without limits."""
     return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
-
-
-AFTER = 14 * 86400.0
-
-
-def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float]]:
-    """Return begin and end of all occurrences of the reservations until two weeks after the submission `last`."""
-    found = []
-    for r in reservations:
-        latest = min(last + AFTER, r["until"])
-        count = max(math.ceil((latest - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
-        found += [(NONE, r["begin"] + k * r["every"], r["end"] + k * r["every"]) for k in range(count)]
-    return found
-
-
-def records(kind: Any, **columns: Any) -> np.ndarray:
-    """Return a record array with the given columns."""
-    table = np.zeros(len(next(iter(columns.values()))), kind)
-    for name, values in columns.items():
-        table[name] = values
-    return table
-
-
-def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
-    """Return a set of named nodes as words of bits."""
-    words = [0] * width
-    for name in nodes:
-        if name in names:
-            words[names[name] >> 6] |= 1 << (names[name] & 63)
-    return [w - (1 << 64) if w >> 63 else w for w in words]
 
 
 def amount(gres: Mapping[str, int], kind: str) -> int:
