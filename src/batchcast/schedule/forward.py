@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedule import forward_kernel as kernel
+from . import forward_kernel as kernel
 from .forward_kernel import EASY, EASY_SJBF, FCFS, JOBS, NOW, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
 
 POLICIES = {"fcfs": FCFS, "easy": EASY, "easy-sjbf": EASY_SJBF}
@@ -144,9 +144,7 @@ class ForwardPlan:
         self.arrays = f = blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[POLICY]))
         for name in ("procs", "planned", "start", "order"):
             getattr(f, name)[:n] = getattr(old, name)[:n]
-        f.running_end[:running], f.running_procs[:running] = (
-            old.running_end[:running],
-            old.running_procs[:running],
-        )
+        for name in ("running_end", "running_procs"):
+            getattr(f, name)[:running] = getattr(old, name)[:running]
         f.tally[JOBS], f.tally[RUNNING] = n, running
         self._begin(self.now)

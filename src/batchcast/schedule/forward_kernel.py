@@ -6,13 +6,12 @@ Because no job arrives and every plan is exact, each head job needs only one res
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
 from ..compiled import by_address, inlined, inner, kernel
-from .heap import pop, push
-from .state import GONE, HEAP
+from .state import GONE, HEAP, pop, push
 
 FCFS, EASY, EASY_SJBF, GREEDY = range(4)
 SIZE, FREE, EXTRA, HEAD, JOBS, RUNNING, NEAR, FAR, OPENINGS, POLICY, RESERVED = range(11)
@@ -24,7 +23,13 @@ OPENING_RECORD = np.dtype(
 
 
 @by_address
-class Forward(NamedTuple):
+class Forward(
+    namedtuple(
+        "Forward",
+        "tally time running_end running_procs procs planned start order place slot_procs slot_planned block_procs"
+        " block_planned wide_procs wide_planned near far openings",
+    )
+):
     """The arrays: the constants SIZE to RESERVED index `tally`, NOW and SHADOW index `time`. The queue is in order of
     arrival.
 
@@ -33,25 +38,6 @@ class Forward(NamedTuple):
     processors and planned run times by candidate position; `block_*` and `wide_*` have their minima over 16 and 256
     positions.
     """
-
-    tally: np.ndarray
-    time: np.ndarray
-    running_end: np.ndarray
-    running_procs: np.ndarray
-    procs: np.ndarray
-    planned: np.ndarray
-    start: np.ndarray
-    order: np.ndarray
-    place: np.ndarray
-    slot_procs: np.ndarray
-    slot_planned: np.ndarray
-    block_procs: np.ndarray
-    block_planned: np.ndarray
-    wide_procs: np.ndarray
-    wide_planned: np.ndarray
-    near: np.ndarray
-    far: np.ndarray
-    openings: np.ndarray
 
 
 def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
@@ -86,7 +72,10 @@ def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) ->
     """
     if what == BEGIN:
         begin(f, now)
-        return float(due_at(f, now))
+        due = 0
+        for q in range(f.tally[JOBS]):
+            due += f.start[q] == now
+        return float(due)
     if what == OPENING:
         return float(first_opening(f, procs, planned))
     if what == NOTICED:
@@ -113,15 +102,6 @@ def fill(
         f.start[q] = np.inf if procs[q] <= size else -np.inf
         f.order[q] = order[q] if len(order) > 0 else q
     return first_end
-
-
-@inlined
-def due_at(f: Forward, now: float) -> int:
-    """Return how many queued jobs start at this instant."""
-    due = 0
-    for q in range(f.tally[JOBS]):
-        due += f.start[q] == now
-    return due
 
 
 @inner
@@ -166,14 +146,8 @@ def fill_slot(f: Forward, place: int) -> None:
         f.block_procs[b], f.block_planned[b] = GONE, np.inf
     if place % WIDE == 0:
         f.wide_procs[w], f.wide_planned[w] = GONE, np.inf
-    f.block_procs[b], f.block_planned[b] = (
-        min(f.block_procs[b], procs),
-        min(f.block_planned[b], planned),
-    )
-    f.wide_procs[w], f.wide_planned[w] = (
-        min(f.wide_procs[w], procs),
-        min(f.wide_planned[w], planned),
-    )
+    f.block_procs[b], f.block_planned[b] = min(f.block_procs[b], procs), min(f.block_planned[b], planned)
+    f.wide_procs[w], f.wide_planned[w] = min(f.wide_procs[w], procs), min(f.wide_planned[w], planned)
 
 
 @inlined
@@ -186,10 +160,7 @@ def empty_slot(f: Forward, place: int) -> None:
         return
     least_procs, least_planned = GONE, np.inf
     for other in range(b * BLOCK, min(b * BLOCK + BLOCK, n)):
-        least_procs, least_planned = (
-            min(least_procs, f.slot_procs[other]),
-            min(least_planned, f.slot_planned[other]),
-        )
+        least_procs, least_planned = min(least_procs, f.slot_procs[other]), min(least_planned, f.slot_planned[other])
     f.block_procs[b], f.block_planned[b] = least_procs, least_planned
     if procs > f.wide_procs[w] and planned > f.wide_planned[w]:
         return
@@ -309,18 +280,14 @@ def leave_open(f: Forward, shortest: float) -> None:
 def next_instant(f: Forward) -> bool:
     """Advance to the next planned end and make the scheduling pass of that instant; return False if no job runs."""
     count = f.tally
-    if count[NEAR] > 0:
-        now = f.near[0].key
-        while count[NEAR] > 0 and f.near[0].key == now:
-            count[FREE] += f.near[0].item
-            count[NEAR] = pop(f.near, count[NEAR])
-    elif count[FAR] > 0:
-        now = f.far[0].key
-        while count[FAR] > 0 and f.far[0].key == now:
-            count[FREE] += f.far[0].item
-            count[FAR] = pop(f.far, count[FAR])
-    else:
+    which = NEAR if count[NEAR] > 0 else FAR
+    heap = f.near if count[NEAR] > 0 else f.far
+    if count[which] == 0:
         return False
+    now = heap[0].key
+    while count[which] > 0 and heap[0].key == now:
+        count[FREE] += heap[0].item
+        count[which] = pop(heap, count[which])
     f.time[NOW] = now
     one_pass(f)
     return True
@@ -333,11 +300,8 @@ def first_opening(f: Forward, procs: int, planned: float) -> int:
     while True:
         while i < f.tally[OPENINGS]:
             o = f.openings[i]
-            if (
-                procs <= o.free
-                and (procs <= o.extra or o.time + planned <= o.shadow)
-                and o.shortest <= planned < o.below
-            ):
+            fits = procs <= o.free and (procs <= o.extra or o.time + planned <= o.shadow)
+            if fits and o.shortest <= planned < o.below:
                 return i
             i += 1
         if not next_instant(f):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compiled import by_address, inner, kernel
 from ...events.event import END, START, SUBMIT, WITHDRAW
-from ...schedule.heap import pop, push
+from ...schedule.state import pop, push
 from .keeper import DECAY, GOLDEN, REMEMBERED, ROUNDING, OnlineCalibration
 
 DUE = np.dtype([("key", np.float64), ("tie", np.int64), ("item", np.int64)])
