@@ -288,14 +288,11 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
                 raise UsageError(
                     f"{key}={value}: the model does not use this setting (accepted: {', '.join(SETTINGS_READ)})"
                 )
-            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not _is_number(value):
+            is_number = re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
+            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not is_number:
                 raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
             machine = replace(machine, settings={**machine.settings, key: value})
     return machine
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
 
 
 NEW_KIND = re.compile(r"(\d+)cpu|(\d+(?:\.\d+)?)G|(\d+)(gpu(?::[\w.-]+)?)")

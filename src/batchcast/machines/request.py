@@ -138,24 +138,20 @@ class MachineSizes:
             least, count = max(count, 1), 0
         else:
             least = count
+        # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
+        named = (word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes)
+        qos = next(named, None) or self.qos.get(parts[0], "") or _word(job.qos)
         has = gpus > 0 and self.most_gpus > 0
         if has and gpus > least * self.most_gpus:
             least, count = math.ceil(gpus / self.most_gpus), 0
         each = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
-            _word(job.user_id), _word(job.account), parts, self._class(job, parts[0]),
+            _word(job.user_id), _word(job.account), parts, qos,
             _word(job.job_name), least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": each} if each else {},
         )  # fmt: skip
-
-    def _class(self, job: JobRequest, part: str) -> str:
-        """Return the job's QOS, or else its queue, if the machine has a QOS of this name; else the partition's QOS,
-        else the job's.
-        """
-        named = [word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes]
-        return named[0] if named else self.qos.get(part, "") or _word(job.qos)
 
 
 def _word(name: Name) -> str:

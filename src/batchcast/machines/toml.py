@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import msgspec
@@ -127,25 +127,18 @@ def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
         raise InputError(f"{where}: {str(error).replace(' - at `$', ' - at `')}") from None
 
 
-def _is_granted(value: Any, f: Field[Any]) -> bool:
-    """Return whether an empty, unknown or unlimited value equals the field's default."""
-    return f.default_factory is not MISSING or repr(f.default) == repr(value)
-
-
 def _pairs(item: Any, fold: Fold) -> list[str]:
+    """Return the lines of one table, without empty, unknown and unlimited values that are defaults."""
     lines = []
     for f in fields(item):
         value = getattr(item, f.name)
+        is_default = f.default_factory is not MISSING or repr(f.default) == repr(value)
+        is_nothing = value in ("", (), {}) or (isinstance(value, float) and not math.isfinite(value))
         if f.name == "limits":
             lines += _pairs(value, fold)
-        elif not (_is_nothing(value) and _is_granted(value, f)):
+        elif not (is_nothing and is_default):
             lines.append(f"{f.name} = {_value(fold(value) if f.name in ('names', 'nodes', 'down') else value)}")
     return lines
-
-
-def _is_nothing(value: Any) -> bool:
-    """Return whether a value is empty, unknown or unlimited."""
-    return value in ("", (), {}) or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _value(value: Any) -> str:

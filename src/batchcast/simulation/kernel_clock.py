@@ -48,22 +48,16 @@ def drive_kernel(
             scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, at
         )
         if reason == NO_SLOT:
-            memory, free = _more_slots(memory, at)
+            slots, at[LEFT] = 2 * slots, slots
+            free = np.empty(slots, np.int64)
+            free[: at[LEFT]] = np.arange(slots - 1, at[LEFT] - 1, -1)
+            memory = grown(memory, "slots", slots)
         elif reason == pool.LOG_FULL:
             state.enlarge_log()
         elif reason == pool.DONE:
             return state
         if tick is not None:
             tick(int(at[ASKED]))
-
-
-def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
-    """Double the number of slots for unfinished jobs, after all slots are in use."""
-    slots = len(memory.unfinished)
-    free = np.empty(2 * slots, np.int64)
-    free[:slots] = np.arange(2 * slots - 1, slots - 1, -1)
-    at[LEFT] = slots
-    return grown(memory, "slots", 2 * slots), free
 
 
 @kernel

@@ -16,7 +16,7 @@ from ...compiled.arrays import Record
 from ...events.event import END, START, SUBMIT
 from ...events.kernel import apply_event, jobs_of, queue_of
 from ...events.record import LEFT
-from ...schedule.forward_kernel import HEAD, JOBS, Forward, next_instant
+from ...schedule.forward import HEAD, JOBS, Forward, next_instant
 from ...schedule.state import HEAP
 from ..hazard import history_features, queue_features, simulated_waits
 from .history_features import (

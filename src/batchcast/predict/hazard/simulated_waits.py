@@ -10,7 +10,7 @@ import numpy as np
 from ...compiled import inlined, inner
 from ...compiled.arrays import Record
 from ...events.kernel import jobs_of, queue_of, running_of
-from ...schedule.forward_kernel import (
+from ...schedule.forward import (
     EASY,
     GREEDY,
     JOBS,

@@ -19,8 +19,7 @@ from ...machines.request import NodeRequest
 from .arrays import FAR, NONE, QUEUED, RUNNING, Jobs, Phases, Rules, Site, State, make_state
 from .loops import PATIENCE, advance
 from .priority import fair_tree, reprioritize
-from .requests import make_jobs, make_rules
-from .site import make_site
+from .site import make_jobs, make_rules, make_site
 
 LOOKS_S = 30.0
 """The external planner acts at this interval (s); instants without a possible change are skipped."""

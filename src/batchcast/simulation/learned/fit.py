@@ -195,12 +195,11 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
 
 def with_intervals(machine: Machine) -> dict[str, Machine]:
     """Map the name of each scheduling interval to a machine with that interval; Slurm's usual interval comes first."""
-
-    def every(seconds: int) -> Machine:
-        words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
-        return replace(machine, settings={**machine.settings, **words})
-
-    return {"after each submission and end": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
+    tried, alone = {"after each submission and end": machine}, {"sched_interval": "-1", "default_queue_depth": "-1"}
+    for seconds in LOOKS_S:
+        settings = {**machine.settings, **alone, "bf_interval": str(seconds)}
+        tried[f"every {seconds} s"] = replace(machine, settings=settings)
+    return tried
 
 
 def _busiest(trace: Trace, rule: str) -> float:
