@@ -77,7 +77,8 @@ class DrivenPredictor:
                 now = float(now_field[0])
                 asked = requests[job]
                 prediction = tell(Submit(now, asked))[""]
-                planned[job] = _within(planned_run_time(prediction, self.plan_level), request[job], asked)
+                seconds = possible(planned_run_time(prediction, self.plan_level), asked.job_id)
+                planned[job] = max(min(seconds, request[job]), 1.0)
                 if risky and prediction.levels:
                     quantiles = np.array([prediction.quantiles])
                     tails[job] = tails_at(prediction.levels, quantiles, request[job : job + 1])[0]
@@ -137,10 +138,6 @@ def possible(seconds: float, job_id: Any) -> float:
             hint="batchcast.testing.check_predictor lists every other fault",
         )
     return seconds
-
-
-def _within(seconds: float, request: float, job: JobRequest) -> float:
-    return max(min(possible(seconds, job.job_id), float(request)), 1.0)
 
 
 def _deliver(

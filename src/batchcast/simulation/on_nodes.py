@@ -274,7 +274,10 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
     # a job that ran on more nodes than requested had requested a minimum number of nodes
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()
-    each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
+    each = per_processor(trace, "req_mem_kib").tolist()
+    # Slurm refused a job with more processors than its nodes can have; if such a job ran, its nodes were a minimum
+    at_once = (trace.number("run_time") == 0) & (trace.wait_time == 0)
+    refused = (at_once & (trace.procs(procs) > trace.number("req_nodes") * sizes.most_cpus)).tolist()
     left = dict.fromkeys((*REASONS, REFUSED), 0)
     jobs: list[NodeRequest] = []
     columns = (trace.requests(procs), trace.run_time.tolist(), more, each, refused)
@@ -288,17 +291,6 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         else:
             left[made] += 1
     return jobs, left
-
-
-def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
-    """Return a mask (n,) of jobs that Slurm refused at submission.
-
-    A refused job has more processors than its requested nodes can have, and ended in the second of its submission. If a
-    job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
-    """
-    over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
-    refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
-    return refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,8 +142,7 @@ def simulate(
         state = state_of(planner=GIVEN, tails=tails)
         run = partial(advance, state)
     else:
-        method = _predictor(trace, work, runtime)
-        notes = _unknown(method, trace, runtime)
+        method, notes = _predictor(trace, work, runtime)
         in_kernel = native and plan_level is None
         if in_kernel and (built_in := native_planner(method, trace, work, jobs)):
             state = state_of(**built_in)
@@ -190,7 +189,7 @@ class _Planner:
             return np.maximum(work.request, 1.0), None
         if self.name == "actual":
             return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0)), None
-        method, total = _predictor(trace, work, self.runtime), float(work.total)
+        method, total = _predictor(trace, work, self.runtime)[0], float(work.total)
         said_of = replay(trace, {self.name: method}, protocol=self.protocol, procs=self.procs, total=total)
         forecasts = said_of[self.name]
         points, tails = forecasts.points, None
@@ -209,14 +208,8 @@ def _by_own_policy(
     clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
 ) -> Schedule:  # fmt: skip
     """Simulate with a user's own scheduler in Python."""
-    method: Any = None
-    notes: tuple[str, ...] = ()
-    points = np.maximum(work.request, 1.0)
-    if planner.is_known:
-        points = planner.known(trace, work)[0]
-    else:
-        method = _predictor(trace, work, planner.runtime)
-        notes = _unknown(method, trace, planner.runtime)
+    points = planner.known(trace, work)[0] if planner.is_known else np.maximum(work.request, 1.0)
+    method, notes = (None, ()) if planner.is_known else _predictor(trace, work, planner.runtime)
     requests, statuses = requests_of(trace, work, planner.procs)
     own = OwnRun(policy, requests, statuses, work.run.tolist(), points.tolist(), machine, method, planner.level)
     kernel_s = _timed(partial(own.go, tick), clock)
@@ -232,16 +225,13 @@ def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
     return like
 
 
-def _predictor(trace: Trace, work: Workload, runtime: Any) -> Any:
-    """Return the predictor, after checking that it uses only columns that are known at submission."""
-    return method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, trace=trace, max_procs=work.total)
-
-
-def _unknown(predictor: Any, trace: Trace, runtime: Any) -> tuple[str, ...]:
-    """Return a note about columns that the predictor uses and that this log lacks."""
+def _predictor(trace: Trace, work: Workload, runtime: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return the predictor, which may use only columns that are known at submission, and a note about columns that it
+    uses and that this log lacks."""
+    known = trace.info.known_at_submit
+    predictor = method_of("runtime", runtime, known_at_submit=known, trace=trace, max_procs=work.total)
     missing = lacking(predictor, trace)
-    who = name_of(runtime)
-    return (f"{who}: no job of this log knows {', '.join(missing)}",) if missing else ()
+    return predictor, (f"{name_of(runtime)}: no job of this log knows {', '.join(missing)}",) if missing else ()
 
 
 def _driven_by_kernel(
@@ -306,7 +296,8 @@ def simulate_split(
     partition = trace.nominal("partition_id")
     if not sizes:
         raise InputError(f"{trace.info.source}: no job has a partition", hint="--partitions together")
-    default = _largest_request(trace) if default_request is None else default_request
+    known = trace.req_time[np.isfinite(trace.req_time) & (trace.req_time > 0)]
+    default = float(known.max()) if default_request is None and len(known) else default_request
     parts, rows, notes = [], [], []
     left_out = Counter({"no partition": int((partition.codes < 0).sum())})
     for name, (size, source) in sizes.items():
@@ -330,11 +321,6 @@ def simulate_split(
         raise InputError(f"{trace.info.source}: no partition's size is known", hint="--partitions together")
     oversized = _oversized(sum(part.total for part in parts), trace.info.max_procs)
     return _merged(parts, np.concatenate(rows), dict(left_out), (*oversized, *notes))
-
-
-def _largest_request(trace: Trace) -> float | None:
-    known = trace.req_time[np.isfinite(trace.req_time) & (trace.req_time > 0)]
-    return float(known.max()) if len(known) else None
 
 
 def _oversized(together: float, machine: float) -> list[str]:
