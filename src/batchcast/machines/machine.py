@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from ..errors import InputError, UsageError
 
 TURNS = {"DAILY": 86400.0, "WEEKLY": 7 * 86400.0}
-NOTHING: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)

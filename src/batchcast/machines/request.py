@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from ..job import JobRequest, Name
 from .machine import Machine
 
-NEVER = math.inf
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRequest:
@@ -50,7 +48,7 @@ class NodeRequest:
     nice: int = 0
     begin: float = -math.inf
     release: float = -math.inf
-    cancel: float = NEVER
+    cancel: float = math.inf
     array: str = ""
     task: int = -1
     throttle: int = 0

@@ -349,10 +349,11 @@ def simulate_on(
 
         reorder = reorder_by(rule, machine, jobs, length, lambda r: kinds[row_of(r)])
     before = clock() if clock is not None else math.nan
-    shorter = None
+    lengths = None if plan is None else Lengths(plan)
     if queue.lengths is not None:
         shorter = _plan(trace, machine, queue.lengths, procs, protocol, planning.LENGTH_QUANTILE)
-    lengths = _lengths(plan, shorter)
+        if shorter is not None:  # if it is NaN, the job's own time limit, `min` returns the other number
+            lengths = Lengths(lambda r: min(math.inf if plan is None else plan(r), shorter(r)), restored=True)
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     return _as_schedule(trace, machine, schedule, queue.memory, left, took)
@@ -365,21 +366,6 @@ def _kinds(trace: Trace) -> list[int]:
     number: dict[tuple[Hashable, ...], int] = {}
     rows = zip(*columns, strict=True)
     return [0 if row[0] is None else number.setdefault(planning.kind_of(*row), len(number) + 1) for row in rows]
-
-
-def _lengths(
-    plan: Callable[[NodeRequest], float] | None, shorter: Callable[[NodeRequest], float] | None
-) -> Lengths | None:
-    """Return the run times with which Slurm plans in place of time limits; None means that Slurm plans with time
-    limits."""
-    if shorter is None:
-        return None if plan is None else Lengths(plan)
-
-    def of(request: NodeRequest) -> float:
-        length = shorter(request)  # NaN means the job's own time limit
-        return min(length if length == length else math.inf, math.inf if plan is None else plan(request))
-
-    return Lengths(of, restored=True)
 
 
 def _as_schedule(
