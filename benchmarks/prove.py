@@ -26,7 +26,7 @@ import numpy as np
 from batchcast.errors import InputError
 from batchcast.machines.machine import Machine, vary
 from batchcast.metrics.curves import cdf_distance, rank_correlation
-from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.arrays import Phases
 from batchcast.schedule.slurm.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
 from batchcast.simulation.on_nodes import simulate_on
 from batchcast.table import Trace

@@ -7,7 +7,7 @@ from typing import Any
 
 from batchcast.machines.machine import Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.machines.request import NodeRequest
-from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.arrays import Phases
 from batchcast.schedule.slurm.simulate import Lengths, Recorded, simulate_slurm
 
 UNIT = 10.0

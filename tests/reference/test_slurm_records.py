@@ -20,7 +20,7 @@ from benchmarks.prove import (
 from benchmarks.slurm_record import Record, open_record
 from tests.conftest import SHARED
 
-from batchcast.schedule.slurm.requests import make_rules
+from batchcast.schedule.slurm.site import make_rules
 from batchcast.trace.machine_files import STATE, machine_of, read_texts
 
 FOLDER = SHARED / "reference" / "slurm"

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from ..errors import InputError, UsageError
 
 TURNS = {"DAILY": 86400.0, "WEEKLY": 7 * 86400.0}
-NOTHING: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +171,7 @@ class Machine:
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition of this name; an empty name means the default partition."""
-        wanted = (p for p in self.partitions if p.name == name or (not name and p.default))
-        return next(wanted, None)
+        return next((p for p in self.partitions if p.name == name or (not name and p.default)), None)
 
 
 LEAST = {"cpus": 1, "sockets": 1, "threads": 1, "weight": 0, "memory_mib": 0}
@@ -289,14 +287,11 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
                 raise UsageError(
                     f"{key}={value}: the model does not use this setting (accepted: {', '.join(SETTINGS_READ)})"
                 )
-            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not _is_number(value):
+            is_number = re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
+            if key.startswith(NUMBERS) and key != "PriorityWeightTRES" and not is_number:
                 raise UsageError(f"{key}={value}: not a number (accepted: {key}=60)")
             machine = replace(machine, settings={**machine.settings, key: value})
     return machine
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
 
 
 NEW_KIND = re.compile(r"(\d+)cpu|(\d+(?:\.\d+)?)G|(\d+)(gpu(?::[\w.-]+)?)")

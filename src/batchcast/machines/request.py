@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from ..job import JobRequest, Name
 from .machine import Machine
 
-NEVER = math.inf
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRequest:
@@ -50,7 +48,7 @@ class NodeRequest:
     nice: int = 0
     begin: float = -math.inf
     release: float = -math.inf
-    cancel: float = NEVER
+    cancel: float = math.inf
     array: str = ""
     task: int = -1
     throttle: int = 0
@@ -70,11 +68,10 @@ class NodeRequest:
 WHOLE = "all"
 """The only partition of a machine that was described without partitions, such as a SimGrid platform."""
 
-UNKNOWN, ELSEWHERE, TOO_LARGE = (
-    "no run time or size",
-    "a partition that the machine does not have",
-    "larger than its partition",
-)
+UNKNOWN, ELSEWHERE = "no run time or size", "a partition that the machine does not have"
+TOO_LARGE = "larger than its partition"
+REASONS = (UNKNOWN, ELSEWHERE, TOO_LARGE)
+"""Why a job cannot be requested on a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +136,20 @@ class MachineSizes:
             least, count = max(count, 1), 0
         else:
             least = count
+        # the job's QOS or queue, if the machine has a QOS of this name; else the partition's QOS, else the job's
+        named = (word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes)
+        qos = next(named, None) or self.qos.get(parts[0], "") or _word(job.qos)
         has = gpus > 0 and self.most_gpus > 0
         if has and gpus > least * self.most_gpus:
             least, count = math.ceil(gpus / self.most_gpus), 0
         each = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
-            _word(job.user_id), _word(job.account), parts, self._class(job, parts[0]),
+            _word(job.user_id), _word(job.account), parts, qos,
             _word(job.job_name), least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": each} if each else {},
         )  # fmt: skip
-
-    def _class(self, job: JobRequest, part: str) -> str:
-        """Return the job's QOS, or else its queue, if the machine has a QOS of this name; else the partition's QOS,
-        else the job's.
-        """
-        named = [word for word in (_word(job.qos), _word(job.queue_id)) if word in self.classes]
-        return named[0] if named else self.qos.get(part, "") or _word(job.qos)
 
 
 def _word(name: Name) -> str:

@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import msgspec
@@ -17,21 +17,15 @@ from ..units import span
 from .machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 
 TABLES = {
-    "nodes": NodeGroup,
-    "partition": Partition,
-    "qos": Qos,
-    "association": Association,
-    "reservation": Reservation,
+    "nodes": ("nodes", NodeGroup),
+    "partition": ("partitions", Partition),
+    "qos": ("qos", Qos),
+    "association": ("associations", Association),
+    "reservation": ("reservations", Reservation),
 }
-FIELDS = {
-    "nodes": "nodes",
-    "partition": "partitions",
-    "qos": "qos",
-    "association": "associations",
-    "reservation": "reservations",
-}
+"""The tables of a machine's file: the field of `Machine`, and the class of its items."""
 Expand = Any  # function that converts a text of node names to a list
-Fold = Any
+Fold = Callable[[Sequence[str]], str]
 
 
 def write_machine(machine: Machine, fold: Fold) -> str:
@@ -45,14 +39,8 @@ def write_machine(machine: Machine, fold: Fold) -> str:
     if machine.licenses:
         lines += ["", "[licenses]"]
         lines += [f"{_value(key)} = {_value(value)}" for key, value in machine.licenses.items()]
-    for title, items in (
-        ("nodes", machine.nodes),
-        ("partition", machine.partitions),
-        ("qos", machine.qos),
-        ("association", machine.associations),
-        ("reservation", machine.reservations),
-    ):
-        for item in items:
+    for title, (field, _) in TABLES.items():
+        for item in getattr(machine, field):
             lines += ["", f"[[{title}]]", *_pairs(item, fold)]
     if machine.left_out:
         lines = [lines[0], f"left_out = {_value(machine.left_out)}", *lines[1:]]
@@ -78,13 +66,12 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     for key in TABLES:
         if not isinstance(table.get(key, []), list) or not all(isinstance(item, dict) for item in table.get(key, [])):
             raise input_error(path, f"{key} is not a list of tables", accepted=f"[[{key}]] before each table")
-    items = {
-        key: tuple(_item(kind, key, item, expand, path) for item in table.get(key, [])) for key, kind in TABLES.items()
-    }
-    given = {key: table[key] for key in ("settings", "name", "left_out", "licenses") if key in table}
+    given: dict[str, Any] = {key: table[key] for key in ("settings", "name", "left_out", "licenses") if key in table}
+    for key, (field, kind) in TABLES.items():
+        given[field] = tuple(_item(kind, key, item, expand, path) for item in table.get(key, []))
     if isinstance(given.get("settings"), Mapping):
         given["settings"] = {key: str(value) for key, value in given["settings"].items()}
-    machine: Machine = _taken(Machine, {name: items[key] for key, name in FIELDS.items()} | given, path)
+    machine: Machine = _taken(Machine, given, path)
     if not machine.nodes or not machine.partitions:
         raise InputError(
             f"{path}: a machine needs [[nodes]] and [[partition]]", hint="batchcast machine capture -o machine.toml"
@@ -92,8 +79,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     check_machine(machine, path)
     known = set(machine.node_names())
     for partition in machine.partitions:
-        strange = [name for name in partition.nodes if name not in known]
-        if strange:
+        if strange := [name for name in partition.nodes if name not in known]:
             raise input_error(path, f"partition {partition.name} has a node that is not in [[nodes]]", value=strange[0])
     return machine
 
@@ -112,7 +98,8 @@ def _item(kind: Any, title: str, item: Mapping[str, Any], expand: Expand, path: 
         else:
             accepted = ", ".join(sorted((set(names) - {"limits"}) | limits))
             raise input_error(path, f"no such key in [[{title}]]", value=key, accepted=accepted)
-    if absent := [name for name, f in names.items() if _is_needed(f) and name not in given]:
+    needed = (name for name, f in names.items() if f.default is MISSING and f.default_factory is MISSING)
+    if absent := [name for name in needed if name not in given]:
         which = f" {item['name']!r}" if "name" in item else ""
         form = f"{absent[0]} = {FORMS[absent[0]]}"
         raise input_error(path, f"[[{title}]]{which} is not complete: it has no {absent[0]}", accepted=form)
@@ -140,30 +127,18 @@ def _taken(kind: Any, given: Mapping[str, Any], where: str) -> Any:
         raise InputError(f"{where}: {str(error).replace(' - at `$', ' - at `')}") from None
 
 
-def _is_needed(f: Field[Any]) -> bool:
-    """Return whether a field of the class is required in TOML."""
-    return f.default is MISSING and f.default_factory is MISSING
-
-
-def _is_granted(value: Any, f: Field[Any]) -> bool:
-    """Return whether an empty, unknown or unlimited value equals the field's default."""
-    return f.default_factory is not MISSING or repr(f.default) == repr(value)
-
-
 def _pairs(item: Any, fold: Fold) -> list[str]:
+    """Return the lines of one table, without empty, unknown and unlimited values that are defaults."""
     lines = []
     for f in fields(item):
         value = getattr(item, f.name)
+        is_default = f.default_factory is not MISSING or repr(f.default) == repr(value)
+        is_nothing = value in ("", (), {}) or (isinstance(value, float) and not math.isfinite(value))
         if f.name == "limits":
             lines += _pairs(value, fold)
-        elif not (_is_nothing(value) and _is_granted(value, f)):
+        elif not (is_nothing and is_default):
             lines.append(f"{f.name} = {_value(fold(value) if f.name in ('names', 'nodes', 'down') else value)}")
     return lines
-
-
-def _is_nothing(value: Any) -> bool:
-    """Return whether a value is empty, unknown or unlimited."""
-    return value in ("", (), {}) or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _value(value: Any) -> str:
@@ -179,7 +154,7 @@ def _value(value: Any) -> str:
 SCHEDULER = ("SchedulerType", "PriorityType", "SelectType", "SelectTypeParameters", "AccountingStorageEnforce")
 
 
-def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str]:
+def describe(machine: Machine, fold: Fold) -> list[str]:
     """Return lines of text about nodes, partitions, scheduler, limits and reservations, and what the simulation
     ignores.
     """
@@ -187,44 +162,36 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
     lines = [f"{machine.name or 'machine'}: {count} nodes, {machine.cpus} processors", "", "nodes"]
     for group in machine.nodes:
         size = f"{group.cpus} processors" + (f", {group.memory_mib:.0f} MiB" if math.isfinite(group.memory_mib) else "")
-        extra = [f"{n} {kind}" for kind, n in group.gres.items()] + (
-            [",".join(group.features)] if group.features else []
-        )
+        extra = [*(f"{n} {kind}" for kind, n in group.gres.items()), ",".join(group.features)]
         down = f"; down: {fold(group.down)}" if group.down else ""
-        lines.append(f"  {fold(group.names)}: {', '.join([size, *extra])}, weight {group.weight}{down}")
+        lines.append(f"  {fold(group.names)}: {', '.join(filter(None, [size, *extra]))}, weight {group.weight}{down}")
     lines += ["", "partitions"]
     for part in machine.partitions:
         state = "" if part.up else ", not up"
         default = ", default" if part.default else ""
+        default_time = f", {span(part.default_time)} by default" if part.default_time > 0 else ""
         lines.append(
             f"  {part.name}: {fold(part.nodes) or 'no nodes'}, limits of {span(part.max_time)} at most"
-            f"{_unless_asked(part.default_time)}, tier {part.priority_tier}{default}{state}"
+            f"{default_time}, tier {part.priority_tier}{default}{state}"
         )
     settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings}
     tuned = {key: value for key, value in machine.settings.items() if key.startswith(("bf_", "sched_"))}
     weights = {k: v for k, v in machine.settings.items() if k.startswith("PriorityWeight") and v not in ("0", "(null)")}
     lines += ["", "scheduler", *(f"  {k} = {v}" for k, v in {**settings, **tuned, **weights}.items())]
     limits = [f"  qos {q.name}: priority {q.priority:g}{_limits(q.limits)}" for q in machine.qos]
-    for a in machine.associations:
-        if _limits(a.limits):
-            limits.append(f"  {a.account}{'/' + a.user if a.user else ''}{_limits(a.limits)}")
+    shown = ((a, _limits(a.limits)) for a in machine.associations)
+    limits += [f"  {a.account}{'/' + a.user if a.user else ''}{words}" for a, words in shown if words]
     lines += ["", "limits", *limits] if limits else []
     if machine.licenses:
         lines += ["", "licenses", *(f"  {name}: {count:g}" for name, count in machine.licenses.items())]
     if machine.reservations:
         lines += ["", "reservations"]
         for r in machine.reservations:
-            lines.append(
-                f"  {r.name}: {fold(r.nodes) or 'no nodes'}, {span(r.end - r.start)} {','.join(r.flags)}".rstrip()
-            )
+            nodes, flags = fold(r.nodes) or "no nodes", ",".join(r.flags)
+            lines.append(f"  {r.name}: {nodes}, {span(r.end - r.start)} {flags}".rstrip())
     if machine.left_out:
         lines += ["", "not modelled: " + ", ".join(machine.left_out)]
     return lines
-
-
-def _unless_asked(seconds: float) -> str:
-    """Return a text with the default limit of a partition, if there is one."""
-    return f", {span(seconds)} by default" if seconds > 0 else ""
 
 
 def _limits(limits: Limits) -> str:

@@ -13,45 +13,13 @@ import numpy as np
 
 from ..compiled import branching, inlined, inner
 from ..compiled.arrays import Record
+from . import state as pool
 from .conservative import conservative_pass, give_back
-from .heap import pop
 from .index import leave
-from .orders import candidate_key, corrected, head_key, learn_natively, plan_natively
+from .orders import candidate_key, corrected, head_key, learn_recent, recent_memory_of, recent_plan
 from .passes import easy_pass, note_end
-from .queue import enqueue, remeasure
-from .running import drop_plan, note, push_end, put_off
-from .state import (
-    ASKED,
-    BLOCK,
-    CONSERVATIVE,
-    DONE,
-    ENDS,
-    GIVEN,
-    GONE,
-    INSTANT,
-    JOB_OVERDUE,
-    LOG_END,
-    LOG_FULL,
-    LOG_OVERDUE,
-    NEEDS_PREDICTION,
-    NEXT,
-    OVERDUES,
-    PASS,
-    PREDICTED,
-    PYSS,
-    RECENT,
-    RESULTS,
-    SUBMITS,
-    KernelState,
-    asides_of,
-    endings_of,
-    instant_of,
-    jobs_of,
-    log_of,
-    plan_of,
-    results_of,
-    slots_of,
-)
+from .queue import drop_plan, enqueue, note, push_end, put_off, remeasure
+from .state import KernelState, asides_of, endings_of, instant_of, jobs_of, log_of, plan_of, pop, results_of, slots_of
 
 
 @inner
@@ -68,14 +36,14 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
         return
     results = results_of(s)[like]
     jobs = jobs_of(s)
-    place = int(results[0]) % RESULTS
+    place = int(results[0]) % pool.RESULTS
     results[0] += 1.0
     results[1 + place] = s.now
-    results[1 + RESULTS + place] = math.log(max(jobs[ended].run, 1.0))
+    results[1 + pool.RESULTS + place] = math.log(max(jobs[ended].run, 1.0))
     slots = slots_of(s)
     for place in range(s.head, s.tail):
         slot = slots[place]
-        if slot.procs != GONE and asides[slot.job].like == like:
+        if slot.procs != pool.GONE and asides[slot.job].like == like:
             plan_slot_anew(s, rules, place, planned_anew(jobs[slot.job], results))
 
 
@@ -83,11 +51,11 @@ def note_result(s: Record, rules: Record, ended: int) -> None:
 def planned_anew(entry: Record, results: np.ndarray) -> float:
     """Return a waiting job's planned run time, from its first planned run time and the run times of similar jobs since
     its submission."""
-    known = min(int(results[0]), RESULTS)
+    known = min(int(results[0]), pool.RESULTS)
     total, count = math.log(max(entry.first, 1.0)), 1
     for k in range(known):
         if results[1 + k] >= entry.submit:
-            total += results[1 + RESULTS + k]
+            total += results[1 + pool.RESULTS + k]
             count += 1
     planned: float = max(min(math.exp(total / count), entry.request), 1.0)
     return planned
@@ -108,7 +76,7 @@ def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None
         slot.head_key = head_key(s, rules, entry)
     if rules.candidate_order != 0:
         slot.candidate_key = candidate_key(s, rules, entry)
-    remeasure(s, rules, place // BLOCK)
+    remeasure(s, rules, place // pool.BLOCK)
     if s.indexed:
         leave(s, rules, place, np.int64(slot.procs))
     s.dirty = 1
@@ -132,46 +100,46 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
     s, rules = record[0], settings[0]
     jobs, endings, instant, log = jobs_of(s), endings_of(s), instant_of(s), log_of(s)
     while True:
-        if s.phase == NEXT:
+        if s.phase == pool.NEXT:
             if log.size > 0 and s.logged > 0 and s.logged + 4 * (s.running + s.waiting) + 64 > log.size:
-                return LOG_FULL
+                return pool.LOG_FULL
             s.now = next_instant(s)
             if s.now == np.inf:
-                return DONE
-            s.phase = OVERDUES
-        if s.phase == OVERDUES:
+                return pool.DONE
+            s.phase = pool.OVERDUES
+        if s.phase == pool.OVERDUES:
             if correct_overdue(s, rules):
-                return JOB_OVERDUE
-            s.phase = SUBMITS if rules.event_order == PYSS else ENDS
-        if s.phase == ENDS:
+                return pool.JOB_OVERDUE
+            s.phase = pool.SUBMITS if rules.event_order == pool.PYSS else pool.ENDS
+        if s.phase == pool.ENDS:
             while s.ending > 0 and endings[0].key <= s.now:
                 job = endings[0].item
                 s.ending = pop(endings, s.ending)
                 end_job(s, rules, job)
-                if rules.event_order == PYSS:
+                if rules.event_order == pool.PYSS:
                     one_pass(s, rules)
-            s.phase = PASS if rules.event_order == PYSS else SUBMITS
-        if s.phase == PREDICTED:
+            s.phase = pool.PASS if rules.event_order == pool.PYSS else pool.SUBMITS
+        if s.phase == pool.PREDICTED:
             arrive(s, rules, s.job)
-            if rules.event_order == PYSS:
+            if rules.event_order == pool.PYSS:
                 one_pass(s, rules)
-            s.phase = SUBMITS
-        if s.phase == SUBMITS:
+            s.phase = pool.SUBMITS
+        if s.phase == pool.SUBMITS:
             while s.next_submit < jobs.size and jobs[s.next_submit].submit <= s.now:
                 s.job = s.next_submit
                 s.next_submit += 1
-                if rules.planner == ASKED:
-                    s.phase = PREDICTED
-                    return NEEDS_PREDICTION
-                if rules.planner != GIVEN:
-                    jobs[s.job].planned = plan_natively(s, rules, jobs[s.job])
+                if rules.planner == pool.ASKED:
+                    s.phase = pool.PREDICTED
+                    return pool.NEEDS_PREDICTION
+                if rules.planner != pool.GIVEN:
+                    jobs[s.job].planned = recent_plan(recent_memory_of(s)[0], jobs[s.job])
                 arrive(s, rules, s.job)
-                if rules.event_order == PYSS:
+                if rules.event_order == pool.PYSS:
                     one_pass(s, rules)
-            s.phase = ENDS if rules.event_order == PYSS else PASS
-        if s.phase == PASS:
-            if rules.event_order == INSTANT:
-                if rules.backfill == CONSERVATIVE:
+            s.phase = pool.ENDS if rules.event_order == pool.PYSS else pool.PASS
+        if s.phase == pool.PASS:
+            if rules.event_order == pool.INSTANT:
+                if rules.backfill == pool.CONSERVATIVE:
                     conservative_pass(s, rules)
                 else:
                     easy_pass(s, rules)
@@ -182,14 +150,14 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
                     s.instant_first += 1
                     end_job(s, rules, instant[s.instant_first - 1])
                     one_pass(s, rules)
-            s.phase = ENDS if further_round(s) else NEXT
+            s.phase = pool.ENDS if further_round(s) else pool.NEXT
 
 
 @inner
 def one_pass(s: Record, rules: Record) -> None:
     """Make one scheduling pass of the policy's kind; with the event order of the simulator pyss, four places in the
     code call this function."""
-    if rules.backfill == CONSERVATIVE:
+    if rules.backfill == pool.CONSERVATIVE:
         conservative_pass(s, rules)
     else:
         easy_pass(s, rules)
@@ -199,15 +167,13 @@ def one_pass(s: Record, rules: Record) -> None:
 def next_instant(s: Record) -> float:
     """Return the time of the next submission, actual or planned end, or reservation; infinity if there is none."""
     jobs = jobs_of(s)
-    plan = plan_of(s)
-    endings = endings_of(s)
     time: float = np.inf
     if s.next_submit < jobs.size:
         time = jobs[s.next_submit].submit
     if s.ending > 0:
-        time = min(time, endings[0].key)
+        time = min(time, endings_of(s)[0].key)
     if s.running > 0:
-        time = min(time, plan[0].end)
+        time = min(time, plan_of(s)[0].end)
     time = min(time, s.next_start)
     return time
 
@@ -216,8 +182,7 @@ def next_instant(s: Record) -> float:
 def correct_overdue(s: Record, rules: Record) -> bool:
     """Lengthen the planned run times that running jobs exceeded; return true if a predictor must revise the planned run
     time of `s.job`."""
-    jobs = jobs_of(s)
-    plan = plan_of(s)
+    jobs, plan = jobs_of(s), plan_of(s)
     place = 0
     while place < s.running and plan[place].end <= s.now:
         job = plan[place].job
@@ -226,21 +191,16 @@ def correct_overdue(s: Record, rules: Record) -> bool:
             if not (s.answered and s.job == job):
                 entry.step += 1
                 s.corrections += 1
-                note(s, LOG_OVERDUE, job)
-                entry.planned = corrected(
-                    rules.correction,
-                    s.now - entry.start,
-                    entry.first,
-                    entry.request,
-                    entry.step - 1,
-                )
+                note(s, pool.LOG_OVERDUE, job)
+                elapsed = s.now - entry.start
+                entry.planned = corrected(rules.correction, elapsed, entry.first, entry.request, entry.step - 1)
                 if rules.ask_overdue:
                     s.job = job
                     s.answered = 1
                     return True
             s.answered = 0
             replan(s, rules, entry, place)
-        elif rules.event_order == PYSS:
+        elif rules.event_order == pool.PYSS:
             drop_plan(s, job, plan[place].end)
             entry.released = 1
             s.free += entry.procs
@@ -257,28 +217,27 @@ def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
         entry.planned = max(entry.request, entry.run)
     put_off(s, place, entry.start + entry.planned)
     s.dirty = 1
-    s.rebuild = rules.backfill == CONSERVATIVE
+    s.rebuild = rules.backfill == pool.CONSERVATIVE
 
 
 @inlined
 def end_job(s: Record, rules: Record, job: int) -> None:
     """Remove an ended job from the machine, and let the built-in planner learn its run time."""
-    jobs = jobs_of(s)
-    entry = jobs[job]
+    entry = jobs_of(s)[job]
     if not entry.released:
         drop_plan(s, job, entry.start + entry.planned)
         s.free += entry.procs
     s.dirty = 1
-    if rules.backfill == CONSERVATIVE:
+    if rules.backfill == pool.CONSERVATIVE:
         give_back(s, entry)
-    if rules.planner >= RECENT:
-        learn_natively(s, rules, entry)
+    if rules.planner == pool.RECENT:
+        learn_recent(recent_memory_of(s)[0], entry)
     if s.aside:
         if rules.due_after < np.inf:
             note_end(s, job)
         if rules.refresh:
             note_result(s, rules, job)
-    note(s, LOG_END, job)
+    note(s, pool.LOG_END, job)
 
 
 @inlined

@@ -10,18 +10,8 @@ import numpy as np
 
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record
-from .running import start_job
+from .queue import start_job
 from .state import GONE, jobs_of, plan_of, profile_of, slots_of
-
-
-@inner
-def clear_profile(s: Record) -> None:
-    """Reset the profile to the processors that are free now; the caller then adds the running jobs."""
-    profile = profile_of(s)
-    s.first_step = 0
-    s.steps = 1
-    profile[0].time = s.now
-    profile[0].free = s.free
 
 
 @kernel
@@ -135,8 +125,7 @@ def most_free(s: Record, until: float) -> np.int64:
 def conservative_pass(s: Record, rules: Record) -> None:
     """Make one pass at `now`: move reservations up, reserve processors for new jobs, start jobs whose reservation
     begins now."""
-    jobs = jobs_of(s)
-    slots = slots_of(s)
+    jobs, slots = jobs_of(s), slots_of(s)
     if s.waiting > 0:
         forget_past(s)
         fresh = s.tail - s.arrived
@@ -173,8 +162,7 @@ def move_up(s: Record, end: int) -> None:
     enough processors are free at one time before it. Processors that a moved job leaves are available to later jobs in
     this pass, and to earlier jobs in the next pass.
     """
-    jobs = jobs_of(s)
-    slots = slots_of(s)
+    jobs, slots = jobs_of(s), slots_of(s)
     freed, left_behind = s.freed_until, -np.inf
     most = most_free(s, freed)
     for place in range(s.head, end):
@@ -197,29 +185,24 @@ def move_up(s: Record, end: int) -> None:
 @inner
 def place_anew(s: Record) -> None:
     """Discard all reservations; enter running jobs by their planned ends, and reserve for waiting jobs by arrival."""
-    jobs = jobs_of(s)
-    slots = slots_of(s)
-    plan = plan_of(s)
-    clear_profile(s)
+    jobs, slots, plan, profile = jobs_of(s), slots_of(s), plan_of(s), profile_of(s)
+    s.first_step = 0
+    s.steps = 1
+    profile[0].time = s.now
+    profile[0].free = s.free
     for place in range(s.running):
-        profile_hold_running(s, plan[place])
+        entry, last = plan[place], profile[s.steps - 1]
+        profile[s.steps].time = entry.end
+        profile[s.steps].free = last.free + entry.procs
+        if last.time == entry.end:
+            last.free += entry.procs
+        else:
+            s.steps += 1
     s.next_start = np.inf
     s.freed_until = -np.inf
     for place in range(s.head, s.tail):
         if slots[place].procs != GONE:
             reserve_for(s, jobs[slots[place].job])
-
-
-@inner
-def profile_hold_running(s: Record, entry: Record) -> None:
-    """Add a running job to the profile: its processors become free at its planned end."""
-    profile = profile_of(s)
-    profile[s.steps].time = entry.end
-    profile[s.steps].free = profile[s.steps - 1].free + entry.procs
-    if profile[s.steps - 1].time == entry.end:
-        profile[s.steps - 1].free += entry.procs
-    else:
-        s.steps += 1
 
 
 @inner
@@ -236,8 +219,7 @@ def give_back(s: Record, entry: Record) -> None:
 @inner
 def start_due(s: Record, rules: Record) -> None:
     """Start the jobs whose reservation begins now, in arrival order. O(waiting)."""
-    jobs = jobs_of(s)
-    slots = slots_of(s)
+    jobs, slots = jobs_of(s), slots_of(s)
     s.next_start = np.inf
     head = s.head
     for place in range(head, s.tail):

@@ -1,12 +1,362 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward simulation: computes when a job at the end of the queue starts, if no job arrives and all plans are exact."""
+"""Forward simulation: computes when a job at the end of the queue starts, if no job arrives and all plans are exact.
+
+Because no job arrives and every plan is exact, each head job needs only one reservation. `ForwardPlan` is the schedule
+of one queue; the compiled functions above it work on the arrays of a schedule (`Forward`).
+"""
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
-from ..schedule import forward_kernel as kernel
-from .forward_kernel import EASY, EASY_SJBF, FCFS, JOBS, NOW, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
+from ..compiled import by_address, inlined, inner, kernel
+from .state import GONE, HEAP, pop, push
+
+FCFS, EASY, EASY_SJBF, GREEDY = range(4)
+SIZE, FREE, EXTRA, HEAD, JOBS, RUNNING, NEAR, FAR, OPENINGS, POLICY, RESERVED = range(11)
+NOW, SHADOW = range(2)
+BLOCK, WIDE = 16, 256
+OPENING_RECORD = np.dtype(
+    [("time", "f8"), ("shadow", "f8"), ("shortest", "f8"), ("below", "f8"), ("free", "i8"), ("extra", "i8")]
+)
+
+
+@by_address
+class Forward(
+    namedtuple(
+        "Forward",
+        "tally time running_end running_procs procs planned start order place slot_procs slot_planned block_procs"
+        " block_planned wide_procs wide_planned near far openings",
+    )
+):
+    """The arrays: the constants SIZE to RESERVED index `tally`, NOW and SHADOW index `time`. The queue is in order of
+    arrival.
+
+    `start` is infinity if a job waits, at most now if it runs, and -infinity if it left the queue or never fits.
+    `order` maps positions among the backfill candidates to jobs, and `place` maps jobs to positions. `slot_*` has
+    processors and planned run times by candidate position; `block_*` and `wide_*` have their minima over 16 and 256
+    positions.
+    """
+
+
+def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
+    """Allocate arrays for this many running and queued jobs; every queued job may also run."""
+    blocks, wides = queued // BLOCK + 1, queued // WIDE + 1
+    count, time = np.zeros(11, np.int64), np.zeros(2)
+    count[SIZE], count[POLICY] = size, policy
+    run, ends = running + queued, running + queued + 1
+    return Forward(
+        *(count, time, np.empty(run), _indices(run), _indices(queued), np.empty(queued), np.empty(queued)),
+        *(_indices(queued), _indices(queued), _indices(queued), np.empty(queued)),
+        *(_indices(blocks), np.empty(blocks), _indices(wides), np.empty(wides)),
+        *(np.empty(ends, HEAP), np.empty(ends, HEAP), np.empty(run + queued + 2, OPENING_RECORD)),
+    )
+
+
+def _indices(n: int) -> np.ndarray:
+    return np.empty(n, np.int64)
+
+
+BEGIN, OPENING, NOTICED, JOIN = range(4)
+"""Commands of `go_forward`."""
+
+
+@kernel
+def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
+    """Execute a command; Python calls only this function, so that a pass is compiled once.
+
+    BEGIN: simulate from `now`; return how many jobs start at `now`. OPENING: return the index of the first opening
+    (start opportunity) for the job, or -1. NOTICED: return when the job begins to affect other jobs. JOIN: start the
+    job in the latest pass; return 0.
+    """
+    if what == BEGIN:
+        begin(f, now)
+        due = 0
+        for q in range(f.tally[JOBS]):
+            due += f.start[q] == now
+        return float(due)
+    if what == OPENING:
+        return float(first_opening(f, procs, planned))
+    if what == NOTICED:
+        return noticed(f, procs, planned)
+    join_here(f, procs, planned)
+    return 0.0
+
+
+@kernel
+def fill(
+    f: Forward, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
+    procs: np.ndarray, planned: np.ndarray, order: np.ndarray,
+) -> float:  # fmt: skip
+    """Load running jobs and queue, and return the earliest end; an empty `order` means order of arrival."""
+    f.tally[:] = 0
+    f.time[:] = 0.0
+    f.tally[SIZE], f.tally[POLICY], f.tally[JOBS], f.tally[RUNNING] = size, policy, len(procs), len(running_end)
+    first_end = np.inf
+    for k in range(len(running_end)):
+        f.running_end[k], f.running_procs[k] = running_end[k], running_procs[k]
+        first_end = min(first_end, running_end[k])
+    for q in range(len(procs)):
+        f.procs[q], f.planned[q] = procs[q], planned[q]
+        f.start[q] = np.inf if procs[q] <= size else -np.inf
+        f.order[q] = order[q] if len(order) > 0 else q
+    return first_end
+
+
+@inner
+def begin(f: Forward, now: float) -> None:
+    """Reset the state to `now` and make a scheduling pass: jobs that started earlier keep running, all other jobs
+    wait."""
+    count, far = f.tally, 0
+    free = count[SIZE]
+    for k in range(count[RUNNING]):
+        if f.running_end[k] > now:
+            far = push(f.far, far, f.running_end[k], k, f.running_procs[k])
+            free -= f.running_procs[k]
+    n = count[JOBS]
+    for q in range(n):
+        if f.start[q] >= now:
+            f.start[q] = np.inf
+        elif f.start[q] + f.planned[q] > now:
+            far = push(f.far, far, f.start[q] + f.planned[q], count[RUNNING] + q, f.procs[q])
+            free -= f.procs[q]
+    for place in range(n):
+        fill_slot(f, place)
+    opened = count[OPENINGS]
+    while opened > 0 and f.openings[opened - 1].time >= now:
+        opened -= 1
+    count[OPENINGS] = opened
+    count[FREE], count[FAR] = free, far
+    count[NEAR] = count[HEAD] = count[RESERVED] = 0
+    f.time[NOW] = now
+    one_pass(f)
+
+
+@inlined
+def fill_slot(f: Forward, place: int) -> None:
+    """Enter a job at a candidate position and update the minima of its block; positions must be filled in order."""
+    q = f.order[place]
+    f.place[q] = place
+    waits = f.start[q] == np.inf
+    procs, planned = (f.procs[q], f.planned[q]) if waits else (GONE, np.inf)
+    f.slot_procs[place], f.slot_planned[place] = procs, planned
+    b, w = place // BLOCK, place // WIDE
+    if place % BLOCK == 0:
+        f.block_procs[b], f.block_planned[b] = GONE, np.inf
+    if place % WIDE == 0:
+        f.wide_procs[w], f.wide_planned[w] = GONE, np.inf
+    f.block_procs[b], f.block_planned[b] = min(f.block_procs[b], procs), min(f.block_planned[b], planned)
+    f.wide_procs[w], f.wide_planned[w] = min(f.wide_procs[w], procs), min(f.wide_planned[w], planned)
+
+
+@inlined
+def empty_slot(f: Forward, place: int) -> None:
+    """Clear a candidate position, and recompute the block minima that depended on the candidate. O(16)."""
+    procs, planned = f.slot_procs[place], f.slot_planned[place]
+    f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
+    b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
+    if procs > f.block_procs[b] and planned > f.block_planned[b]:
+        return
+    least_procs, least_planned = GONE, np.inf
+    for other in range(b * BLOCK, min(b * BLOCK + BLOCK, n)):
+        least_procs, least_planned = min(least_procs, f.slot_procs[other]), min(least_planned, f.slot_planned[other])
+    f.block_procs[b], f.block_planned[b] = least_procs, least_planned
+    if procs > f.wide_procs[w] and planned > f.wide_planned[w]:
+        return
+    least_procs, least_planned = GONE, np.inf
+    for other in range(w * (WIDE // BLOCK), min((w + 1) * (WIDE // BLOCK), (n - 1) // BLOCK + 1)):
+        least_procs = min(least_procs, f.block_procs[other])
+        least_planned = min(least_planned, f.block_planned[other])
+    f.wide_procs[w], f.wide_planned[w] = least_procs, least_planned
+
+
+@inner
+def one_pass(f: Forward) -> None:
+    """Start head jobs while they fit, reserve for the next head, backfill, and record openings for later jobs."""
+    count, now = f.tally, f.time[NOW]
+    head, n = count[HEAD], count[JOBS]
+    while True:
+        while head < n and f.start[head] != np.inf:
+            head += 1
+        if head == n or f.procs[head] > count[FREE]:
+            break
+        run_job(f, head, np.inf)
+        count[RESERVED] = 0
+    count[HEAD] = head
+    if head == n:
+        f.time[SHADOW] = np.inf
+        count[EXTRA] = count[FREE]
+        leave_open(f, -np.inf)
+        return
+    if count[POLICY] == FCFS:
+        return
+    if count[POLICY] == GREEDY:  # without a reservation, every job that fits starts
+        f.time[SHADOW] = np.inf
+    elif not count[RESERVED]:
+        reserve_once(f, f.procs[head])
+    shadow = f.time[SHADOW]
+    if count[POLICY] == EASY_SJBF:
+        leave_open(f, -np.inf)
+    place = next_place(f, 0)
+    while place >= 0:
+        q = f.order[place]
+        if now + f.planned[q] > shadow:
+            count[EXTRA] -= f.procs[q]
+        run_job(f, q, shadow)
+        if count[POLICY] == EASY_SJBF:  # a shorter job would start before this job, all others after it
+            f.openings[count[OPENINGS] - 1].below = f.planned[q]
+            leave_open(f, f.planned[q])
+        place = next_place(f, place + 1)
+    if count[POLICY] in (EASY, GREEDY):
+        leave_open(f, -np.inf)
+
+
+@inlined
+def run_job(f: Forward, q: int, shadow: float) -> None:
+    """Start job q now; put it in the heap `near` if its planned end is not after the shadow time, else in `far`."""
+    count, now = f.tally, f.time[NOW]
+    end = now + f.planned[q]
+    f.start[q] = now
+    count[FREE] -= f.procs[q]
+    empty_slot(f, f.place[q])
+    if end <= shadow and shadow < np.inf:
+        count[NEAR] = push(f.near, count[NEAR], end, count[RUNNING] + q, f.procs[q])
+    else:
+        count[FAR] = push(f.far, count[FAR], end, count[RUNNING] + q, f.procs[q])
+
+
+@inlined
+def reserve_once(f: Forward, procs: int) -> None:
+    """Compute the shadow time of a new head job: move running jobs from `far` to `near` until the head fits."""
+    count = f.tally
+    free, shadow = count[FREE], f.time[NOW]
+    while count[FAR] > 0 and (free < procs or f.far[0].key == shadow):
+        shadow = f.far[0].key
+        free += f.far[0].item
+        count[NEAR] = push(f.near, count[NEAR], shadow, f.far[0].tie, f.far[0].item)
+        count[FAR] = pop(f.far, count[FAR])
+    f.time[SHADOW] = shadow
+    count[EXTRA] = free - procs
+    count[RESERVED] = 1
+
+
+@inlined
+def next_place(f: Forward, first: int) -> int:
+    """Return the first candidate from position `first` on that fits and does not delay the head job, or -1."""
+    count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
+    free, extra, n = count[FREE], count[EXTRA], count[JOBS]
+    place = first
+    while place < n:
+        b, w = place // BLOCK, place // WIDE
+        if place % WIDE == 0 and (
+            f.wide_procs[w] > free or (f.wide_procs[w] > extra and now + f.wide_planned[w] > shadow)
+        ):
+            place += WIDE
+        elif place % BLOCK == 0 and (
+            f.block_procs[b] > free or (f.block_procs[b] > extra and now + f.block_planned[b] > shadow)
+        ):
+            place += BLOCK
+        elif f.slot_procs[place] <= free and (f.slot_procs[place] <= extra or now + f.slot_planned[place] <= shadow):
+            return place
+        else:
+            place += 1
+    return -1
+
+
+@inlined
+def leave_open(f: Forward, shortest: float) -> None:
+    """Record an opening: the start and free processors for jobs with a planned run time of at least `shortest` at this
+    point of the pass."""
+    count = f.tally
+    opening = f.openings[count[OPENINGS]]
+    opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]
+    opening.shortest, opening.below = shortest, np.inf
+    opening.free, opening.extra = count[FREE], count[EXTRA]
+    count[OPENINGS] += 1
+
+
+@inner
+def next_instant(f: Forward) -> bool:
+    """Advance to the next planned end and make the scheduling pass of that instant; return False if no job runs."""
+    count = f.tally
+    which = NEAR if count[NEAR] > 0 else FAR
+    heap = f.near if count[NEAR] > 0 else f.far
+    if count[which] == 0:
+        return False
+    now = heap[0].key
+    while count[which] > 0 and heap[0].key == now:
+        count[FREE] += heap[0].item
+        count[which] = pop(heap, count[which])
+    f.time[NOW] = now
+    one_pass(f)
+    return True
+
+
+@inner
+def first_opening(f: Forward, procs: int, planned: float) -> int:
+    """Return the first opening for a job at the end of the queue, or -1 if it never fits; simulate on demand."""
+    i = 0
+    while True:
+        while i < f.tally[OPENINGS]:
+            o = f.openings[i]
+            fits = procs <= o.free and (procs <= o.extra or o.time + planned <= o.shadow)
+            if fits and o.shortest <= planned < o.below:
+                return i
+            i += 1
+        if not next_instant(f):
+            return -1
+
+
+@inlined
+def noticed(f: Forward, procs: int, planned: float) -> float:
+    """Return when a job at the end of the queue begins to affect later jobs: when it starts, or becomes the head."""
+    i = first_opening(f, procs, planned)
+    while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
+        i -= 1
+    since: float = f.openings[i].time
+    return since
+
+
+@inner
+def join_queue(f: Forward, procs: int, planned: float) -> None:
+    """Add a job to the end of the queue, and simulate again from the time at which it affects other jobs.
+
+    The call takes O(1) time if the job starts in the latest pass, else O(queued + running).
+    """
+    count, q = f.tally, f.tally[JOBS]
+    i = first_opening(f, procs, planned)
+    start = since = f.openings[max(i, 0)].time
+    if i >= 0 and count[POLICY] != GREEDY:  # without reservations, waiting jobs do not affect other jobs
+        since = noticed(f, procs, planned)
+    if i >= 0 and since == start == f.time[NOW]:
+        join_here(f, procs, planned)
+        return
+    f.procs[q], f.planned[q], f.order[q] = procs, planned, q
+    f.start[q] = np.inf if i >= 0 else -np.inf
+    count[JOBS] = q + 1
+    begin(f, since)
+
+
+@inlined
+def join_here(f: Forward, procs: int, planned: float) -> None:
+    """Start the last job of the queue in the latest pass, which changes only the opening (start opportunity) of that
+    pass."""
+    count = f.tally
+    q = count[JOBS]
+    f.procs[q], f.planned[q], f.start[q], f.order[q] = procs, planned, np.inf, q
+    count[JOBS] = q + 1
+    fill_slot(f, q)
+    empty = count[HEAD] == q
+    if f.time[NOW] + planned > f.time[SHADOW]:
+        count[EXTRA] -= procs
+    run_job(f, q, f.time[SHADOW])
+    if empty:
+        count[HEAD], count[EXTRA] = q + 1, count[FREE]
+    opening = f.openings[count[OPENINGS] - 1]
+    opening.free, opening.extra = count[FREE], count[EXTRA]
+
 
 POLICIES = {"fcfs": FCFS, "easy": EASY, "easy-sjbf": EASY_SJBF}
 SPARE = 64
@@ -48,7 +398,7 @@ class ForwardPlan:
             room = blank_forward(size, 2 * running, 2 * n + SPARE, POLICIES[policy])
         self.arrays, self.now = room, now
         order = np.argsort(queued_planned, kind="stable") if self.by_length else NO_ORDER
-        self.first_end = kernel.fill(
+        self.first_end = fill(
             room, size, POLICIES[policy], running_end, running_procs, queued_procs, queued_planned, order
         )
         self.due = self._begin(now)
@@ -64,7 +414,7 @@ class ForwardPlan:
 
     def start_of(self, procs: int, planned: float) -> float:
         """Return when a job that joins the end of the queue now starts; infinity if it never fits."""
-        i = int(self._go(kernel.OPENING, self.now, procs, planned))
+        i = int(self._go(OPENING, self.now, procs, planned))
         return float(self.arrays.openings[i]["time"]) if i >= 0 else np.inf
 
     def append(self, procs: int, planned: float) -> float:
@@ -79,9 +429,9 @@ class ForwardPlan:
         f, q, start = self.arrays, len(self), self.start_of(procs, planned)
         since = self.now
         if start < np.inf:
-            since = self._go(kernel.NOTICED, since, procs, planned)
+            since = self._go(NOTICED, since, procs, planned)
         if since == start == f.time[NOW] and not self.by_length:
-            self._go(kernel.JOIN, self.now, procs, planned)
+            self._go(JOIN, self.now, procs, planned)
         else:
             f.procs[q], f.planned[q] = procs, planned
             f.start[q] = np.inf if start < np.inf else -np.inf
@@ -124,10 +474,10 @@ class ForwardPlan:
 
     def _begin(self, now: float) -> int:
         """Compute the plan from `now` on again, and return how many queued jobs start at `now`."""
-        return int(self._go(kernel.BEGIN, now, 0, 0.0))
+        return int(self._go(BEGIN, now, 0, 0.0))
 
     def _go(self, what: int, now: float, procs: int, planned: float) -> float:
-        return float(kernel.go_forward(self.arrays, what, float(now), int(procs), float(planned)))
+        return float(go_forward(self.arrays, what, float(now), int(procs), float(planned)))
 
     def _rank(self, q: int) -> None:
         """Insert the new job into the backfill candidates: at the end, or by planned run time, after all candidates
@@ -144,9 +494,7 @@ class ForwardPlan:
         self.arrays = f = blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[POLICY]))
         for name in ("procs", "planned", "start", "order"):
             getattr(f, name)[:n] = getattr(old, name)[:n]
-        f.running_end[:running], f.running_procs[:running] = (
-            old.running_end[:running],
-            old.running_procs[:running],
-        )
+        for name in ("running_end", "running_procs"):
+            getattr(f, name)[:running] = getattr(old, name)[:running]
         f.tally[JOBS], f.tally[RUNNING] = n, running
         self._begin(self.now)

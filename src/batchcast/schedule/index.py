@@ -17,8 +17,7 @@ import numpy as np
 
 from ..compiled import inlined, inner
 from ..compiled.arrays import Record
-from .heap import pop, push
-from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW, choices_of, nodes_of, slots_of
+from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW, choices_of, nodes_of, pop, push, slots_of
 
 LAST = 1.7e308  # stands for an infinite key, because infinity means that a node has no job
 LEVEL = 1 << 40  # a node is encoded as level * LEVEL + its position in the level
@@ -69,9 +68,8 @@ def classes_within(s: Record, procs: int) -> int:
 def enter(s: Record, rules: Record, place: int) -> None:
     """Lower the minima in the tree nodes above a queue slot. Entering the first slot below a tree node resets the node.
     O(levels), usually less."""
-    slots = slots_of(s)
     index = nodes_of(s)
-    slot = slots[place]
+    slot = slots_of(s)[place]
     live = slot.procs != GONE
     number = width_class(s, slot.procs)
     row, size, node, within = 1, s.leaves, place // 16, place % 16
@@ -103,8 +101,7 @@ def enter(s: Record, rules: Record, place: int) -> None:
 def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
     """Raise the minima in the tree nodes above a queue slot that became empty; `procs` was the width of its job. The
     call takes at most O(16 levels) time."""
-    slots = slots_of(s)
-    index = nodes_of(s)
+    slots, index = slots_of(s), nodes_of(s)
     number = width_class(s, procs)
     length = key = head_key = np.inf
     for other in range(place // 16 * 16, min(place // 16 * 16 + 16, s.tail)):
@@ -154,8 +151,7 @@ def least_key(s: Record, rules: Record, row: int, node: int) -> float:
 
     If the policy does not order the backfill candidates, the key is 0, and the caller takes jobs by arrival.
     """
-    index = nodes_of(s)
-    entry = index[row + node]
+    entry = nodes_of(s)[row + node]
     least = np.inf
     for k in range(s.classes_free):
         if k < s.classes_extra or s.now + entry[k] <= s.shadow_time:
@@ -206,13 +202,12 @@ def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
 @inlined
 def push_root(s: Record) -> int:
     """Begin a search by key at the topmost node; return the size of the heap."""
-    choices = choices_of(s)
     row, size, level = 1, s.leaves, 0
     while size > 1:
         row += size
         size = (size + 15) // 16
         level += 1
-    return push(choices, 0, 0.0, 0, level * LEVEL)
+    return push(choices_of(s), 0, 0.0, 0, level * LEVEL)
 
 
 @inner
@@ -223,8 +218,7 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
     order of position. Fewer and fewer jobs fit during a pass, so a node's key can only rise; it is checked when the
     node is opened.
     """
-    slots = slots_of(s)
-    choices = choices_of(s)
+    slots, choices = slots_of(s), choices_of(s)
     count_classes(s)
     while count > 0:
         code, place = choices[0].item, choices[0].tie
@@ -256,8 +250,7 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
 def head_by_key(s: Record) -> int:
     """Return the slot of the head job: the smallest queue-order key, equal keys by arrival; the queue must have a job.
     O(16 levels)."""
-    slots = slots_of(s)
-    index = nodes_of(s)
+    slots, index = slots_of(s), nodes_of(s)
     row, size, level = 1, s.leaves, 0
     while size > 1:
         row += size

@@ -14,21 +14,11 @@ import numpy as np
 
 from ..compiled import call_address, inlined
 from ..compiled.arrays import Record, array_in
-from ..records import array_fields
-from .state import RECENT, Memory, memory_as
+from ..records import array_fields, point_to
+from .state import Memory
 
 FCFS, SJF, LJF, SAF, WFP, F1, F2, F3, F4, USER = range(10)
-NAMES = {
-    "fcfs": FCFS,
-    "sjf": SJF,
-    "ljf": LJF,
-    "saf": SAF,
-    "wfp": WFP,
-    "f1": F1,
-    "f2": F2,
-    "f3": F3,
-    "f4": F4,
-}
+NAMES = dict(zip(("fcfs", "sjf", "ljf", "saf", "wfp", "f1", "f2", "f3", "f4"), range(USER)))
 VARYING = frozenset({WFP})
 
 
@@ -105,13 +95,15 @@ CORRECTIONS = {"requested": TO_REQUEST, "incremental": INCREMENTAL, "doubling": 
 INCREMENTS = np.array([1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000], np.float64) * 60.0  # 1 min .. 100 h
 
 
-@inlined
-def corrected(correction: int, elapsed: float, first: float, request: float, step: int) -> float:
+def correct_plan(correction: int, elapsed: float, first: float, request: float, step: int) -> float:
     """Return the planned run time after the `step`-th correction (from 0) of a job that has run for `elapsed` seconds.
 
     `requested` gives the requested time; `incremental` the first prediction + INCREMENTS[step], after the last
     increment the requested time; `doubling` the first prediction * 2^(step + 1). The new planned run time is at most
     the requested time. If a correction would not exceed `elapsed`, the function returns the requested time.
+
+    >>> float(correct_plan(INCREMENTAL, 100.0, 100.0, 900.0, 0)), correct_plan(DOUBLING, 100.0, 100.0, 900.0, 5)
+    (160.0, 900.0)
     """
     if correction == INCREMENTAL and step < INCREMENTS.size:
         new = first + INCREMENTS[step]
@@ -122,6 +114,8 @@ def corrected(correction: int, elapsed: float, first: float, request: float, ste
     new = min(new, request)
     return new if new > elapsed else request
 
+
+corrected = inlined(correct_plan)  # for kernels
 
 RECENT_MEMORY = np.dtype(
     [
@@ -134,32 +128,17 @@ RECENT_MEMORY = np.dtype(
 )
 rings_of = array_in("rings", np.float64)  # the latest run times, ring after ring
 counts_of = array_in("counts", np.int64)  # number of finished jobs, by ring
-recent_memory_of = memory_as(RECENT_MEMORY)
+recent_memory_of = array_in("memory", RECENT_MEMORY)  # the record (1,) of the built-in planner
 
 
-def recent_memory(rings: int, length: int, **settings: float) -> Memory:
+def recent_memory(rings: int, length: int, need: int = 1, whole_seconds: bool = False) -> Memory:
     """Create the memory of a built-in planner: `rings` empty ring buffers of `length` run times each."""
     rings, length = max(rings, 1), max(length, 1)
     room = 1 << (length - 1).bit_length()
-    return Memory(
-        RECENT_MEMORY,
-        {"length": length, "room": room, **settings},
-        rings=np.empty(rings * room),
-        counts=np.zeros(rings, np.int64),
-    )
-
-
-@inlined
-def plan_natively(s: Record, rules: Record, entry: Record) -> float:
-    """Return the planned run time of a job that is submitted now, from the built-in planner."""
-    return recent_plan(recent_memory_of(s)[0], entry)
-
-
-@inlined
-def learn_natively(s: Record, rules: Record, entry: Record) -> None:
-    """Let the built-in planner learn from a finished job."""
-    if rules.planner == RECENT:
-        learn_recent(recent_memory_of(s)[0], entry)
+    record, arrays = np.zeros(1, RECENT_MEMORY), {"rings": np.empty(rings * room), "counts": np.zeros(rings, np.int64)}
+    record["need"], record["whole_seconds"], record["length"], record["room"] = need, whole_seconds, length, room
+    point_to(record, **arrays)
+    return Memory(record, arrays)
 
 
 @inlined

@@ -13,18 +13,26 @@ import numpy as np
 
 from ..compiled import inlined, inner
 from ..compiled.arrays import Record
-from .heap import pop
 from .index import next_by_arrival, next_by_key, push_root, watch_length
-from .queue import any_fits, collect, head_place, length, next_candidate, rekey, take_risk
-from .running import reserve, reserve_by_request, start_job
-from .state import EASY, PLANNED, asides_of, choices_of, jobs_of, shadow_queue_of, shadow_running_of, slots_of
+from .queue import (
+    any_fits,
+    collect,
+    head_place,
+    length,
+    next_candidate,
+    rekey,
+    reserve,
+    reserve_by_request,
+    start_job,
+    take_risk,
+)
+from .state import EASY, PLANNED, asides_of, choices_of, jobs_of, pop, shadow_queue_of, shadow_running_of, slots_of
 
 
 @inner
 def follow_shadow(s: Record, rules: Record) -> None:
     """Advance the shadow run to `now`: one pass per instant with ends, then the new submissions. O(queue) per pass."""
-    jobs = jobs_of(s)
-    queue = shadow_queue_of(s)
+    jobs, queue = jobs_of(s), shadow_queue_of(s)
     end = next_shadow_end(s)
     while end < s.now:
         end_shadows(s, rules, end)
@@ -71,8 +79,7 @@ def end_shadows(s: Record, rules: Record, time: float) -> None:
 @inner
 def shadow_pass(s: Record, rules: Record, time: float) -> None:
     """Make one EASY pass in order of arrival with requested times (Lifka 1995), like `easy_pass`. O(queue)."""
-    jobs = jobs_of(s)
-    queue = shadow_queue_of(s)
+    jobs, queue = jobs_of(s), shadow_queue_of(s)
     waiting = s.shadow_waiting
     first = 0
     while first < waiting and jobs[queue[first]].procs <= s.shadow_free:
@@ -169,7 +176,6 @@ def easy_pass(s: Record, rules: Record) -> None:
     If the only change since a pass that left the queue blocked is one arrival, only this job can start, because as time
     passes fewer jobs fit before the reservation.
     """
-    jobs = jobs_of(s)
     slots = slots_of(s)
     if s.waiting == 0 and rules.due_after == np.inf:
         s.dirty = 0
@@ -202,7 +208,7 @@ def easy_pass(s: Record, rules: Record) -> None:
             return
         head = head_place(s, rules)
     if rules.backfill == EASY and s.free > 0 and s.waiting > 1 and (s.indexed or any_fits(s)):
-        by_request = rules.head_after < np.inf and s.now - jobs[slots[head].job].submit > rules.head_after
+        by_request = rules.head_after < np.inf and s.now - jobs_of(s)[slots[head].job].submit > rules.head_after
         by_request = by_request or (s.now > s.least_due and s.now > asides_of(s)[slots[head].job].due)
         if by_request:
             reserve_by_request(s, rules, slots[head].job, slots[head].procs)
@@ -249,8 +255,7 @@ def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None
 
     The number of free processors only falls during a pass, so a job that does not fit anymore needs no second test.
     """
-    slots = slots_of(s)
-    choices = choices_of(s)
+    slots, choices = slots_of(s), choices_of(s)
     count = collect(s, rules, head, by_request)
     while count > 0 and s.free > 0:
         place = choices[0].tie
@@ -262,9 +267,8 @@ def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None
 @inner
 def try_newest(s: Record, rules: Record) -> None:
     """Backfill the job that has just arrived, if this does not delay the head's reservation."""
-    slots = slots_of(s)
     if not s.reserved:
-        reserve(s, slots[s.head].procs)
+        reserve(s, slots_of(s)[s.head].procs)
     pass_head(s, rules, s.head, s.newest, False)
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of the scheduling kernel: settings (`RULES`) and state (`STATE`), with their arrays."""
+"""The records of the scheduling kernel: settings (`RULES`) and state (`STATE`), with their arrays and heaps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compiled import inlined
 from ..compiled.arrays import Record, array_in
 from ..records import array_fields, point_to
 
@@ -62,22 +62,8 @@ RULES = np.dtype(
 )
 
 ARRAYS = (
-    "jobs",
-    "slots",
-    "blocks",
-    "nodes",
-    "plan",
-    "endings",
-    "instant",
-    "choices",
-    "profile",
-    "log",
-    "memory",
-    "asides",
-    "tails",
-    "shadow_queue",
-    "shadow_running",
-    "results",
+    *("jobs", "slots", "blocks", "nodes", "plan", "endings", "instant", "choices", "profile", "log", "memory"),
+    *("asides", "tails", "shadow_queue", "shadow_running", "results"),
 )
 
 STATE = np.dtype(
@@ -160,22 +146,12 @@ ASIDES = np.dtype(
     align=True,
 )
 
-SLOTS = np.dtype(
-    [
-        ("procs", "i4"),
-        ("job", "i4"),
-        ("planned", "f8"),
-        ("head_key", "f8"),
-        ("candidate_key", "f8"),
-    ]
-)
+SLOTS = np.dtype([("procs", "i4"), ("job", "i4"), ("planned", "f8"), ("head_key", "f8"), ("candidate_key", "f8")])
 BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
 STEPS = np.dtype([("time", "f8"), ("free", "i8")])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
 HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
-SHADOW = np.dtype(
-    [("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")]
-)  # fmt: skip
+SHADOW = np.dtype([("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")])
 TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles that give a risk
 RESULTS = 8  # number of stored run times per class: their count, when each job ended, log of its run time
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
@@ -198,20 +174,63 @@ results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the latest resu
 log_of = array_in("log", LOG)  # decisions for external predictors
 
 
-def memory_as(dtype: np.dtype) -> Callable[[Record], Any]:
-    """Return a function that reads the record (1,) of a built-in planner, of this dtype, from the state."""
-    return array_in("memory", dtype)
+@inlined
+def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -> int:
+    """Add an entry to a heap of `count` entries, the smallest (key, tie) first; return the new count. O(log count)."""
+    place = count
+    while place > 0:
+        parent = (place - 1) >> 1
+        above = heap[parent]
+        if above.key < key or (above.key == key and above.tie < tie):
+            break
+        heap[place] = above
+        place = parent
+    heap[place].key = key
+    heap[place].tie = tie
+    heap[place].item = item
+    return count + 1
 
 
-class Memory:
-    """The record of a built-in planner (settings and memory), and the arrays to which it points."""
+@inlined
+def pop(heap: Record, count: int) -> int:
+    """Remove the first entry of a heap of `count` entries; return the new count. O(log count).
 
-    def __init__(self, dtype: np.dtype, settings: Mapping[str, float], **arrays: np.ndarray) -> None:
-        self.record = np.zeros(1, dtype)
-        self.arrays = arrays
-        for name, value in settings.items():
-            self.record[name] = value
-        point_to(self.record, **arrays)
+    The gap moves down to a leaf; the last entry fills the gap and moves up (bottom-up heapsort, Wegener 1993). The
+    smaller child is chosen by arithmetic, because a processor cannot predict a branch for it.
+    """
+    last = count - 1
+    moved = heap[last]
+    place, child = 0, 2
+    while child < last:
+        left, right = heap[child - 1], heap[child]
+        child -= int((left.key < right.key) | ((left.key == right.key) & (left.tie < right.tie)))
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 2
+    if child == last:
+        heap[place] = heap[child - 1]
+        place = child - 1
+    while place > 0:
+        parent = (place - 1) >> 1
+        if not before(moved, heap[parent]):
+            break
+        heap[place] = heap[parent]
+        place = parent
+    heap[place] = moved
+    return last
+
+
+@inlined
+def before(one: Record, other: Record) -> bool:
+    """Return whether entry `one` comes before entry `other`."""
+    return bool(one.key < other.key or (one.key == other.key and one.tie < other.tie))
+
+
+class Memory(NamedTuple):
+    """The record (1,) of a built-in planner (settings and memory), and the arrays to which it points."""
+
+    record: np.ndarray
+    arrays: dict[str, np.ndarray]
 
 
 class KernelState(NamedTuple):
@@ -259,14 +278,13 @@ def make_state(
     blocks = n // BLOCK + 2
     most_running = min(n, int(total)) + 1
     record, codes = np.zeros(1, STATE), np.zeros(1, RULES)
-    record["free"] = total
-    record["now"] = -np.inf
+    record["free"] = record["shadow_free"] = total
     record["origin"] = jobs["submit"][0] if n else 0.0
-    codes["head_after"] = codes["first_after"] = codes["due_after"] = record["next_start"] = np.inf
-    record["least_due"], record["shadow_free"] = np.inf, total
-    record["freed_until"] = -np.inf
+    record["now"] = record["freed_until"] = -np.inf
+    record["next_start"] = record["least_due"] = np.inf
+    record["leaves"], record["steps"] = blocks, 1
+    codes["head_after"] = codes["first_after"] = codes["due_after"] = np.inf
     codes["long_queue"] = LONG_QUEUE
-    record["leaves"] = blocks
     for name, value in rules.items():
         codes[name] = value
     shadowed, refreshed = bool(np.isfinite(codes["due_after"][0])), bool(codes["refresh"][0])
@@ -280,7 +298,6 @@ def make_state(
     asides["like"] = like if refreshed and like is not None else -1
     profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
     profile[0] = (-np.inf, total)
-    record["steps"] = 1
     arrays = {
         "jobs": jobs,
         "slots": np.empty(blocks * BLOCK, SLOTS),
@@ -320,20 +337,11 @@ def _make_index(procs: np.ndarray, leaves: int) -> np.ndarray:
 
 
 def make_jobs(
-    submit: np.ndarray,
-    procs: np.ndarray,
-    run: np.ndarray,
-    request: np.ndarray,
-    planned: np.ndarray,
+    submit: np.ndarray, procs: np.ndarray, run: np.ndarray, request: np.ndarray, planned: np.ndarray
 ) -> np.ndarray:
     """Create job records from arrays (n,): not started, without ring buffers of the built-in planner."""
     jobs = np.zeros(len(submit), JOBS)
-    jobs["submit"], jobs["procs"], jobs["run"], jobs["request"] = (
-        submit,
-        procs,
-        run,
-        request,
-    )
+    jobs["submit"], jobs["procs"], jobs["run"], jobs["request"] = submit, procs, run, request
     jobs["first"] = jobs["planned"] = planned
     jobs["start"] = np.nan
     jobs["user_ring"] = jobs["alike_ring"] = -1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,9 @@ from ..events.event import End, Overdue, Start, Submit
 from ..events.record import entries_of
 from ..events.state import SystemState
 from ..job import JobRequest, Name
+from ..schedule import state as pool
 from ..schedule.advance import advance
-from ..schedule.state import (
-    DONE,
-    JOB_OVERDUE,
-    LOG_END,
-    LOG_FULL,
-    LOG_START,
-    NEEDS_PREDICTION,
-    PREDICTED,
-    TAIL,
-    KernelState,
-)
+from ..schedule.state import KernelState
 
 
 def drive(
@@ -44,57 +36,56 @@ def drive(
     microseconds plus the time of the predictor.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))
-    asked = DrivenPredictor(predictor, at, plan_level, tick)
-    while True:
-        reason = asked.go_on(state, requests, statuses)
-        if reason == LOG_FULL:
-            state.enlarge_log()
-        elif reason == DONE:
-            return state
+    driven = DrivenPredictor(predictor, at, plan_level, tick, list(requests), list(statuses))
+    while driven.go_on(state) == pool.LOG_FULL:
+        state.enlarge_log()
+    return state
 
 
+@dataclass
 class DrivenPredictor:
-    """A predictor in Python, with the state of queue and machine that it sees, and the number of its predictions."""
+    """A predictor in Python, with the state of queue and machine that it sees, the kernel's jobs as requests with their
+    final statuses, and the number of predictions."""
 
-    def __init__(
-        self, predictor: Any, at: SystemState, plan_level: float | None, tick: Callable[[int], None] | None
-    ) -> None:
-        self.predictor = predictor
-        self.at = at
-        self.plan_level = plan_level
-        self.tick = tick
-        self.driver = Driver({"": predictor}, at)
-        self.submissions = 0
+    predictor: Any
+    at: SystemState
+    plan_level: float | None = None
+    tick: Callable[[int], None] | None = None
+    requests: list[JobRequest] = field(default_factory=list)
+    statuses: list[Name] = field(default_factory=list)
+    submissions: int = 0
 
-    def go_on(
-        self, state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], more: bool = False
-    ) -> int:
-        """Advance the kernel until it returns DONE or LOG_FULL, or with `more` until the last job of `requests` needs a
-        planned run time."""
-        at, tell = self.at, self.driver.tell
+    def __post_init__(self) -> None:
+        self.driver = Driver({"": self.predictor}, self.at)
+
+    def go_on(self, state: KernelState, more: bool = False) -> int:
+        """Advance the kernel until it returns DONE or LOG_FULL, or with `more` until the last job needs a planned run
+        time."""
+        at, tell, requests, statuses = self.at, self.driver.tell, self.requests, self.statuses
         planned, request = state.jobs["planned"], state.jobs["request"]
         job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
         risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]
         last = len(requests) - 1 if more else -1
-        reason = NEEDS_PREDICTION if state.record["phase"][0] == PREDICTED else advance(state)
+        reason = pool.NEEDS_PREDICTION if state.record["phase"][0] == pool.PREDICTED else advance(state)
         while True:
             if logged[0]:
                 _deliver(state, requests, statuses, tell)
-            if reason == NEEDS_PREDICTION:
+            if reason == pool.NEEDS_PREDICTION:
                 job = int(job_field[0])
                 if job == last:
                     return reason
                 now = float(now_field[0])
                 asked = requests[job]
                 prediction = tell(Submit(now, asked))[""]
-                planned[job] = _within(planned_run_time(prediction, self.plan_level), request[job], asked)
+                seconds = possible(planned_run_time(prediction, self.plan_level), asked.job_id)
+                planned[job] = max(min(seconds, request[job]), 1.0)
                 if risky and prediction.levels:
                     quantiles = np.array([prediction.quantiles])
                     tails[job] = tails_at(prediction.levels, quantiles, request[job : job + 1])[0]
                 self.submissions += 1
                 if self.tick is not None and self.submissions % 1000 == 0:
                     self.tick(self.submissions)
-            elif reason == JOB_OVERDUE:
+            elif reason == pool.JOB_OVERDUE:
                 job = int(job_field[0])
                 start = float(state.jobs["start"][job])
                 elapsed = float(now_field[0]) - start
@@ -123,7 +114,7 @@ def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray
     For a level that the prediction lacks, the next higher predicted level is used. If there is no higher level, or its
     value is NaN, the requested time (n,) is used. So a returned quantile is never below the predicted quantile.
     """
-    columns = np.searchsorted(np.asarray(levels) + 1e-12, TAIL)
+    columns = np.searchsorted(np.asarray(levels) + 1e-12, pool.TAIL)
     wider = np.column_stack([quantiles, request])
     tails: np.ndarray = wider[:, columns]
     tails = np.where(np.isnan(tails), request[:, None], np.minimum(tails, request[:, None]))
@@ -149,15 +140,8 @@ def possible(seconds: float, job_id: Any) -> float:
     return seconds
 
 
-def _within(seconds: float, request: float, job: JobRequest) -> float:
-    return max(min(possible(seconds, job.job_id), float(request)), 1.0)
-
-
 def _deliver(
-    state: KernelState,
-    requests: Sequence[JobRequest],
-    statuses: Sequence[Name],
-    tell: Callable[..., Any],
+    state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], tell: Callable[..., Any]
 ) -> None:
     """Convert the kernel's log of decisions to events, in order, and empty the log."""
     count = int(state.record["logged"][0])
@@ -165,10 +149,10 @@ def _deliver(
     starts, planned, runs = jobs["start"], jobs["planned"], jobs["run"]
     for time, job, kind in state.log[:count].tolist():
         asked = requests[job]
-        if kind == LOG_END:
+        if kind == pool.LOG_END:
             wait = float(starts[job]) - asked.submit_time
             tell(End(time, asked, float(runs[job]), wait, statuses[job]))
-        elif kind == LOG_START:
+        elif kind == pool.LOG_START:
             tell(Start(time, asked, time - asked.submit_time), planned_end=time + float(planned[job]))
         else:
             start = float(starts[job])

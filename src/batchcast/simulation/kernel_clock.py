@@ -13,18 +13,9 @@ from ..predict.runtime.kernel import Kernel
 from ..predict.similarity.candidates import ROOMS, Memory, Options, grown, make_memory
 from ..predict.similarity.coding import Coded
 from ..predict.similarity.steps import ended, forecast, met, note, revised, started, tail
+from ..schedule import state as pool
 from ..schedule.advance import go_on
-from ..schedule.state import (
-    DONE,
-    JOB_OVERDUE,
-    LOG_END,
-    LOG_FULL,
-    LOG_START,
-    NEEDS_PREDICTION,
-    TAIL,
-    KernelState,
-    tails_of,
-)
+from ..schedule.state import KernelState, tails_of
 
 go_on_there = called_there(go_on)
 NO_SLOT = 100  # all slots for unfinished jobs are in use
@@ -57,22 +48,16 @@ def drive_kernel(
             scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, at
         )
         if reason == NO_SLOT:
-            memory, free = _more_slots(memory, at)
-        elif reason == LOG_FULL:
+            slots, at[LEFT] = 2 * slots, slots
+            free = np.empty(slots, np.int64)
+            free[: at[LEFT]] = np.arange(slots - 1, at[LEFT] - 1, -1)
+            memory = grown(memory, "slots", slots)
+        elif reason == pool.LOG_FULL:
             state.enlarge_log()
-        elif reason == DONE:
+        elif reason == pool.DONE:
             return state
         if tick is not None:
             tick(int(at[ASKED]))
-
-
-def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
-    """Double the number of slots for unfinished jobs, after all slots are in use."""
-    slots = len(memory.unfinished)
-    free = np.empty(2 * slots, np.int64)
-    free[:slots] = np.arange(2 * slots - 1, slots - 1, -1)
-    at[LEFT] = slots
-    return grown(memory, "slots", 2 * slots), free
 
 
 @kernel
@@ -95,25 +80,25 @@ def follow_schedule(
             at[REASON] = go_on_there(scheduler, record, rules)
             for k in range(s.logged):
                 job = log[k].job
-                if log[k].kind == LOG_START:
+                if log[k].kind == pool.LOG_START:
                     started(m, slot_of[job], log[k].time)
-                elif log[k].kind == LOG_END:
+                elif log[k].kind == pool.LOG_END:
                     ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
                     free[at[LEFT]] = slot_of[job]
                     at[LEFT] += 1
             s.logged = 0
         reason: int = at[REASON]
         job = s.job
-        if reason == NEEDS_PREDICTION:
+        if reason == pool.NEEDS_PREDICTION:
             if at[LEFT] == 0:
                 return NO_SLOT
             at[LEFT] -= 1
             slot_of[job] = free[at[LEFT]]
             plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
             if rules[0].risk_budget > 0.0:
-                tail(m, slot_of[job], TAIL, tails_of(s)[job])
+                tail(m, slot_of[job], pool.TAIL, tails_of(s)[job])
             at[ASKED] += 1
-        elif reason == JOB_OVERDUE:
+        elif reason == pool.JOB_OVERDUE:
             entry = jobs[job]
             elapsed = s.now - entry.start
             numbers[job, 0] = s.now
@@ -121,22 +106,14 @@ def follow_schedule(
             again = revised(m, o, 0, slot_of[job], s.now, elapsed)
             entry.planned = max(min(again, entry.request), elapsed + 1.0)
         at[REASON] = -1
-        if reason not in (NEEDS_PREDICTION, JOB_OVERDUE):
+        if reason not in (pool.NEEDS_PREDICTION, pool.JOB_OVERDUE):
             return reason
-        if reason == NEEDS_PREDICTION and at[ASKED] % EVERY == 0:
+        if reason == pool.NEEDS_PREDICTION and at[ASKED] % EVERY == 0:
             return TICK
 
 
 @inner
-def plan(
-    m: Memory,
-    o: Options,
-    slot: int,
-    now: float,
-    numbers: np.ndarray,
-    codes: np.ndarray,
-    entry: Record,
-) -> None:
+def plan(m: Memory, o: Options, slot: int, now: float, numbers: np.ndarray, codes: np.ndarray, entry: Record) -> None:
     """Plan a job submitted now with its prediction, limited to the range from 1 s to the requested time; without a
     similar job, with the requested time."""
     note(m, slot, numbers, codes)

@@ -96,11 +96,8 @@ class Nodes:
         Under `LEAST_WORK`, upper quantiles of the planner order the queue, as with `plan = "order"`, and Slurm plans
         with the users' limits.
         """
-        from .on_nodes import (
-            Ordering,
-            QueuePlan,
-            simulate_on,
-        )  # imported in this function because the module loads sixty kernels, which a pool of processors does not need
+        # imported in this function because the module loads sixty kernels, which a pool of processors does not need
+        from .on_nodes import Ordering, QueuePlan, simulate_on
 
         queue = self.queue or QueuePlan()
         if policy == LEAST_WORK:
@@ -109,7 +106,5 @@ class Nodes:
             queue = replace(queue, lengths=planner)
         if policy in (SLURM, LEAST_WORK):
             planner = YARDSTICK
-        return simulate_on(
-            self.machine_for(trace), trace, planner, procs=self.procs, protocol=self.protocol, queue=queue,
-            clock=clock, tick=tick,
-        )  # fmt: skip
+        options: dict[str, Any] = {"procs": self.procs, "protocol": self.protocol, "clock": clock, "tick": tick}
+        return simulate_on(self.machine_for(trace), trace, planner, queue=queue, **options)

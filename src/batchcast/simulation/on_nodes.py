@@ -16,29 +16,9 @@ import numpy as np
 
 from ..errors import InputError, UsageError
 from ..machines.machine import Machine
-from ..machines.request import (
-    DETAILS,
-    ELSEWHERE,
-    TOO_LARGE,
-    UNKNOWN,
-    MachineSizes,
-    NodeRequest,
-    RequestDetails,
-    keys_by_id,
-)
-from ..planning.order import (
-    LENGTH_QUANTILE,
-    ORDER_QUANTILE,
-    OVERRUN_WINDOW,
-    OVERRUNS_EVERY_S,
-    AgeFinder,
-    OrderRule,
-    Queue,
-    Ran,
-    decide_order,
-    kind_of,
-    overrunning,
-)
+from ..machines.request import DETAILS, REASONS, MachineSizes, NodeRequest, RequestDetails, keys_by_id
+from ..planning import order as planning
+from ..planning.order import OrderRule
 from ..predict.batched import quantiles_of, replay
 from ..predict.registry import method_of, parse_spec
 from ..schedule.slurm.simulate import Lengths, Reorder, Seen, SlurmSchedule, simulate_slurm
@@ -104,7 +84,7 @@ def reorder_by(
     sizes = np.array([float(r.cpus) for r in ordered])
     kinds_of = None if kind is None else np.array([kind(r) for r in ordered], np.int64)
     by_forecast = _ByForecast(rule, ordered, lengths, sizes, kinds_of)
-    finder = AgeFinder(float(machine.cpus))
+    finder = planning.AgeFinder(float(machine.cpus))
     where: dict[tuple[object, ...], int] = {}  # jobs exchange priorities only within a QOS and a partition
     kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
     steady = rule.within == "queue" and rule.age == rule.age and not by_forecast.may_change
@@ -113,14 +93,14 @@ def reorder_by(
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
         who = seen.user if rule.within == "user" else seen.account
         party = who.astype(np.int64) * len(where) + kinds[seen.places]
-        queue = Queue(
+        queue = planning.Queue(
             group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
             by_forecast.lengths(seen), party,
         )  # fmt: skip
         age = rule.age
         if age != age:
             age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
-        order = decide_order(queue, replace(rule, age=age), seen.now)
+        order = planning.decide_order(queue, replace(rule, age=age), seen.now)
         coming = seen.arrival[~order.aged] + age
         crossing = float(np.nanmin(coming, initial=math.inf)) + 1e-6 if len(coming) else math.inf
         if steady and not np.isnan(seen.arrival).any():
@@ -157,7 +137,7 @@ class _ByForecast:
     def lengths(self, seen: Seen) -> np.ndarray:
         """Return the run times (k,) by which the waiting jobs are ordered now."""
         if self.may_change and seen.now >= self._due:
-            self._due = seen.now + OVERRUNS_EVERY_S
+            self._due = seen.now + planning.OVERRUNS_EVERY_S
             self._look(seen)
         mine: np.ndarray = seen.places
         by_limit = self._over[self._user[mine]] | ~self._ended[self._kind[mine]]
@@ -170,14 +150,14 @@ class _ByForecast:
         start = seen.start[recent]
         end = start + self._run[recent]
         self._ended[self._kind[recent][end <= seen.now]] = True
-        over_long_ago = end < seen.now - OVERRUN_WINDOW
+        over_long_ago = end < seen.now - planning.OVERRUN_WINDOW
         counts = np.flatnonzero(~np.isnan(start) & ~over_long_ago) + self._first
         still = np.flatnonzero(~over_long_ago)
         self._first += int(still[0]) if len(still) else 0
         elapsed = np.minimum(seen.now - seen.start[counts], self._run[counts])
         columns = (column[counts] for column in (self._length, self._limit, self._size))
         self._over[:] = False
-        self._over[overrunning(Ran(self._user[counts], elapsed, *columns), self._most)] = True
+        self._over[planning.overrunning(planning.Ran(self._user[counts], elapsed, *columns), self._most)] = True
 
 
 SECOND = "+"
@@ -256,16 +236,11 @@ def has_room(machine: Machine, request: NodeRequest) -> bool:
     """
     if not request.mem_per_cpu > 0:
         return True
-    wanted = [machine.partition(name) for name in request.partitions or ("",)]
-    return any(
-        sum(
-            min(float(group.cpus), group.memory_mib // request.mem_per_cpu) * len(set(group.names) & set(part.nodes))
-            for group in machine.nodes
-        )
-        >= request.cpus
-        for part in wanted
-        if part is not None
-    )
+    usable = {group.names: min(float(group.cpus), group.memory_mib // request.mem_per_cpu) for group in machine.nodes}
+    for part in filter(None, map(machine.partition, request.partitions or ("",))):
+        if sum(each * len({*names} & {*part.nodes}) for names, each in usable.items()) >= request.cpus:
+            return True
+    return False
 
 
 def row_of(request: NodeRequest) -> int:
@@ -297,11 +272,13 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     latest. A job that Slurm refused at submission never waits, so it is left out.
     """
     sizes, details = MachineSizes.of(machine), RequestsOfLog(trace, machine)
-    more = (
-        trace.number("alloc_nodes") > trace.number("req_nodes")
-    ).tolist()  # a job that ran with too many processors requested a minimum number of nodes
-    each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
-    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
+    # a job that ran on more nodes than requested had requested a minimum number of nodes
+    more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()
+    each = per_processor(trace, "req_mem_kib").tolist()
+    # Slurm refused a job with more processors than its nodes can have; if such a job ran, its nodes were a minimum
+    at_once = (trace.number("run_time") == 0) & (trace.wait_time == 0)
+    refused = (at_once & (trace.procs(procs) > trace.number("req_nodes") * sizes.most_cpus)).tolist()
+    left = dict.fromkeys((*REASONS, REFUSED), 0)
     jobs: list[NodeRequest] = []
     columns = (trace.requests(procs), trace.run_time.tolist(), more, each, refused)
     for job, run, fewest, memory, was_refused in zip(*columns, strict=True):
@@ -314,17 +291,6 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         else:
             left[made] += 1
     return jobs, left
-
-
-def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
-    """Return a mask (n,) of jobs that Slurm refused at submission.
-
-    A refused job has more processors than its requested nodes can have, and ended in the second of its submission. If a
-    job with too many processors ran nevertheless, its requested number of nodes was only a minimum.
-    """
-    over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
-    refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
-    return refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,17 +341,19 @@ def simulate_on(
     if order is not None and order.by != "none":
         machine = orderable(machine)
         spec = "requested" if order.by == "limit" else order.predictor
-        by = _plan(trace, machine, spec, procs, protocol, ORDER_QUANTILE)
+        by = _plan(trace, machine, spec, procs, protocol, planning.ORDER_QUANTILE)
         rule, kinds = order.rule, _kinds(trace)
-        reorder = reorder_by(
-            rule, machine, jobs, lambda r: rule.length(math.nan if by is None else by(r), r.limit),
-            lambda r: kinds[row_of(r)],
-        )  # fmt: skip
+
+        def length(r: NodeRequest) -> float:
+            return rule.length(math.nan if by is None else by(r), r.limit)
+
+        reorder = reorder_by(rule, machine, jobs, length, lambda r: kinds[row_of(r)])
     before = clock() if clock is not None else math.nan
-    shorter = None
+    lengths = None if plan is None else Lengths(plan)
     if queue.lengths is not None:
-        shorter = _plan(trace, machine, queue.lengths, procs, protocol, LENGTH_QUANTILE)
-    lengths = _lengths(plan, shorter)
+        shorter = _plan(trace, machine, queue.lengths, procs, protocol, planning.LENGTH_QUANTILE)
+        if shorter is not None:  # if it is NaN, the job's own time limit, `min` returns the other number
+            lengths = Lengths(lambda r: min(math.inf if plan is None else plan(r), shorter(r)), restored=True)
     schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     return _as_schedule(trace, machine, schedule, queue.memory, left, took)
@@ -397,22 +365,7 @@ def _kinds(trace: Trace) -> list[int]:
     columns = (trace.nominal(name).decode() for name in ("user_id", "job_name", "app_id"))
     number: dict[tuple[Hashable, ...], int] = {}
     rows = zip(*columns, strict=True)
-    return [0 if row[0] is None else number.setdefault(kind_of(*row), len(number) + 1) for row in rows]
-
-
-def _lengths(
-    plan: Callable[[NodeRequest], float] | None, shorter: Callable[[NodeRequest], float] | None
-) -> Lengths | None:
-    """Return the run times with which Slurm plans in place of time limits; None means that Slurm plans with time
-    limits."""
-    if shorter is None:
-        return None if plan is None else Lengths(plan)
-
-    def of(request: NodeRequest) -> float:
-        length = shorter(request)  # NaN means the job's own time limit
-        return min(length if length == length else math.inf, math.inf if plan is None else plan(request))
-
-    return Lengths(of, restored=True)
+    return [0 if row[0] is None else number.setdefault(planning.kind_of(*row), len(number) + 1) for row in rows]
 
 
 def _as_schedule(
@@ -425,25 +378,19 @@ def _as_schedule(
     if memory is not None:
         kept &= ~is_superseded(schedule.requests, memory)
     left = {**left, "never started: no node, limit or reservation lets it": len(set(rows.tolist())) - int(kept.sum())}
-    limits = np.array([r.limit for r in schedule.requests])
-    by_row = np.argsort(rows[kept], kind="stable")
-
-    def take(values: Any) -> np.ndarray:
-        chosen: np.ndarray = np.asarray(values)[kept][by_row]
-        return chosen
-
-    notes = [
-        f"{ASSUMED}. {RequestsOfLog(trace, machine).sentence()}",
-        *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
-    ]
+    order = np.flatnonzero(kept)
+    order = order[np.argsort(rows[order], kind="stable")]
+    limits, cpus = (np.array([getattr(r, name) for r in schedule.requests]) for name in ("limit", "cpus"))
+    limits = np.where(np.isnan(limits), schedule.run, limits)
+    notes = [f"{ASSUMED}. {RequestsOfLog(trace, machine).sentence()}"]
+    if schedule.left_out:
+        notes.append(f"not modelled: {', '.join(schedule.left_out)}")
     if often := int(schedule.preempted.sum()):
         notes.append(f"{often} runs were preempted, which lost {schedule.lost / 3600:,.0f} core-hours")
-    return Schedule(
-        take(rows), trace.job_id[take(rows)], take(schedule.submit), take(schedule.start),
-        take(schedule.start + schedule.run),
-        take([r.cpus for r in schedule.requests]), take(np.where(np.isnan(limits), schedule.run, limits)),
-        take(schedule.backfilled), machine.cpus, 0, left, tuple(notes), took,
-    )  # fmt: skip
+    columns = (schedule.submit, schedule.start, schedule.start + schedule.run, cpus, limits, schedule.backfilled)
+    submit, start, end, procs, planned, backfilled = (column[order] for column in columns)
+    jobs = (rows[order], trace.job_id[rows[order]], submit, start, end, procs, planned, backfilled)
+    return Schedule(*jobs, machine.cpus, 0, left, tuple(notes), took)
 
 
 def _plan(
@@ -478,7 +425,9 @@ class RequestsOfLog:
     """
 
     def __init__(self, trace: Trace, machine: Machine) -> None:
-        self._details, self._said = RequestDetails.of(machine), _columns(trace)
+        columns = {name: trace.column(name) for name in DETAILS if name in trace.names}
+        self._said = {k: v.tolist() if isinstance(v, np.ndarray) else v.decode() for k, v in columns.items()}
+        self._details = RequestDetails.of(machine)
         self._eligible = trace.number("eligible_time").tolist()
         self._status = trace.nominal("status").decode()
         self._ids = trace.job_id.tolist()
@@ -507,13 +456,3 @@ class RequestsOfLog:
         known = f"The log has {', '.join(there)}. " if there else ""
         unknown = f"The log has no {', '.join(missing)}, so the simulation ignores them." if missing else ""
         return f"{known}{unknown}".rstrip()
-
-
-def _columns(trace: Trace) -> dict[str, list[Any]]:
-    """Return the columns of the log with details of requests, by name."""
-    found: dict[str, list[Any]] = {}
-    for name in DETAILS:
-        if name in trace.names:
-            values = trace.column(name)
-            found[name] = values.tolist() if isinstance(values, np.ndarray) else values.decode()
-    return found

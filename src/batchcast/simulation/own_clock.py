@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from inspect import isroutine, signature
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..events.record import entries_of
 from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..predict.registry import made, name_of
-from ..schedule.orders import CORRECTIONS, INCREMENTS
+from ..schedule.orders import CORRECTIONS, correct_plan
 from .clock import planned_run_time, possible
 from .policy import Policy
 from .scheduler import Job, Machine, Node, Where
@@ -47,7 +48,7 @@ class OwnPolicy:
             if len(parameters) == len(KEY):
                 raise UsageError(f"policy: {name} takes five numbers, as an order of the queue does",
                                  hint=f"policy=batchcast.Policy(order={name})")  # fmt: skip
-            given = _Function(given) if len(parameters) == 3 else given
+            given = SimpleNamespace(start=given) if len(parameters) == 3 else given
         makes = callable(given) and not isinstance(given, type) and not hasattr(given, "start")
         shown = made(given) if makes else given
         if not callable(getattr(shown, "start", None)):
@@ -65,19 +66,12 @@ class OwnPolicy:
         return deepcopy(self.given)
 
 
-class _Function:
-    """Wraps a function (queue, machine, now) as a scheduler."""
-
-    def __init__(self, start: Any) -> None:
-        self.start = start
-
-
 KEY = ("now", "submit", "procs", "planned", "wait")
 FORM = "start(queue, machine, now)"
 MORE = "batchcast.testing.check_policy lists every other fault"
 
 
-@dataclass(slots=True)
+@dataclass
 class OwnRun:
     """The state of one simulation: the actual values of each job, and the state that the scheduler sees.
 
@@ -93,25 +87,18 @@ class OwnRun:
     machine: Machine
     predictor: Any = None
     plan_level: float | None = None
-    start: np.ndarray = field(init=False)
-    backfilled: np.ndarray = field(init=False)
-    where: list[Where] = field(init=False)
-    corrections: int = 0
-    queue: dict[int, Job] = field(default_factory=dict)
-    ends: list[tuple[float, int]] = field(default_factory=list)
-    plans: list[tuple[float, int]] = field(default_factory=list)
-    wakes: list[float] = field(default_factory=list)
-    steps: dict[int, int] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    at: SystemState = field(init=False)
-    driver: Driver = field(init=False)
-    scheduler: Any = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.requests)
-        self.start, self.backfilled = np.full(count, np.nan), np.zeros(count, bool)
-        self.where = [{}] * count
-        self.scheduler = self.policy.make()
+        self.start, self.backfilled, self.corrections = np.full(count, np.nan), np.zeros(count, bool), 0
+        self.where: list[Where] = [{}] * count
+        self.queue: dict[int, Job] = {}
+        self.ends: list[tuple[float, int]] = []
+        self.plans: list[tuple[float, int]] = []
+        self.wakes: list[float] = []
+        self.steps: dict[int, int] = {}
+        self.events: list[Event] = []
+        self.scheduler: Any = self.policy.make()
         check_takes(self.scheduler, self.policy.name, FORM)
         allocator = getattr(self.scheduler, "allocator", None)
         if allocator is not None:
@@ -183,7 +170,8 @@ class OwnRun:
             job = self.machine._running[row]
             elapsed, step = now - job.start_time, self.steps.get(row, 0)
             self.steps[row], self.corrections = step + 1, self.corrections + 1
-            job.planned = corrected(self.policy.correct, elapsed, self.first[row], job.req_time, step)
+            rule = CORRECTIONS[self.policy.correct]
+            job.planned = float(correct_plan(rule, elapsed, self.first[row], job.req_time, step))
             event = Overdue(now, self.requests[row], elapsed)
             self._tell(event)
             if hasattr(self.predictor, "revise"):
@@ -254,9 +242,8 @@ class OwnRun:
         if not isinstance(job, Job):
             raise self._wrong(now, f"it started {job!r}", "jobs of the queue")
         if self.queue.get(job.row) is not job:
-            raise self._wrong(
-                now, f"the policy started job {job.job_id}, which does not wait", "waiting jobs, each at most once"
-            )
+            what = f"the policy started job {job.job_id}, which does not wait"
+            raise self._wrong(now, what, "waiting jobs, each at most once")
         if job.procs > machine.free:
             what = f"the policy started job {job.job_id} on {job.procs} processors where {machine.free} are free"
             raise self._wrong(now, what, "jobs for which machine.fits(job)")
@@ -299,21 +286,6 @@ class OwnRun:
         allocator = f": the allocator {type(own).__name__}" if own is self.machine.allocator else ""
         who = f"{self.policy.name}{allocator}{standing_at(by)}"
         return BatchcastError(f"{who}, at {now:g} s: {what} (accepted: {forms})", hint=MORE)
-
-
-def corrected(word: str, elapsed: float, first: float, request: float, step: int) -> float:
-    """Return the planned run time after a correction, by the rules of `schedule.orders.corrected`.
-
-    >>> corrected("incremental", 100.0, 100.0, 900.0, 0), corrected("doubling", 100.0, 100.0, 900.0, 5)
-    (160.0, 900.0)
-    """
-    new = request
-    if word == "incremental" and step < len(INCREMENTS):
-        new = first + float(INCREMENTS[step])
-    elif word == "doubling" and step < 60:
-        new = first * 2.0 ** (step + 1)
-    new = min(new, request)
-    return new if new > elapsed else request
 
 
 def nodes_of(given: Any) -> list[Node]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,36 +17,19 @@ from ..compiled import kernel
 from ..compiled.arrays import address_of, called_there
 from ..errors import UsageError
 from ..events.state import SystemState
-from ..job import JobRequest, Name
 from ..predict.registry import method_of, parse_spec
 from ..predict.runtime.baselines import Last2, RecentMean
+from ..schedule import state as pool
 from ..schedule.advance import go_on
 from ..schedule.orders import learn_recent, recent_memory_of, recent_plan
-from ..schedule.state import (
-    ASKED,
-    BLOCK,
-    BLOCKS,
-    GONE,
-    LOG_END,
-    LOG_FULL,
-    NEEDS_PREDICTION,
-    PREDICTED,
-    PYSS,
-    STATE,
-    KernelState,
-    Memory,
-    jobs_of,
-    log_of,
-    make_jobs,
-    make_state,
-)
+from ..schedule.state import KernelState, Memory, jobs_of, log_of, make_jobs, make_state
 from ..table import Trace
 from .clock import DrivenPredictor
 from .own_clock import OwnPolicy
 from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule
-from .workload import Rings, Workload, make_workload
+from .workload import Rings, Workload, make_workload, requests_of
 
 go_on_there = called_there(go_on)
 ELSEWHERE = ("next_submit", "job", "tail", "head", "newest", "indexed", "leaves", "logged", "first_step", "steps",
@@ -57,19 +41,11 @@ def present_jobs(state: KernelState) -> np.ndarray:
     """Return the numbers of the jobs that wait, run, need a planned run time or are not submitted yet, ascending; all
     other jobs have ended."""
     s, arrays = state.record[0], state.arrays
-    asked = [int(s["job"])] if s["phase"] == PREDICTED else []
-    return np.unique(
-        np.concatenate(
-            [
-                _queued(state)["job"],
-                arrays["plan"]["job"][: s["running"]],
-                arrays["endings"]["item"][: s["ending"]],
-                arrays["instant"][s["instant_first"] : s["instant_end"]],
-                np.arange(s["next_submit"], len(state.jobs)),
-                np.array(asked, np.int64),
-            ]
-        ).astype(np.int64)
-    )
+    running, ending = arrays["plan"]["job"][: s["running"]], arrays["endings"]["item"][: s["ending"]]
+    instant = arrays["instant"][s["instant_first"] : s["instant_end"]]
+    to_come = np.arange(s["next_submit"], len(state.jobs))
+    asked = np.array([s["job"]] if s["phase"] == pool.PREDICTED else [], np.int64)
+    return np.unique(np.concatenate([_queued(state)["job"], running, ending, instant, to_come, asked]).astype(np.int64))
 
 
 def carry_state(
@@ -85,21 +61,23 @@ def carry_state(
     new_index = np.full(len(state.jobs), -1, np.int64)
     new_index[present] = np.arange(len(present))
     jobs = np.concatenate([state.jobs[present], new])
-    moved = make_state(jobs, total, memory=memory, log_size=len(state.log), **_rules(state))
+    rules = {name: state.rules[name][0] for name in state.rules.dtype.names or ()}
+    moved = make_state(jobs, total, memory=memory, log_size=len(state.log), **rules)
     arrays = moved.arrays
-    for name in STATE.names or ():
-        if name not in ELSEWHERE and not _is_array(name):
+    for name in pool.STATE.names or ():
+        if name not in ELSEWHERE and name.removesuffix("_size") not in arrays:
             moved.record[name] = state.record[name]
     queue = _queued(state)
     waiting = len(queue)
     arrays["slots"][:waiting] = queue
     arrays["slots"]["job"][:waiting] = new_index[queue["job"]]
-    arrays["blocks"][: -(-waiting // BLOCK)] = _minima(queue)
-    arrays["plan"][: s["running"]] = old["plan"][: s["running"]]
-    arrays["plan"]["job"][: s["running"]] = new_index[old["plan"]["job"][: s["running"]]]
+    arrays["blocks"][: -(-waiting // pool.BLOCK)] = _minima(queue)
+    running = old["plan"][: s["running"]]
+    arrays["plan"][: len(running)] = running
+    arrays["plan"]["job"][: len(running)] = new_index[running["job"]]
     endings = old["endings"][: s["ending"]].copy()
     endings["item"] = new_index[endings["item"]]
-    if state.rules["event_order"][0] != PYSS:
+    if state.rules["event_order"][0] != pool.PYSS:
         endings["tie"] = endings["item"]
     arrays["endings"][: len(endings)] = endings
     instant = old["instant"][s["instant_first"] : s["instant_end"]]
@@ -109,35 +87,24 @@ def carry_state(
     newest = np.flatnonzero(queue["job"] == old["slots"]["job"][s["newest"]]) if waiting else np.zeros(0, np.int64)
     moved.record["newest"] = newest[0] if len(newest) else 0
     moved.record["tail"], moved.record["instant_end"], moved.record["steps"] = waiting, len(instant), len(steps)
-    moved.record["job"] = new_index[s["job"]] if s["phase"] == PREDICTED else 0
+    moved.record["job"] = new_index[s["job"]] if s["phase"] == pool.PREDICTED else 0
     moved.record["next_submit"] = np.searchsorted(present, s["next_submit"])
     return moved
-
-
-def _rules(state: KernelState) -> dict[str, Any]:
-    return {name: state.rules[name][0] for name in state.rules.dtype.names or ()}
-
-
-def _is_array(name: str) -> bool:
-    return name.removesuffix("_size") in _ARRAYS
-
-
-_ARRAYS = {name.removesuffix("_size") for name in STATE.names or () if name.endswith("_size")}
 
 
 def _queued(state: KernelState) -> np.ndarray:
     """Return the queue's slots that contain a job, in order of arrival."""
     s = state.record[0]
     slots = state.arrays["slots"][s["head"] : s["tail"]]
-    live: np.ndarray = slots[slots["procs"] != GONE]
+    live: np.ndarray = slots[slots["procs"] != pool.GONE]
     return live
 
 
 def _minima(queue: np.ndarray) -> np.ndarray:
     """Return the block minima of a queue without gaps."""
-    edges = np.arange(0, len(queue), BLOCK)
-    blocks = np.empty(len(edges), BLOCKS)
-    for name in BLOCKS.names or ():
+    edges = np.arange(0, len(queue), pool.BLOCK)
+    blocks = np.empty(len(edges), pool.BLOCKS)
+    for name in pool.BLOCKS.names or ():
         blocks[name] = np.minimum.reduceat(queue[name], edges) if len(edges) else 0
     return blocks
 
@@ -174,34 +141,27 @@ class CompiledPlanner:
         return int(follow_period(scheduler, state.record, state.rules, self.rings is not None, last))
 
 
-class PythonPlanner:
+class PythonPlanner(DrivenPredictor):
     """Plans with a predictor in Python, with the same steps as `clock.drive`."""
 
-    memory: Memory | None = None
+    memory = None
 
-    def __init__(self, predictor: Any, total: float, plan_level: float | None) -> None:
-        self.asked = DrivenPredictor(predictor, SystemState(total), plan_level, None)
-        self.asks = int(hasattr(predictor, "revise"))
-        self.requests: list[JobRequest] = []
-        self.statuses: list[Name] = []
+    @property
+    def asks(self) -> int:
+        """Return 1 if the predictor revises the plans of overdue jobs."""
+        return int(hasattr(self.predictor, "revise"))
 
     def prepare(self, period: Trace, work: Workload, jobs: np.ndarray, first: int, procs: str) -> None:
         """Create the new jobs' requests, numbered by their rows in the whole log."""
-        everyone = list(period.requests(procs))
-        statuses = period.nominal("status").decode()
-        for row, p, request in zip(work.rows.tolist(), work.procs.tolist(), work.request.tolist()):
-            self.requests.append(everyone[row]._replace(row=first + row, procs=float(p), req_time=request))
-            self.statuses.append(statuses[row])
+        requests, statuses = requests_of(period, work, procs, first + work.rows)
+        self.requests += requests
+        self.statuses += statuses
 
     def keep(self, present: np.ndarray) -> None:
         """Drop the requests of jobs that have ended."""
         self.requests = [self.requests[job] for job in present.tolist()]
         self.statuses = [self.statuses[job] for job in present.tolist()]
-        self.asked.at.forget()
-
-    def go_on(self, state: KernelState, more: bool) -> int:
-        """Advance like `CompiledPlanner.go_on`, with predictions from the Python predictor."""
-        return self.asked.go_on(state, self.requests, self.statuses, more)
+        self.at.forget()
 
 
 def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None) -> CompiledPlanner | PythonPlanner:
@@ -213,7 +173,7 @@ def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None)
     predictor = method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, max_procs=total)
     if plan_level is None and type(predictor) in (Last2, RecentMean):
         return CompiledPlanner(rings=Rings(predictor))
-    return PythonPlanner(predictor, float(total), plan_level)
+    return PythonPlanner(predictor, SystemState(float(total)), plan_level)
 
 
 @kernel
@@ -223,18 +183,18 @@ def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembe
     s = record[0]
     jobs, log = jobs_of(s), log_of(s)
     while True:
-        if s.phase == PREDICTED:
+        if s.phase == pool.PREDICTED:
             if s.job == last:
-                return NEEDS_PREDICTION
+                return pool.NEEDS_PREDICTION
             if remembers:
                 jobs[s.job].planned = recent_plan(recent_memory_of(s)[0], jobs[s.job])
         reason: int = go_on_there(scheduler, record, rules)
         if remembers:
             for k in range(s.logged):
-                if log[k].kind == LOG_END:
+                if log[k].kind == pool.LOG_END:
                     learn_recent(recent_memory_of(s)[0], jobs[log[k].job])
         s.logged = 0
-        if reason != NEEDS_PREDICTION:
+        if reason != pool.NEEDS_PREDICTION:
             return reason
 
 
@@ -297,7 +257,8 @@ def simulate_periods(
     _check(plan, wide)
     run: _Run | None = None
     first, left_out, notes = 0, Counter[str](), list[str]()
-    for period, more in _with_more(periods):
+    for period, following in pairwise(chain(periods, [None])):
+        assert period is not None
         work = make_workload(period, total, procs=procs, wide=wide, kill=plan.kill, default_request=default_request)
         left_out.update(work.left_out)
         notes += work.notes
@@ -305,8 +266,8 @@ def simulate_periods(
             run = _Run(plan, work.total, planner_of(runtime, period, work.total, plan_level))
         if run is not None:
             run.feed(period, work, first, procs)
-            run.go_on(more)
-            yield run.ended(more, dict(left_out), tuple(notes))
+            run.go_on(more=following is not None)
+            yield run.ended(following is not None, dict(left_out), tuple(notes))
             left_out, notes = Counter(), []
         first += len(period)
 
@@ -316,22 +277,10 @@ def _check(policy: Policy, wide: str) -> None:
     if wide == "widen":
         raise UsageError("--wide widen needs the whole log at once: its widest job may come last",
                          hint="--procs-total N --wide cut")  # fmt: skip
-    beside = {"due_after": policy.due_after < float("inf"), "risk_budget": policy.risk_budget > 0}
-    for word, is_given in {**beside, "refresh": policy.refresh}.items():
-        if is_given:
+    for word in ("due_after", "risk_budget", "refresh"):
+        if getattr(policy, word) != getattr(Policy(), word):
             raise UsageError(f"a policy with {word} needs the whole log at once: its state is not carried over periods",
                              hint=f"without {word}")  # fmt: skip
-
-
-def _with_more(periods: Iterable[Trace]) -> Iterator[tuple[Trace, bool]]:
-    """Yield each period, and whether another period follows."""
-    before: Trace | None = None
-    for period in periods:
-        if before is not None:
-            yield before, True
-        before = period
-    if before is not None:
-        yield before, False
 
 
 class _Run:
@@ -340,7 +289,7 @@ class _Run:
     def __init__(self, policy: Policy, total: int, planner: CompiledPlanner | PythonPlanner) -> None:
         self.total = total
         self.planner = planner
-        self.rules = {"planner": ASKED, "ask_overdue": planner.asks, **policy.rules()}
+        self.rules = {"planner": pool.ASKED, "ask_overdue": planner.asks, **policy.rules()}
         self.state: KernelState | None = None
         self.rows, self.job_id = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.present = np.zeros(0, np.int64)
@@ -364,7 +313,7 @@ class _Run:
         """Advance until the last job of the period needs a planned run time; without `more`, until all jobs have
         ended."""
         assert self.state is not None
-        while self.planner.go_on(self.state, more) == LOG_FULL:
+        while self.planner.go_on(self.state, more) == pool.LOG_FULL:
             self.state.enlarge_log()
 
     def ended(self, more: bool, left_out: Mapping[str, int], notes: tuple[str, ...]) -> Schedule:
@@ -377,17 +326,8 @@ class _Run:
         over = jobs[is_over]
         corrections = int(self.state.record["corrections"][0])
         since, self.corrections = self.corrections, corrections
-        return Schedule(
-            rows=self.rows[is_over],
-            job_id=self.job_id[is_over],
-            submit_time=over["submit"].copy(),
-            start_time=over["start"].copy(),
-            end_time=over["start"] + over["run"],
-            procs=over["procs"].astype(np.int64),
-            planned_run_time=over["first"].copy(),
-            backfilled=over["backfilled"].astype(bool),
-            total=self.total,
-            corrections=corrections - since,
-            left_out=left_out,
-            notes=notes,
-        )
+        submit, start, planned = (over[name].copy() for name in ("submit", "start", "first"))
+        procs, backfilled = over["procs"].astype(np.int64), over["backfilled"].astype(bool)
+        times = (submit, start, start + over["run"], procs, planned, backfilled)
+        counts = (self.total, corrections - since, left_out, notes)
+        return Schedule(self.rows[is_over], self.job_id[is_over], *times, *counts)

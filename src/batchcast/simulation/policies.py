@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import partial
@@ -15,7 +15,7 @@ from ..predict.protocol import name_and_settings
 from ..predict.registry import load, make
 from ..units import parse_duration
 from .own_clock import OwnPolicy
-from .policy import ARGUMENTS, Policy
+from .policy import AGES, ARGUMENTS, Policy
 
 NAMED = {
     "fcfs": Policy(backfill="none"),
@@ -26,7 +26,6 @@ NAMED = {
         order="sjf", backfill_order="sjf", running_ends="requested", first_after=172_800.0, predictor="kernel"
     ),
 }
-AGES = ("head_after", "first_after", "due_after")
 WORDS = tuple(field.name for field in fields(Policy))
 OF_AN_ORDER = ("on", "ageing")
 """Settings of an order, such as `on` in `order=sjf:on=requested`; after a comma, further settings may follow."""
@@ -126,16 +125,10 @@ def changed(policy: AnyPolicy, words: Mapping[str, str]) -> AnyPolicy:
     unknown = [word for word in words if word not in WORDS]
     if unknown:
         raise UsageError(f"a policy has no parameter {unknown[0]!r} (accepted: {', '.join(WORDS)})")
-    values: dict[str, Any] = {word: getattr(policy, word) for word in WORDS} | dict(words)
-    for word in AGES:
-        if word in words:
-            values[word] = parse_duration(words[word])
-    if "risk_budget" in words:
-        values["risk_budget"] = _number("risk_budget", words["risk_budget"])
-    for word in ("kill", "refresh"):
-        if word in words:
-            values[word] = _is_yes(word, words[word])
-    return Policy(**values)
+    forms: dict[str, Callable[[str, str], Any]] = dict.fromkeys(AGES, lambda _, text: parse_duration(text))
+    forms |= {"risk_budget": _number, "kill": _is_yes, "refresh": _is_yes}
+    values: dict[str, Any] = {word: forms[word](word, text) if word in forms else text for word, text in words.items()}
+    return replace(policy, **values)
 
 
 def _is_yes(word: str, text: str) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..compiled import compile_key, reads
 from ..errors import UsageError, check_word, says_arguments
@@ -26,12 +26,11 @@ ON = {"planned": PLANNED, "requested": REQUESTED}
 FORMS = f"{', '.join(NAMES)}, or MODULE:FUNCTION of ({', '.join(ARGUMENTS)}) -> key"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """A queue order in the kernel's form: the code of the order, the run time that the order reads, its ageing, and the
     address of a user's function."""
 
-    code: int
+    order: int
     on: int = PLANNED
     ageing: float = 0.0
     address: int = 0
@@ -48,7 +47,7 @@ def parse_order(order: str | Callable[..., float], option: str = "order") -> Ord
     compiled once per process, in about a tenth of a second. Raises UsageError with the accepted forms.
 
     >>> parse_order("sjf:on=requested,ageing=0.5")
-    Order(code=1, on=1, ageing=0.5, address=0, varying=False)
+    Order(order=1, on=1, ageing=0.5, address=0, varying=False)
     """
     if callable(order):
         return _of_function(order, PLANNED, 0.0)
@@ -130,6 +129,17 @@ def _varies(function: Callable[..., float]) -> bool:
 
 BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
 EVENT_ORDERS = {"instant": state.INSTANT, "pyss": state.PYSS}
+CODES: Mapping[str, Mapping[str, int]] = {
+    "backfill": BACKFILLS,
+    "correct": orders.CORRECTIONS,
+    "event_order": EVENT_ORDERS,
+    "running_ends": ON,
+    "due_ends": ON,
+}
+"""Settings that are words, with the kernel's code for each accepted word."""
+AGES = ("head_after", "first_after", "due_after")
+OF_A_QUEUE = ("order", "backfill_order", "running_ends", *AGES, "due_ends", "risk_budget", "refresh")
+"""Settings that conservative backfilling cannot use."""
 OrderLike = str | Callable[..., float]
 
 
@@ -216,21 +226,12 @@ class Policy:
     predictor: str = "requested"
 
     def __post_init__(self) -> None:
-        for option, value, accepted in (
-            ("backfill", self.backfill, BACKFILLS),
-            ("correct", self.correct, orders.CORRECTIONS),
-            ("event-order", self.event_order, EVENT_ORDERS),
-            ("running-ends", self.running_ends, ON),
-            ("due-ends", self.due_ends, ON),
-        ):
-            check_word(option, value, accepted)
-        for option, age in (
-            ("head-after", self.head_after),
-            ("first-after", self.first_after),
-            ("due-after", self.due_after),
-        ):
-            if not age >= 0:
-                raise UsageError(f"--{option}: not {age!r} (accepted: a time of 0 or more)")
+        for name, accepted in CODES.items():
+            check_word(name.replace("_", "-"), getattr(self, name), accepted)
+        for age in AGES:
+            if not getattr(self, age) >= 0:
+                what = f"--{age.replace('_', '-')}: not {getattr(self, age)!r}"
+                raise UsageError(f"{what} (accepted: a time of 0 or more)")
         if not 0 <= self.risk_budget < float("inf"):
             raise UsageError(f"--risk-budget: not {self.risk_budget!r} (accepted: a sum of probabilities, 0 or more)")
         parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
@@ -244,23 +245,11 @@ class Policy:
     def _refuse_for_conservative(self) -> None:
         """Reject settings that conservative backfilling cannot use: conservative backfilling reserves for every job in
         order of arrival."""
-        given = {
-            "order": self.order != "fcfs",
-            "backfill-order": self.backfill_order != "fcfs",
-            "running-ends": self.running_ends != "planned",
-            "head-after": self.head_after != float("inf"),
-            "first-after": self.first_after != float("inf"),
-            "due-after": self.due_after != float("inf"),
-            "due-ends": self.due_ends != "requested",
-            "risk-budget": self.risk_budget != 0.0,
-            "refresh": self.refresh,
-        }
-        if wrong := [f"--{option}" for option, is_given in given.items() if is_given]:
-            raise UsageError(
-                f"--backfill conservative reserves for every job in order of arrival, so {' and '.join(wrong)} cannot"
-                " apply",
-                hint="--backfill easy",
-            )
+        given = [f.name for f in fields(self) if f.name in OF_A_QUEUE and getattr(self, f.name) != f.default]
+        if given:
+            wrong = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+            what = f"--backfill conservative reserves for every job in order of arrival, so {wrong} cannot apply"
+            raise UsageError(what, hint="--backfill easy")
 
     @property
     def name(self) -> str:
@@ -276,24 +265,13 @@ class Policy:
         """Return the settings as the kernel's codes."""
         head, candidate = parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
         return {
-            "backfill": BACKFILLS[self.backfill],
-            "event_order": EVENT_ORDERS[self.event_order],
-            "head_order": head.code,
-            "head_on": head.on,
-            "head_ageing": head.ageing,
-            "head_address": head.address,
-            "head_varying": head.varying,
-            "candidate_order": candidate.code,
-            "candidate_on": candidate.on,
-            "candidate_ageing": candidate.ageing,
-            "candidate_address": candidate.address,
-            "candidate_varying": candidate.varying,
+            **{name: codes[getattr(self, name)] for name, codes in CODES.items() if name != "correct"},
             "correction": orders.CORRECTIONS[self.correct],
-            "running_ends": ON[self.running_ends],
+            **{f"head_{name}": value for name, value in head._asdict().items()},
+            **{f"candidate_{name}": value for name, value in candidate._asdict().items()},
             "head_after": min(self.head_after, self.first_after),
             "first_after": self.first_after,
             "due_after": self.due_after,
-            "due_ends": ON[self.due_ends],
             "risk_budget": self.risk_budget,
             "refresh": int(self.refresh),
         }

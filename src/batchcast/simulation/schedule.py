@@ -81,10 +81,7 @@ class Schedule(Result):
         return {f"schedule of {len(self):,} jobs": {"measure": list(figures), "value": values}}
 
     def _pictures(self) -> Mapping[str, Picture]:
-        return {
-            "waits": partial(plots.waits, {"simulated": self}),
-            "gantt": partial(plots.gantt, self),
-        }
+        return {"waits": partial(plots.waits, {"simulated": self}), "gantt": partial(plots.gantt, self)}
 
     @property
     def remarks(self) -> list[str]:
@@ -94,14 +91,9 @@ class Schedule(Result):
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
         """Return quality measures over all jobs, or over a boolean mask of the simulated jobs, by printed name."""
         kept = slice(None) if mask is None else mask
-        figures = measures(
-            self.submit_time[kept],
-            self.start_time[kept],
-            self.run_time[kept],
-            self.procs[kept],
-            self.total,
-            self.backfilled[kept],
-        )
+        columns = (self.submit_time, self.start_time, self.run_time, self.procs, self.backfilled)
+        submit, start, run, procs, backfilled = (column[kept] for column in columns)
+        figures = measures(submit, start, run, procs, self.total, backfilled)
         return {**figures, "corrections": self.corrections}
 
 

@@ -27,7 +27,7 @@ from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule
 from .scheduler import Machine
-from .workload import Workload, check_some, make_workload, native_planner
+from .workload import Workload, make_workload, native_planner, no_job, requests_of
 
 LOOPS = ("closed", "open")
 
@@ -123,7 +123,8 @@ def simulate(
     machine = () if nodes is None else nodes_of(nodes)
     size = sum(node.procs for node in machine) if machine else total
     work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
-    check_some(work)
+    if not len(work.rows):
+        raise no_job(work.left_out)
     planner = _Planner(runtime, loop, protocol, procs, plan_level)
     if isinstance(policy, OwnPolicy):
         return _by_own_policy(trace, work, policy, planner, Machine(work.total, machine), clock, tick)
@@ -132,29 +133,32 @@ def simulate(
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
     like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
+    state_of = partial(make_state, jobs, work.total, like=like, **policy.rules())
     run: Callable[[], Any]
     notes: tuple[str, ...] = ()
     if planner.is_known:
         points, tails = planner.known(trace, work)
         jobs["first"] = jobs["planned"] = points
-        state = make_state(jobs, work.total, planner=GIVEN, like=like, tails=tails, **policy.rules())
+        state = state_of(planner=GIVEN, tails=tails)
         run = partial(advance, state)
     else:
-        method = _predictor(trace, work, runtime)
-        notes = _unknown(method, trace, runtime)
+        method, notes = _predictor(trace, work, runtime)
         in_kernel = native and plan_level is None
-        built_in = native_planner(method, trace, work, jobs) if in_kernel else None
-        if built_in is not None:
-            state = make_state(jobs, work.total, **built_in, like=like, **policy.rules())
+        if in_kernel and (built_in := native_planner(method, trace, work, jobs)):
+            state = state_of(**built_in)
             run = partial(advance, state)
-        elif in_kernel and (driven := _driven_by_kernel(trace, work, procs, method, tick)):
-            state = _asking(jobs, work.total, method, policy, like)
-            run = partial(driven, state)
         else:
-            state = _asking(jobs, work.total, method, policy, like)
-            run = partial(drive, state, *_requests(trace, work, procs), method, work.total, plan_level, tick)
+            state = state_of(planner=ASKED, ask_overdue=int(hasattr(method, "revise")), log_size=1 << 14)
+            if in_kernel and (driven := _driven_by_kernel(trace, work, procs, method, tick)):
+                run = partial(driven, state)
+            else:
+                run = partial(drive, state, *requests_of(trace, work, procs), method, work.total, plan_level, tick)
+    if clock is not None:
+        empty = np.zeros(0)
+        advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile before the measurement
     kernel_s = _timed(run, clock)
-    return _schedule(trace, work, jobs, state, kernel_s, notes)
+    made = (jobs["start"].copy(), jobs["first"].copy(), jobs["backfilled"].astype(bool))
+    return _schedule(trace, work, *made, int(state.record["corrections"][0]), kernel_s, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class _Planner:
             return np.maximum(work.request, 1.0), None
         if self.name == "actual":
             return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0)), None
-        method, total = _predictor(trace, work, self.runtime), float(work.total)
+        method, total = _predictor(trace, work, self.runtime)[0], float(work.total)
         said_of = replay(trace, {self.name: method}, protocol=self.protocol, procs=self.procs, total=total)
         forecasts = said_of[self.name]
         points, tails = forecasts.points, None
@@ -204,25 +208,14 @@ def _by_own_policy(
     clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
 ) -> Schedule:  # fmt: skip
     """Simulate with a user's own scheduler in Python."""
-    method: Any = None
-    notes: tuple[str, ...] = ()
-    points = np.maximum(work.request, 1.0)
-    if planner.is_known:
-        points = planner.known(trace, work)[0]
-    else:
-        method = _predictor(trace, work, planner.runtime)
-        notes = _unknown(method, trace, planner.runtime)
-    requests, statuses = _requests(trace, work, planner.procs)
+    points = planner.known(trace, work)[0] if planner.is_known else np.maximum(work.request, 1.0)
+    method, notes = (None, ()) if planner.is_known else _predictor(trace, work, planner.runtime)
+    requests, statuses = requests_of(trace, work, planner.procs)
     own = OwnRun(policy, requests, statuses, work.run.tolist(), points.tolist(), machine, method, planner.level)
-    before = clock() if clock is not None else float("nan")
-    own.go(tick)
-    kernel_s = clock() - before if clock is not None else float("nan")
-    return Schedule(
-        rows=work.rows, job_id=trace.job_id[work.rows], submit_time=work.submit, start_time=own.start,
-        end_time=own.start + work.run, procs=work.procs, planned_run_time=np.array(own.first, dtype=float),
-        backfilled=own.backfilled, total=work.total, corrections=own.corrections, left_out=work.left_out,
-        notes=(*work.notes, *notes), kernel_s=kernel_s, nodes=tuple(own.where) if machine.nodes else (),
-    )  # fmt: skip
+    kernel_s = _timed(partial(own.go, tick), clock)
+    nodes = tuple(own.where) if machine.nodes else ()
+    made = (own.start, np.array(own.first, dtype=float), own.backfilled, own.corrections)
+    return _schedule(trace, work, *made, kernel_s, notes, nodes)
 
 
 def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
@@ -232,40 +225,20 @@ def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
     return like
 
 
-def _predictor(trace: Trace, work: Workload, runtime: Any) -> Any:
-    """Return the predictor, after checking that it uses only columns that are known at submission."""
-    return method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, trace=trace, max_procs=work.total)
-
-
-def _unknown(predictor: Any, trace: Trace, runtime: Any) -> tuple[str, ...]:
-    """Return a note about columns that the predictor uses and that this log lacks."""
+def _predictor(trace: Trace, work: Workload, runtime: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return the predictor, which may use only columns that are known at submission, and a note about columns that it
+    uses and that this log lacks."""
+    known = trace.info.known_at_submit
+    predictor = method_of("runtime", runtime, known_at_submit=known, trace=trace, max_procs=work.total)
     missing = lacking(predictor, trace)
-    who = name_of(runtime)
-    return (f"{who}: no job of this log knows {', '.join(missing)}",) if missing else ()
-
-
-def _asking(jobs: np.ndarray, total: int, predictor: Any, policy: Policy, like: np.ndarray | None) -> KernelState:
-    asks = int(hasattr(predictor, "revise"))
-    return make_state(jobs, total, planner=ASKED, ask_overdue=asks, log_size=1 << 14, like=like, **policy.rules())
-
-
-def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list[Any]]:
-    """Return the simulated jobs' requests (with the kernel's numbers and the planning request) and statuses."""
-    everyone = list(trace.requests(procs))
-    statuses = trace.nominal("status").decode()
-    rows = work.rows.tolist()
-    plain = zip(rows, work.procs.tolist(), work.request.tolist())
-    requests = [everyone[row]._replace(row=k, procs=float(p), req_time=q) for k, (row, p, q) in enumerate(plain)]
-    return requests, [statuses[row] for row in rows]
+    return predictor, (f"{name_of(runtime)}: no job of this log knows {', '.join(missing)}",) if missing else ()
 
 
 def _driven_by_kernel(
     trace: Trace, work: Workload, procs: str, method: Any, tick: Callable[[int], None] | None
 ) -> Callable[[KernelState], KernelState] | None:
     """Return the compiled simulated clock for a fresh `kernel` predictor; None for any other predictor."""
-    from ..predict.runtime.kernel import (
-        Kernel,
-    )  # the import loads forty kernels, which other predictors do not need
+    from ..predict.runtime.kernel import Kernel  # loads forty kernels, which other predictors do not need
 
     if type(method) is not Kernel or not method.is_fresh:
         return None
@@ -278,35 +251,23 @@ def _driven_by_kernel(
 
 
 def _timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:
+    """Return how long the simulation takes in seconds; NaN without a clock."""
     if clock is None:
         run()
         return float("nan")
-    empty = np.zeros(0)
-    advance(make_state(make_jobs(empty, empty, empty, empty, empty), 1))  # load or compile before the measurement
     before = clock()
     run()
     return clock() - before
 
 
 def _schedule(
-    trace: Trace, work: Workload, jobs: np.ndarray, state: KernelState, kernel_s: float, notes: tuple[str, ...]
-) -> Schedule:
-    start = jobs["start"].copy()
-    return Schedule(
-        rows=work.rows,
-        job_id=trace.job_id[work.rows],
-        submit_time=work.submit,
-        start_time=start,
-        end_time=start + work.run,
-        procs=work.procs,
-        planned_run_time=jobs["first"].copy(),
-        backfilled=jobs["backfilled"].astype(bool),
-        total=work.total,
-        corrections=int(state.record["corrections"][0]),
-        left_out=work.left_out,
-        notes=(*work.notes, *notes),
-        kernel_s=kernel_s,
-    )
+    trace: Trace, work: Workload, start: np.ndarray, planned: np.ndarray, backfilled: np.ndarray, corrections: int,
+    kernel_s: float, notes: tuple[str, ...], nodes: tuple[Mapping[int, int], ...] = (),
+) -> Schedule:  # fmt: skip
+    """Return the schedule of a workload's jobs from their starts and their first planned run times."""
+    jobs = (work.rows, trace.job_id[work.rows], work.submit, start, start + work.run, work.procs, planned, backfilled)
+    notes = (*work.notes, *notes)
+    return Schedule(*jobs, work.total, corrections, work.left_out, notes, kernel_s, nodes)
 
 
 def simulate_split(
@@ -335,7 +296,8 @@ def simulate_split(
     partition = trace.nominal("partition_id")
     if not sizes:
         raise InputError(f"{trace.info.source}: no job has a partition", hint="--partitions together")
-    default = _largest_request(trace) if default_request is None else default_request
+    known = trace.req_time[np.isfinite(trace.req_time) & (trace.req_time > 0)]
+    default = float(known.max()) if default_request is None and len(known) else default_request
     parts, rows, notes = [], [], []
     left_out = Counter({"no partition": int((partition.codes < 0).sum())})
     for name, (size, source) in sizes.items():
@@ -361,11 +323,6 @@ def simulate_split(
     return _merged(parts, np.concatenate(rows), dict(left_out), (*oversized, *notes))
 
 
-def _largest_request(trace: Trace) -> float | None:
-    known = trace.req_time[np.isfinite(trace.req_time) & (trace.req_time > 0)]
-    return float(known.max()) if len(known) else None
-
-
 def _oversized(together: float, machine: float) -> list[str]:
     """Return a note if the partitions have more processors than the machine, because they overlap or replaced each
     other."""
@@ -381,17 +338,9 @@ def _oversized(together: float, machine: float) -> list[str]:
 def _merged(parts: list[Schedule], rows: np.ndarray, left_out: Mapping[str, int], notes: tuple[str, ...]) -> Schedule:
     """Merge the schedules of all machines into one, in log order."""
     order = np.argsort(rows, kind="stable")
-    arrays: dict[str, Any] = {}
-    for field in fields(Schedule):
-        columns = [getattr(part, field.name) for part in parts]
-        if isinstance(columns[0], np.ndarray):
-            arrays[field.name] = np.concatenate(columns)[order]
-    arrays["rows"] = rows[order]
-    return Schedule(
-        **arrays,
-        total=sum(part.total for part in parts),
-        corrections=sum(part.corrections for part in parts),
-        left_out=left_out,
-        notes=notes,
-        kernel_s=sum(part.kernel_s for part in parts),
-    )
+    columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Schedule)}
+    merged: dict[str, Any] = {name: sum(columns[name]) for name in ("total", "corrections", "kernel_s")}
+    for name, values in columns.items():
+        if isinstance(values[0], np.ndarray):
+            merged[name] = np.concatenate(values)[order]
+    return Schedule(**{**merged, "rows": rows[order], "left_out": left_out, "notes": notes})

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, NoAnswer, UsageError, check_word
+from ..job import JobRequest, Name
 from ..predict.gate import class_codes, numbered
 from ..predict.runtime.baselines import Last2, RecentMean
 from ..schedule.orders import recent_memory
@@ -65,12 +66,6 @@ class Workload:
     notes: tuple[str, ...]
 
 
-def check_some(work: Workload) -> None:
-    """Raise NoAnswer if the workload has no job."""
-    if not len(work.rows):
-        raise no_job(work.left_out)
-
-
 def make_workload(
     trace: Trace,
     total: float | None = None,
@@ -96,9 +91,8 @@ def make_workload(
         raise UsageError(f"total: {total!r} (accepted: processors, at least 1)")
     size = trace.info.max_procs if total is None else float(total)
     if not size >= 1:
-        raise InputError(
-            f"{trace.info.source}: the machine's size is unknown", hint="--procs-total N or --procs-total peak"
-        )
+        what = f"{trace.info.source}: the machine's size is unknown"
+        raise InputError(what, hint="--procs-total N or --procs-total peak")
     run, width, req_time = trace.run_time, trace.procs(procs), trace.req_time
     no_run, no_procs = np.isnan(run), np.isnan(width)
     too_wide = width > np.floor(size)
@@ -115,9 +109,8 @@ def make_workload(
     elif count:
         notes.append(f"{count} jobs cut to the machine's {size:.0f} processors")
     rows = np.flatnonzero(is_included)
-    run, request, request_notes = _requests(
-        run[rows], req_time[rows], req_time, kill, default_request, trace.info.source
-    )
+    asked = (run[rows], req_time[rows], req_time)
+    run, request, request_notes = _requests(*asked, kill, default_request, trace.info.source)
     cores = np.minimum(np.ceil(width[rows]), np.floor(size)).astype(np.int64)
     return Workload(rows, trace.submit_time[rows], cores, run, request, int(size), left_out, (*notes, *request_notes))
 
@@ -145,6 +138,19 @@ def _requests(
     return run, request, notes
 
 
+def requests_of(
+    trace: Trace, work: Workload, procs: str, numbers: np.ndarray | None = None
+) -> tuple[list[JobRequest], list[Name]]:
+    """Return the simulated jobs' requests, with the planning request, and statuses; `numbers` (n,) become the
+    requests' rows, by default the numbers of the kernel."""
+    everyone, statuses = list(trace.requests(procs)), trace.nominal("status").decode()
+    rows = work.rows.tolist()
+    of_kernel = range(len(rows)) if numbers is None else numbers.tolist()
+    plain = zip(rows, of_kernel, work.procs.tolist(), work.request.tolist())
+    requests = [everyone[row]._replace(row=k, procs=float(p), req_time=q) for row, k, p, q in plain]
+    return requests, [statuses[row] for row in rows]
+
+
 def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarray) -> dict[str, Any] | None:
     """Return arguments of `make_state` for the compiled form of a predictor; None if the predictor has no compiled
     form.
@@ -152,16 +158,23 @@ def native_planner(predictor: Any, trace: Trace, work: Workload, jobs: np.ndarra
     The function writes the indices of the predictor's ring buffers into the job records. The function accepts only a
     predictor's exact class, because a subclass may predict differently.
     """
-    if type(predictor) is Last2:
-        jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
-        memory = recent_memory(count, 2, need=predictor.need, whole_seconds=predictor.round == "down")
-        return {"planner": RECENT, "memory": memory}
-    if type(predictor) is RecentMean:
-        jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
-        alike, classes = class_codes(_submitted(trace, work), predictor.fields, len(work.rows))
+    if type(predictor) not in (Last2, RecentMean):
+        return None
+    fields, settings = _remembered(predictor)
+    jobs["user_ring"], count = numbered(trace.nominal("user_id").codes[work.rows])
+    if fields is not None:
+        alike, classes = class_codes(_submitted(trace, work), fields, len(work.rows))
         jobs["alike_ring"] = np.where(alike >= 0, alike + count, -1)
-        return {"planner": RECENT, "memory": recent_memory(count + classes, predictor.k, need=1)}
-    return None
+        count += classes
+    return {"planner": RECENT, "memory": recent_memory(count, **settings)}
+
+
+def _remembered(predictor: Last2 | RecentMean) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+    """Return the fields in which a predictor's similar jobs agree (None: the predictor compares no jobs), and the
+    settings of its memory in the kernel."""
+    if isinstance(predictor, Last2):
+        return None, {"length": 2, "need": predictor.need, "whole_seconds": predictor.round == "down"}
+    return predictor.fields, {"length": predictor.k}
 
 
 class Rings:
@@ -169,12 +182,8 @@ class Rings:
 
     def __init__(self, predictor: Last2 | RecentMean) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
-        if isinstance(predictor, Last2):
-            self.fields: tuple[str, ...] = ()
-            self.length, self.settings = 2, {"need": predictor.need, "whole_seconds": predictor.round == "down"}
-        else:
-            self.fields, self.length, self.settings = predictor.fields, predictor.k, {"need": 1}
-        self.memory = recent_memory(64, self.length, **self.settings)
+        self.fields, self.settings = _remembered(predictor)
+        self.memory = recent_memory(64, **self.settings)
 
     def assign(self, trace: Trace, work: Workload, jobs: np.ndarray) -> None:
         """Write into the job records the ring buffers of each job's user and class."""
@@ -184,7 +193,7 @@ class Rings:
             jobs["alike_ring"] = self._rings(seen, self.fields, n)
         if len(self.numbers) > len(self.memory.arrays["counts"]):
             old = self.memory.arrays
-            self.memory = recent_memory(2 * len(self.numbers), self.length, **self.settings)
+            self.memory = recent_memory(2 * len(self.numbers), **self.settings)
             for name, values in old.items():
                 self.memory.arrays[name][: len(values)] = values
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.compiled import kernel
-from batchcast.schedule.heap import pop, push
-from batchcast.schedule.state import HEAP
+from batchcast.schedule.state import HEAP, pop, push
 
 
 @kernel

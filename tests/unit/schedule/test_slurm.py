@@ -14,11 +14,11 @@ from tests.naive.slurm import Twin
 
 from batchcast.machines.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, homogeneous
 from batchcast.machines.request import NodeRequest
-from batchcast.schedule.slurm.clock import advance
+from batchcast.schedule.slurm.arrays import Phases, make_state
+from batchcast.schedule.slurm.loops import advance
 from batchcast.schedule.slurm.priority import fair_tree
-from batchcast.schedule.slurm.requests import Phases, make_jobs, make_rules, make_state
 from batchcast.schedule.slurm.simulate import Recorded, simulate_slurm
-from batchcast.schedule.slurm.site import make_site
+from batchcast.schedule.slurm.site import make_jobs, make_rules, make_site
 
 PHASES = Phases(cycle=7.3, decay=11.0, second=0.4)
 NODES = ("a1", "a2", "a3", "b1", "b2")

@@ -309,7 +309,7 @@ def replay_log(
 ) -> None:
     """Continue the replay of a log by some events, and predict the waits of the jobs in the mask `ask`.
 
-    Without any instance, the predicted wait is that of `groups.guess`.
+    Without any instance, the predicted wait is that of `recent_wait.guess`.
     """
     s = state[0]
     number_weights, name_weights, k = weights

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...compiled import by_address, inner, kernel
 from ...events.event import END, START, SUBMIT, WITHDRAW
-from ...schedule.heap import pop, push
+from ...schedule.state import pop, push
 
 GRID = np.linspace(0.0, 1.0, 201)
 IDENTITY = 100.0

@@ -17,7 +17,7 @@ from ...compiled.arrays import Record
 from ...events.event import END, START, SUBMIT
 from ...events.kernel import apply_event, jobs_of, queue_of, running_of
 from ...events.record import LEFT
-from ...schedule.forward_kernel import (
+from ...schedule.forward import (
     EASY,
     GREEDY,
     HEAD,

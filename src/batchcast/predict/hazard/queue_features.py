@@ -14,7 +14,7 @@ from ...compiled import inlined, inner
 from ...compiled.arrays import Record
 from ...events.kernel import free_procs, jobs_of, queue_of, running_of
 from ...events.record import NO_LIMIT
-from ...schedule.heap import pop, push
+from ...schedule.state import pop, push
 from ..runtime.kernel import LEVELS
 
 COUNT = len(LEVELS)

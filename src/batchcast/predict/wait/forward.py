@@ -14,8 +14,7 @@ from ...events.record import Columns
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...records import enlarged
-from ...schedule.forward import ForwardPlan
-from ...schedule.forward_kernel import Forward
+from ...schedule.forward import Forward, ForwardPlan
 
 LARGEST = float(2**29)
 PROCS, PLANNED, LIMIT = range(3)

@@ -9,12 +9,11 @@ are free by then.
 from __future__ import annotations
 
 from ...compiled import inner
-from .arrays import FAR, NONE, QUEUED, RUNNING, SEEN, Jobs, Rules, Site, State
-from .look_ahead import KILL_WAIT, take_off
-from .place import enough, pick, survey
+from .arrays import BEGIN, FAR, LEAVE, NONE, QUEUED, RUNNING, SEEN, Jobs, Rules, Site, State
+from .place import KILL_WAIT, enough, pick, survey, take_off
 from .policy import taken_cpus, too_much
 from .priority import compact, enqueue
-from .start import BEGIN, LEAVE, finish, list_by_end, push, run_order, stop_order, unlist
+from .start import finish, list_by_end, push, run_order, stop_order, unlist
 
 NOBODY, GIVES_WAY, LIMITED = range(3)
 CHECK_PERIOD = 30.0  # seconds

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiled import inner, kernel
+from ...compiled.arrays import Record
 from .arrays import FAR, NONE, QUEUED, Jobs, Rules, Site, State
 from .policy import MEMORY, amount
 
@@ -23,7 +24,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     total = (
         rules.w_age * age
         + rules.w_fairshare * fair
-        + rules.w_size * size
+        + rules.w_jobsize * size
         + rules.w_partition * site.part[part].factor
         + rules.w_qos * site.qos[jobs.row[j].qos].factor
     )
@@ -135,32 +136,24 @@ def put_children(site: Site, s: State, parent: int, begin: int, top: int) -> int
 
 
 @inner
-def comes_before(
-    jobs: Jobs, s: State, tier: int, order: float, job: int, other_tier: int, other_order: float, other: int
-) -> bool:
-    """Return whether a pair (job, partition) comes before another pair: by QOS preemption, tier, priority, submission,
-    task."""
+def comes_before(jobs: Jobs, s: State, pair: Record, than: Record) -> bool:
+    """Return whether a pair (job, partition) comes before the pair `than`: by QOS preemption, tier, priority,
+    submission, task."""
+    job, other = pair.job, than.job
     if jobs.row[job].preempts >> jobs.row[other].qos & 1:
         return True
     if jobs.row[other].preempts >> jobs.row[job].qos & 1:
         return False
-    if tier != other_tier:
-        return tier < other_tier
-    if order != other_order:
-        return order < other_order
+    if pair.tier != than.tier:
+        return bool(pair.tier < than.tier)
+    if pair.order != than.order:
+        return bool(pair.order < than.order)
     x, y = s.group_sequence[jobs.row[job].group], s.group_sequence[jobs.row[other].group]
     if x != y:
         return bool(x < y)
     if jobs.row[job].task != jobs.row[other].task:
         return bool(jobs.row[job].task < jobs.row[other].task)
-    return job < other
-
-
-@inner
-def before(jobs: Jobs, s: State, a: int, b: int) -> bool:
-    """Return whether the pair at position a comes before the pair at position b."""
-    x, y = s.queue[a], s.queue[b]
-    return comes_before(jobs, s, x.tier, x.order, x.job, y.tier, y.order, y.job)
+    return bool(job < other)
 
 
 @inner
@@ -173,9 +166,9 @@ def swap(s: State, a: int, b: int) -> None:
 
 
 @inner
-def sink(jobs: Jobs, s: State, k: int) -> None:
-    """Move the pair at position k forward until the queue is in order."""
-    while k > s.reg[0].first and before(jobs, s, k, k - 1):
+def sink(jobs: Jobs, s: State, k: int, first: int) -> None:
+    """Move the pair at position k forward, at most to position `first`, until these pairs are in order."""
+    while k > first and comes_before(jobs, s, s.queue[k], s.queue[k - 1]):
         swap(s, k, k - 1)
         k -= 1
 
@@ -192,7 +185,7 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
             s.queue[k].job, s.queue[k].part = j, part
             s.queue[k].tier = -site.part[part].tier
             s.queue[k].order = -priority(site, jobs, rules, s, j, part)
-            sink(jobs, s, k)
+            sink(jobs, s, k, int(s.reg[0].first))
 
 
 @inner
@@ -268,10 +261,7 @@ def sort(jobs: Jobs, s: State) -> None:
     """Sort the queue by merging runs, beginning with runs of 16: stable, and fast if few pairs are out of order."""
     n, width = int(s.reg[0].queue), 16
     for k in range(n):
-        m = k
-        while m % width and before(jobs, s, m, m - 1):
-            swap(s, m, m - 1)
-            m -= 1
+        sink(jobs, s, k, k - k % width)
     while width < n:
         for low in range(0, n - width, 2 * width):
             merge(jobs, s, low, low + width, min(low + 2 * width, n))
@@ -281,7 +271,7 @@ def sort(jobs: Jobs, s: State) -> None:
 @inner
 def merge(jobs: Jobs, s: State, low: int, middle: int, high: int) -> None:
     """Merge two sorted neighbouring runs; `spare` holds a copy of the first."""
-    if not before(jobs, s, middle, middle - 1):
+    if not comes_before(jobs, s, s.queue[middle], s.queue[middle - 1]):
         return
     for k in range(low, middle):
         s.spare[k - low] = s.queue[k]
@@ -289,12 +279,9 @@ def merge(jobs: Jobs, s: State, low: int, middle: int, high: int) -> None:
     for k in range(low, high):
         if a == size:
             return
-        if b < high:
-            later = s.queue[b]
-            first = s.spare[a]
-            if comes_before(jobs, s, later.tier, later.order, later.job, first.tier, first.order, first.job):
-                move(s, b, k)
-                b += 1
-                continue
-        s.queue[k] = s.spare[a]
-        a += 1
+        if b < high and comes_before(jobs, s, s.queue[b], s.spare[a]):
+            move(s, b, k)
+            b += 1
+        else:
+            s.queue[k] = s.spare[a]
+            a += 1

@@ -16,11 +16,10 @@ import numpy as np
 from ...errors import UsageError
 from ...machines.machine import Machine
 from ...machines.request import NodeRequest
-from .arrays import FAR, NONE, QUEUED, RUNNING, Jobs, Rules, Site, State
-from .clock import PATIENCE, advance
+from .arrays import FAR, NONE, QUEUED, RUNNING, Jobs, Phases, Rules, Site, State, make_state
+from .loops import PATIENCE, advance
 from .priority import fair_tree, reprioritize
-from .requests import Phases, make_jobs, make_rules, make_state
-from .site import make_site
+from .site import make_jobs, make_rules, make_site
 
 LOOKS_S = 30.0
 """The external planner acts at this interval (s); instants without a possible change are skipped."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts the description of a machine (`Machine`) to the kernels' arrays."""
+"""Converts the description of a machine, slurm.conf's settings and the requests of jobs to the kernels' arrays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +13,10 @@ import numpy as np
 
 from ...errors import UsageError
 from ...machines.machine import Association, Machine, NodeGroup, Partition, Qos
+from ...machines.request import NodeRequest
 from ...units import parse_duration
-from .arrays import (
-    ASSOC_RECORD,
-    FAR,
-    NODE_RECORD,
-    NONE,
-    PART_RECORD,
-    QOS_RECORD,
-    RESERVATION_RECORD,
-    Site,
-)  # fmt: skip
+from . import arrays
+from .arrays import AFTERANY, AFTERNOTOK, AFTEROK, FAR, JOB_RECORD, NONE, Jobs, Rules, Site, mask, records
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     alike = _alike(machine)
     site = Site(
         node=records(
-            NODE_RECORD,
+            arrays.NODE_RECORD,
             cpus=[g.cpus for g in at.groups],
             weight=[g.weight for g in at.groups],
             features=[sum(at.bits[w] for w in _words(g.features, g.gres)) for g in at.groups],
@@ -93,12 +87,17 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         assoc=_associations(assoc, at.parent),
         assoc_tres=_limits([a.limits.grp_tres for a in assoc], at.tres),
         assoc_job_tres=_limits(_inherited(assoc, at.parent, "max_tres", {}), at.tres),
-        billing=np.array([[float(_billing(p).get(name, 0.0)) for name in at.tres] for p in machine.partitions]),
+        billing=np.array(
+            [
+                [float((p.billing_weights or {"cpu": 1.0}).get(name, 0.0)) for name in at.tres]
+                for p in machine.partitions
+            ]
+        ),
         tres_weight=tres_weights(machine.settings, at.tres),
-        part_tres=np.array([_held(p, machine, at.tres) for p in machine.partitions]),
+        part_tres=np.array([_held(p, machine, at.kinds) for p in machine.partitions]),
         licenses=np.array(list(machine.licenses.values()), np.float64),
         reservation=records(
-            RESERVATION_RECORD,
+            arrays.RESERVATION_RECORD,
             begin=[r.start for r in machine.reservations],
             end=[r.end for r in machine.reservations],
             every=[r.every for r in machine.reservations],
@@ -125,13 +124,18 @@ def _index(machine: Machine, at: _Places) -> dict[str, Any]:
         "exclusive": sum(1 << k for k, p in enumerate(partitions) if p.exclusive),
         "memory": holds_memory(machine),
         "licenses": tuple(machine.licenses),
-        "enforced": any(w in machine.settings.get("AccountingStorageEnforce", "") for w in ("limits", "safe")),
+        "enforced": enforces_limits(machine),
         "wall": ([q.limits.max_wall for q in qos], _inherited(machine.associations, at.parent, "max_wall", math.inf)),
         "qos": {q.name: k for k, q in enumerate(qos)},
         "preempts": [sum(1 << k for k, o in enumerate(qos) if _may(machine, q, o)) for q in qos] or [0],
         "assoc": at.assoc,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
+
+
+def enforces_limits(machine: Machine) -> bool:
+    """Return whether slurmctld enforces the limits of QOS and associations."""
+    return any(word in machine.settings.get("AccountingStorageEnforce", "") for word in ("limits", "safe"))
 
 
 def holds_memory(machine: Machine) -> bool:
@@ -176,7 +180,7 @@ def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarra
     most = max(p.priority_job_factor for p in partitions) or 1
     holds = holds_memory(machine)
     return records(
-        PART_RECORD,
+        arrays.PART_RECORD,
         tier=[p.priority_tier for p in partitions] + [0],
         loaded=[p.least_loaded or loaded for p in partitions] + [0],
         preempts=[_lower(machine, p) for p in partitions] + [0],
@@ -197,7 +201,7 @@ def _qos(machine: Machine) -> np.ndarray:
     by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
     best = max(q.priority for q in qos) or 1.0
     return records(
-        QOS_RECORD,
+        arrays.QOS_RECORD,
         factor=[q.priority / best for q in qos],
         rank=[int(min(q.priority, 0xFFFF)) for q in qos],
         cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos],
@@ -213,7 +217,7 @@ def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.nda
     """Return the records of associations; if the machine has none, one user without limits."""
     peers = [sum(b.shares for b, p in zip(assoc, parent) if p == mine) for mine in parent]
     return records(
-        ASSOC_RECORD,
+        arrays.ASSOC_RECORD,
         parent=parent or [NONE],
         is_user=[bool(a.user) for a in assoc] or [1],
         share=[a.shares / of if of else 0.0 for a, of in zip(assoc, peers)] or [1.0],
@@ -279,11 +283,6 @@ def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, u
     return [of(k) for k in range(len(assoc))]
 
 
-def _billing(partition: Partition) -> Mapping[str, float]:
-    """Return TRESBillingWeights by TRES; if the partition has none, each processor counts as one."""
-    return partition.billing_weights or {"cpu": 1.0}
-
-
 def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray:
     """Return PriorityWeightTRES by TRES, for example `CPU=1000,Mem=2000,GRES/gpu=3000`."""
     pairs = (item.partition("=") for item in settings.get("PriorityWeightTRES", "").lower().split(",") if "=" in item)
@@ -291,18 +290,14 @@ def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray
     return np.array([given.get(name, 0.0) for name in tres])
 
 
-def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
+def _held(partition: Partition, machine: Machine, kinds: Sequence[str]) -> np.ndarray:
     """Return the amount of each TRES on a partition's nodes; 0 if the nodes have none or an infinite amount."""
-    inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
+    inside, held = set(partition.nodes), np.zeros(3 + len(kinds))
     for group in machine.nodes:
-        nodes = sum(name in inside for name in group.names)
-        kinds = {f"gres/{kind.split(':')[0]}": 0 for kind in group.gres}
-        each = {"cpu": group.cpus, "node": 1, "mem": group.memory_mib} | {
-            name: amount(group.gres, name.removeprefix("gres/")) for name in kinds
-        }
-        for name, count in each.items():
-            held[name] += nodes * count if nodes else 0.0
-    return [value if math.isfinite(value) else 0.0 for value in held.values()]
+        if nodes := sum(name in inside for name in group.names):
+            each = (group.cpus, 1, group.memory_mib, *(amount(group.gres, kind) for kind in kinds))
+            held += nodes * np.array(each, float)
+    return np.where(np.isfinite(held), held, 0.0)
 
 
 def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
@@ -312,36 +307,6 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
     """Return the limits in each table of limits, by TRES; if there are no tables, one row without limits."""
     return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
-
-
-AFTER = 14 * 86400.0
-
-
-def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float]]:
-    """Return begin and end of all occurrences of the reservations until two weeks after the submission `last`."""
-    found = []
-    for r in reservations:
-        latest = min(last + AFTER, r["until"])
-        count = max(math.ceil((latest - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
-        found += [(NONE, r["begin"] + k * r["every"], r["end"] + k * r["every"]) for k in range(count)]
-    return found
-
-
-def records(kind: Any, **columns: Any) -> np.ndarray:
-    """Return a record array with the given columns."""
-    table = np.zeros(len(next(iter(columns.values()))), kind)
-    for name, values in columns.items():
-        table[name] = values
-    return table
-
-
-def mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
-    """Return a set of named nodes as words of bits."""
-    words = [0] * width
-    for name in nodes:
-        if name in names:
-            words[names[name] >> 6] |= 1 << (names[name] & 63)
-    return [w - (1 << 64) if w >> 63 else w for w in words]
 
 
 def amount(gres: Mapping[str, int], kind: str) -> int:
@@ -357,3 +322,199 @@ def or_none(value: float) -> float:
 def whole(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
     """Return rows as an int64 array of shape (height, width)."""
     return np.array(rows, np.int64).reshape(height, width)
+
+
+KINDS = {"afterok": AFTEROK, "afterany": AFTERANY, "after": AFTERANY, "afternotok": AFTERNOTOK}
+SHAPE = (
+    "min_nodes", "max_nodes", "tasks", "per_node", "per_task", "cpus", "features", "exclusive", "mem_node", "mem_cpu",
+    "reservation",
+)  # fmt: skip
+Index = Mapping[str, Any]
+
+
+def make_jobs(index: Index, requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None) -> Jobs:
+    """Convert requests in order of submission to arrays.
+
+    `fixed` maps positions in `requests` to recorded starts (start, partition, ((node, processors), ...)). Raises
+    UsageError for a partition, feature, GRES or license that the machine does not have. Takes a few microseconds per
+    request.
+    """
+    row = np.zeros(len(requests) + 1, JOB_RECORD)
+    kind, kinds = _kinds(requests)
+    alike = [_row(r, index) for r in kinds]
+    for name in alike[0] if alike else ():
+        row[name][:-1] = np.array([values[name] for values in alike])[kind]
+    _own(row[:-1], requests, np.array([_wall(index, int(v["qos"]), int(v["assoc"])) for v in alike])[kind])
+    gres = whole([[amount(r.gres, g) for g in index["gres"]] for r in kinds], len(kinds), len(index["gres"]))
+    shapes = [(*(values[name] for name in SHAPE), *held) for values, held in zip(alike, gres.tolist())]
+    row["form"][:-1] = _codes(shapes)[kind]
+    licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in kinds])
+    licenses = licenses.reshape(len(kinds), len(index["licenses"]))[kind]
+    gres = gres[kind]
+    row["licensed"][:-1], row["any_gres"][:-1] = licenses.sum(axis=1) > 0, gres.sum(axis=1) > 0
+    for name, of in (("user", "user"), ("account", "account"), ("array", "array"), ("group", "key")):
+        row[name][:-1] = _codes([getattr(r, of) for r in requests], without="" if name == "array" else None)
+    row["earlier"][:-1] = _earlier(requests)
+    needs, needs_kind, row["needs_from"] = _needs(requests)
+    takes: list[Any] = [(fixed or {}).get(k, (FAR, 0, ())) for k in range(len(requests))]
+    row["fixed"][:-1] = [t[0] for t in takes]
+    row["fixed_part"][:-1] = [t[1] for t in takes]
+    row["fixed_from"] = np.concatenate([[0], np.cumsum([len(t[2]) for t in takes])])
+    nodes, cpus = (np.array([pair[k] for t in takes for pair in t[2]], np.int64) for k in (0, 1))
+    return Jobs(row, gres, licenses, needs, needs_kind, nodes, cpus)
+
+
+def _kinds(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, list[NodeRequest]]:
+    """Return a class (n,) for each request, and one request of each class; requests of one class differ only in
+    times."""
+    known: dict[Hashable, int] = {}
+    kinds: list[NodeRequest] = []
+    kind = np.empty(len(requests), np.int64)
+    for k, r in enumerate(requests):
+        asks = (
+            r.partitions, r.qos, r.account, r.user, r.min_nodes, r.max_nodes, r.tasks, r.tasks_per_node,
+            r.cpus_per_task, or_none(r.mem_per_node), or_none(r.mem_per_cpu), r.features, r.exclusive, r.reservation,
+            tuple(r.gres.items()) if r.gres else (), tuple(r.licenses.items()) if r.licenses else (),
+        )  # fmt: skip
+        place = known.setdefault(asks, len(kinds))
+        if place == len(kinds):
+            kinds.append(r)
+        kind[k] = place
+    return kind, kinds
+
+
+def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> None:
+    """Set the values that differ between the requests of a class: times, nice, job array and task. `wall` (n,) is
+    MaxWall."""
+    limit = np.array([r.limit for r in requests], np.float64)
+    plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
+    row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
+    row["held"] = row["plan"]
+    for name in ("submit", "run", "nice", "task", "throttle", "singleton", "fails", "begin", "release", "cancel"):
+        values = [getattr(r, name) for r in requests]
+        row[name] = np.clip(values, -FAR, FAR) if name in ("begin", "release", "cancel") else values
+
+
+def _row(r: NodeRequest, index: Index) -> dict[str, float]:
+    """Return the values that are equal for all requests of one class."""
+    wanted = [index["partition"].get(p, NONE) for p in r.partitions]
+    if NONE in wanted:
+        raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
+    lacking = [name for name in r.licenses if name not in index["licenses"]]
+    if lacking:
+        raise UsageError(f"job {r.key}: this machine has no license {lacking[0]!r}")
+    missing = [w for w in (*r.features, *r.gres) if w not in index["feature"]]
+    if missing:
+        raise UsageError(f"job {r.key}: no node of this machine has {missing[0]!r}")
+    parts = sum(1 << p for p in set(wanted)) or index["default"]
+    return {
+        **{name: getattr(r, name) for name in ("min_nodes", "max_nodes", "tasks", "cpus")},
+        "per_node": r.tasks_per_node,
+        "per_task": r.cpus_per_task,
+        "then": _then(r, parts, index["cpus"]),
+        "mem_node": float(or_none(r.mem_per_node if index["memory"] else math.nan)),
+        "mem_cpu": float(or_none(r.mem_per_cpu if index["memory"] else math.nan)),
+        "features": sum(index["feature"][w] for w in {*r.features, *r.gres}),
+        "exclusive": int(r.exclusive or bool(parts & index["exclusive"])),
+        "partitions": parts,
+        "qos": index["qos"].get(r.qos, 0),
+        "preempts": index["preempts"][index["qos"].get(r.qos, 0)],
+        "assoc": index["assoc"].get((r.account, r.user), NONE),
+        "reservation": index["reservation"].get(r.reservation, NONE),
+    }
+
+
+def _wall(index: Index, qos: int, assoc: int) -> float:
+    """Return MaxWall, the maximum time limit, of QOS or association; infinity if limits are not enforced."""
+    by_qos, by_assoc = index["wall"]
+    own = by_qos[qos] if by_qos and index["enforced"] else math.inf
+    return float(own if own < math.inf or assoc == NONE or not index["enforced"] else by_assoc[assoc])
+
+
+def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
+    """Return the number of processors that the job gets, or -1 if the number depends on the chosen nodes."""
+    exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
+    if r.exclusive:
+        sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))
+        return r.min_nodes * min(sizes) if r.max_nodes == r.min_nodes and len(sizes) == 1 else NONE
+    if not r.tasks or r.tasks_per_node:
+        return r.min_nodes * each * r.cpus_per_task if exact and r.tasks <= r.min_nodes * each else NONE
+    return r.cpus if exact and (r.cpus_per_task == 1 or r.min_nodes == 1) else NONE
+
+
+def _needs(requests: Sequence[NodeRequest]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the positions of all dependencies in one array, their kinds, and the index at which each job's
+    dependencies begin."""
+    wanted = {key for r in requests for _, key in r.depends}
+    by_key: dict[str, list[int]] = {}
+    for k, r in enumerate(requests) if wanted else ():
+        if r.key in wanted:
+            by_key.setdefault(r.key, []).append(k)
+    needs: list[int] = []
+    kinds: list[int] = []
+    first = [0]
+    for r in requests:
+        for kind, key in r.depends:
+            others = by_key.get(key, [])
+            needs += others
+            kinds += [KINDS.get(kind, AFTERANY)] * len(others)
+        first.append(len(needs))
+    return np.array(needs, np.int64), np.array(kinds, np.int64), np.array(first, np.int64)
+
+
+def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
+    """Return each job's previous job of the same user and name, if the name occurs with a singleton dependency."""
+    names = {(r.user, r.name) for r in requests if r.singleton}
+    last: dict[tuple[str, str], int] = {}
+    earlier = np.full(len(requests), NONE)
+    for k, r in enumerate(requests):
+        if (r.user, r.name) in names:
+            earlier[k] = last.get((r.user, r.name), NONE)
+            last[r.user, r.name] = k
+    return earlier
+
+
+def _codes(values: Sequence[Any], without: Any = None) -> np.ndarray:
+    """Number the values in order of occurrence; the value `without` has the number NONE."""
+    known: dict[Any, int] = {}
+    return np.array([NONE if v == without else known.setdefault(v, len(known)) for v in values], np.int64)
+
+
+SPANS = {"half_life": "DecayHalfLife", "calc_period": "CalcPeriod", "max_age": "MaxAge"}
+WEIGHTS = ("Age", "FairShare", "JobSize", "Partition", "QOS")
+
+
+def make_rules(machine: Machine, **given: float) -> Rules:
+    """Convert slurm.conf's settings, in seconds; values in `given` override those settings."""
+    s, preemption = machine.settings, machine.settings.get("PreemptParameters", "")
+
+    def number(key: str, default: float) -> float:
+        return float(str(s.get(key, default)).split()[0])
+
+    values: dict[str, Any] = {name: number(name, default) for name, default in Rules._field_defaults.items()}
+    values |= {f"w_{name.lower()}": number(f"PriorityWeight{name}", 0) for name in WEIGHTS}
+    for name, key in SPANS.items():
+        span = parse_duration(s.get(f"Priority{key}", "UNLIMITED"))
+        values[name] = span if 0 < span < math.inf else values[name]
+    by_size = values["w_jobsize"] or s.get("PriorityWeightTRES", "(null)") != "(null)"
+    values |= {
+        "fifo": "builtin" in s.get("SchedulerType", "sched/backfill"),
+        "multifactor": "multifactor" in s.get("PriorityType", ""),
+        "enforce": enforces_limits(machine),
+        "sched_interval": values["sched_interval"] if values["sched_interval"] > 0 else FAR,
+        "bf_window": 60 * int(number("bf_window", 1440)),
+        "machine_cpus": machine.cpus,
+        "reorder_count": _inside(preemption, "reorder_count", number("preempt_reorder_count", 1)),
+        "youngest": "youngest_first" in preemption or "preempt_youngest_first" in s,
+        "requeue_delay": number("requeue_delay", _inside(s.get("AuthInfo", ""), "cred_expire", 120)),
+        "preempt_wait": number("KillWait", 30) + number("MessageTimeout", 10),
+    }
+    values["sizes_matter"] = bool(values["multifactor"] and by_size) or values["enforce"]
+    types = {name: type(default) for name, default in Rules._field_defaults.items()}
+    return Rules(**{name: types[name](value) for name, value in (values | given).items()})
+
+
+def _inside(text: str, name: str, default: float) -> float:
+    """Return the number of an option in a setting with several options, such as `reorder_count=2,youngest_first`."""
+    found = re.search(rf"\b{name}=(\d+)", text)
+    return float(found[1]) if found else default

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from ...compiled import inner
-from .arrays import DONE, IDLE, NONE, RUNNING, Jobs, Rules, Site, State
+from .arrays import DONE, END, IDLE, NONE, RUNNING, Jobs, Rules, Site, State
 from .place import wanted_memory
 from .policy import count, held_of, taken_cpus
 from .priority import charge
-
-END, CANCEL, RELEASE, BEGIN, FIXED, NODE, LEAVE = range(7)
 
 
 @inner

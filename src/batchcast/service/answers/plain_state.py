@@ -70,7 +70,7 @@ _CLASSES = {
     "papers.quick_starters.qbets": "Group Learned Qbets",
     "predict.wait.recent_wait": "QueuedByGroup RecentWait",
     "predict.wait.scheduler_replay": "Asked SchedulerReplay",
-    "schedule.forward_kernel": "Forward",
+    "schedule.forward": "Forward",
 }
 CLASSES = tuple(f"{module}:{name}" for module, names in _CLASSES.items() for name in names.split())
 """All classes that saved predictors consist of; a file cannot name another class."""

@@ -112,9 +112,8 @@ def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> 
     """
     caps: list[Cap] = []
     explained = held.copy()
-    most = {
-        (of, what): peaks_of(queue, codes, size) for of, codes in groups.items() for what, size in queue.counted.items()
-    }
+    kinds = [(of, codes, what, size) for of, codes in groups.items() for what, size in queue.counted.items()]
+    most = {(of, what): peaks_of(queue, codes, size) for of, codes, what, size in kinds}
     for _ in range(len(most)):
         best = None
         for of, codes in groups.items():
@@ -168,7 +167,7 @@ def _level_at_start(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.nda
     """Return how much each job's group used just after the job's start (n,)."""
     level = np.zeros(len(codes))
     for rows in _rows_of(codes):
-        level[rows] = _held_at(queue.start[rows], queue.end[rows], size[rows], queue.start[rows])
+        level[rows] = held_at(queue.start[rows], queue.end[rows], size[rows], queue.start[rows])
     return level
 
 
@@ -231,20 +230,20 @@ class _Room:
         waiting job."""
         q, found = self.queue, np.zeros(len(rows), bool)
         every = np.stack([instant, instant + PATIENCE_S])
-        taken = _held_at(q.submit, q.end, self.size, every)  # use of waiting and running jobs
+        taken = held_at(q.submit, q.end, self.size, every)  # use of waiting and running jobs
         for group in np.unique(codes[rows]).tolist():
             mine, own = codes[rows] == group, np.flatnonzero(codes == group)
             largest = np.zeros(every[:, mine].shape)
             for size in np.unique(self.size[own]).tolist():
                 alike = own[self.size[own] == size]
-                waiting = _held_at(q.submit[alike], q.start[alike], np.ones(len(alike)), every[:, mine])
+                waiting = held_at(q.submit[alike], q.start[alike], np.ones(len(alike)), every[:, mine])
                 taken[:, mine] -= size * waiting
                 largest[waiting > 0] = size
             found[mine] = (taken[:, mine] + largest <= self.there).all(axis=0)
         return np.asarray(found | (self.size[rows] <= 0))
 
 
-def _held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
+def held_at(begin: np.ndarray, end: np.ndarray, size: np.ndarray, when: np.ndarray) -> np.ndarray:
     """Return the total use at the instants `when`, of amounts `size` that are used from `begin` to before `end`."""
     time, held = steps(begin, end, size)
     place = np.searchsorted(time, when, side="right") - 1
@@ -266,15 +265,14 @@ def held_levels(queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.n
     levels = np.full(len(codes), np.nan)
     for rows in _rows_of(codes):
         mine = rows[~np.isnan(refused[rows])]
-        levels[mine] = _held_at(queue.start[rows], queue.end[rows], size[rows], refused[mine]) + size[mine]
+        levels[mine] = held_at(queue.start[rows], queue.end[rows], size[rows], refused[mine]) + size[mine]
     return levels
 
 
 def peaks_of(queue: Queue, codes: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return the largest use of each group over the whole log, by code."""
-    return np.array(
-        [steps(queue.start[rows], queue.end[rows], size[rows])[1].max(initial=0.0) for rows in _rows_of(codes)]
-    )
+    used = (steps(queue.start[rows], queue.end[rows], size[rows])[1] for rows in _rows_of(codes))
+    return np.array([level.max(initial=0.0) for level in used])
 
 
 def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
@@ -376,15 +374,13 @@ def find_held(trace: Trace) -> np.ndarray:
     start = np.where(np.isnan(run), np.nan, submit + wait)
     codes = trace.nominal("user_id").codes.astype(np.int64)
     known = (codes >= 0) & ~np.isnan(start) & (trace.wait_time >= 0)
-    kind = codes
+    kind, known_at_submit = codes, trace.at_submission()
     for name in ALIKE[1:]:
         if name in trace.names:
-            values = (
-                trace.nominal(name).codes if _is_nominal(trace, name) else np.nan_to_num(trace.number(name), nan=-1)
-            )
-            kind = np.unique(np.stack([kind, np.unique(values, return_inverse=True)[1]]), axis=1, return_inverse=True)[
-                1
-            ]
+            is_nominal = isinstance(known_at_submit.get(name), Nominal)
+            values = trace.nominal(name).codes if is_nominal else np.nan_to_num(trace.number(name), nan=-1)
+            pairs = np.stack([kind, np.unique(values, return_inverse=True)[1]])
+            kind = np.unique(pairs, axis=1, return_inverse=True)[1]
     held = np.zeros(len(trace), bool)
     rows = np.flatnonzero(known)
     order = rows[np.lexsort((rows, submit[rows], kind[rows]))]
@@ -405,7 +401,3 @@ def with_releases(trace: Trace, held: np.ndarray) -> Trace:
     known = trace.number("eligible_time")
     eligible = np.where(held & np.isnan(known), submit + wait, known)
     return trace.with_columns({"eligible_time": eligible})
-
-
-def _is_nominal(trace: Trace, name: str) -> bool:
-    return isinstance(trace.at_submission().get(name), Nominal)

@@ -67,27 +67,22 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     simulated[schedule.rows] = schedule.start_time
     start = submit + wait
     is_known = (run > 0) & (size > 0) & (trace.wait_time >= 0)
-    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
-    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    partition = np.array([codes[name] for name in names])
+    codes, partition = partitions_of(trace)
     seconds = np.zeros((len(trace), len(KINDS)))
     for pool, capacity in pools_of(machine, codes):
         rows = np.flatnonzero(is_known & np.isin(partition, pool))
-        queue = Queue(
-            np.minimum(eligible, start)[rows], start[rows], (start + run)[rows], size[rows], trace.req_time[rows],
-            capacity,
-        )  # fmt: skip
+        times = (np.minimum(eligible, start), start, start + run, size, trace.req_time)
+        submits, starts, ends, sizes, limits = (each[rows] for each in times)
+        queue = Queue(submits, starts, ends, sizes, limits, capacity)
         seconds[rows] = by_cause(queue, partition[rows], simulated[rows], rest[rows])
         seconds[rows, KINDS.index("hold")] = np.where(rest[rows], queue.submit - submit[rows], 0.0)
     hours, cores = seconds / 3600.0, seconds * np.nan_to_num(size)[:, None] / 3600.0
     whole, whole_cores = (part[:, : len(SHORTER)].sum() or np.nan for part in (hours, cores))
-    return [
-        Cause(
-            kind, says, float(hours[:, k].sum()), float(cores[:, k].sum()), float(hours[:, k].sum() / whole),
-            float(cores[:, k].sum() / whole_cores), int((seconds[:, k] > 0).sum()),
-        )
-        for k, (kind, says) in enumerate({**SHORTER, **LONGER}.items())
-    ]  # fmt: skip
+    causes = []
+    for k, (kind, says) in enumerate({**SHORTER, **LONGER}.items()):
+        one, core, jobs = float(hours[:, k].sum()), float(cores[:, k].sum()), int((seconds[:, k] > 0).sum())
+        causes.append(Cause(kind, says, one, core, float(one / whole), float(core / whole_cores), jobs))
+    return causes
 
 
 def by_cause(queue: Queue, partition: np.ndarray, simulated: np.ndarray, judged: np.ndarray) -> np.ndarray:
@@ -195,6 +190,14 @@ def _before_turn(queue: Queue, place: np.ndarray, rows: np.ndarray) -> np.ndarra
     return found
 
 
+def partitions_of(trace: Trace) -> tuple[dict[str, int], np.ndarray]:
+    """Return the codes of the log's partition names (empty: no partition), and the code of each job's partition
+    (n,)."""
+    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
+    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return codes, np.array([codes[name] for name in names])
+
+
 def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int], float]]:
     """Return groups of partitions that share nodes, as codes of the log's partition names, with their sizes."""
     cpus = {name: group.cpus for group in machine.nodes for name in group.names}
@@ -209,10 +212,8 @@ def pools_of(machine: Machine, codes: Mapping[str, int]) -> list[tuple[list[int]
                 apart.append(pool)
         pools = [*apart, (nodes, names)]
     default = next((p.name for p in machine.partitions if p.default), machine.partitions[0].name)
-    return [
-        (
-            [code for name, code in codes.items() if (name or default) in names or len(machine.partitions) == 1],
-            float(sum(cpus[name] for name in nodes)),
-        )
-        for nodes, names in pools
-    ]
+    alone, found = len(machine.partitions) == 1, []
+    for nodes, names in pools:
+        inside = [code for name, code in codes.items() if alone or (name or default) in names]
+        found.append((inside, float(sum(cpus[name] for name in nodes))))
+    return found

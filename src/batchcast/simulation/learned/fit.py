@@ -15,7 +15,7 @@ from ...metrics.curves import cdf_distance, rank_correlation
 from ...table import Trace
 from ..on_nodes import simulate_on
 from ..schedule import Schedule
-from .caps import OUTAGE_S, Queue, steps
+from .caps import OUTAGE_S, Queue, held_at, steps
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 LIMITS_S = tuple(hours * HOUR_S for hours in (1, 2, 4, 6, 8, 12, 24, 48))
@@ -103,16 +103,10 @@ def _weeks(queue: Queue, long: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     """
     first = math.floor(queue.submit.min() / WEEK_S) * WEEK_S
     when = np.arange(first, queue.start.max(), HOUR_S) + HOUR_S / 2
-    one = np.ones(int(long.sum()))
-
-    def held(begin: np.ndarray, end: np.ndarray, size: np.ndarray) -> np.ndarray:
-        time, much = steps(begin, end, size)
-        place = np.searchsorted(time, when, side="right") - 1
-        return np.where(place >= 0, much[np.maximum(place, 0)], 0.0)
-
-    waits, runs = held(queue.submit[long], queue.start[long], one), held(queue.start[long], queue.end[long], one)
-    roomy = held(queue.start, queue.end, queue.size) < ROOM * queue.capacity
-    return (np.arange(len(when)) % 168, waits > 0, runs > 0, roomy)
+    submit, start, end, one = queue.submit[long], queue.start[long], queue.end[long], np.ones(int(long.sum()))
+    waits, runs = held_at(submit, start, one, when) > 0, held_at(start, end, one, when) > 0
+    roomy = held_at(queue.start, queue.end, queue.size, when) < ROOM * queue.capacity
+    return np.arange(len(when)) % 168, waits, runs, roomy
 
 
 def _stretches(shut: np.ndarray) -> list[tuple[int, int]]:
@@ -183,9 +177,8 @@ def nearest(tried: Mapping[str, Machine], trace: Trace, procs: str) -> tuple[str
     apart = {name: _apart(latest, simulate_on(one, latest, procs=procs)) for name, one in tried.items()}
     first = next(iter(tried))
     best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
-    return best, "distances of simulated waits from recorded waits: " + ", ".join(
-        f"{name} {value:.2f}" for name, value in apart.items()
-    )
+    distances = ", ".join(f"{name} {value:.2f}" for name, value in apart.items())
+    return best, f"distances of simulated waits from recorded waits: {distances}"
 
 
 def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
@@ -202,12 +195,11 @@ def parts_of(machine: Machine, trace: Trace, procs: str) -> dict[str, Machine]:
 
 def with_intervals(machine: Machine) -> dict[str, Machine]:
     """Map the name of each scheduling interval to a machine with that interval; Slurm's usual interval comes first."""
-
-    def every(seconds: int) -> Machine:
-        words = {"sched_interval": "-1", "default_queue_depth": "-1", "bf_interval": str(seconds)}
-        return replace(machine, settings={**machine.settings, **words})
-
-    return {"after each submission and end": machine, **{f"every {seconds} s": every(seconds) for seconds in LOOKS_S}}
+    tried, alone = {"after each submission and end": machine}, {"sched_interval": "-1", "default_queue_depth": "-1"}
+    for seconds in LOOKS_S:
+        settings = {**machine.settings, **alone, "bf_interval": str(seconds)}
+        tried[f"every {seconds} s"] = replace(machine, settings=settings)
+    return tried
 
 
 def _busiest(trace: Trace, rule: str) -> float:
@@ -234,9 +226,8 @@ def _part_of(machine: Machine, share: float, widest: float) -> Machine:
     partitions = tuple(replace(p, nodes=kept(p.nodes)) for p in machine.partitions)
     there = {name for p in partitions for name in p.nodes}
     left = [replace(g, names=tuple(name for name in g.names if name in there)) for g in machine.nodes]
-    reservations = tuple(
-        replace(r, nodes=tuple(name for name in r.nodes if name in there)) for r in machine.reservations
-    )
+    reserved = ((r, tuple(name for name in r.nodes if name in there)) for r in machine.reservations)
+    reservations = tuple(replace(r, nodes=nodes) for r, nodes in reserved)
     groups = tuple(group for group in left if group.names)
     return replace(machine, nodes=groups, partitions=partitions, reservations=reservations)
 

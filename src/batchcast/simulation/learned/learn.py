@@ -18,7 +18,7 @@ from ...table import Trace
 from ...table.memory import per_processor, units_of
 from ...units import span
 from .caps import Cap, Queue, find_caps, find_held, limits_of, with_releases
-from .causes import Cause, pools_of
+from .causes import Cause, partitions_of, pools_of
 from .fit import WEEK_S, Closed, closed_hours, kept_until, nearest, outages, parts_of, size_of, with_intervals
 from .order import LEAST_PAIRS, SIZE, USE, Factor, Order, learn_order, siblings, with_order
 
@@ -88,10 +88,8 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     of the latest 30,000 jobs per machine size and queue order.
     """
     if not (trace.wait_time >= 0).any():
-        raise InputError(
-            f"{trace.info.source}: no job has a recorded wait",
-            hint="a log with start times, such as one from sacct",
-        )
+        what = f"{trace.info.source}: no job has a recorded wait"
+        raise InputError(what, hint="a log with start times, such as one from sacct")
     found = implied(trace, procs)
     rule = "alloc" if found.machine.partitions[0].exclusive else procs
     learned, fitted = _fitted(found.machine, with_releases(trace, found.held), rule, procs)
@@ -106,15 +104,9 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
     machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
     machine = with_gpus(machine, trace)
     lines += [*whole, *_gpu_lines(machine), *_unread(trace)]
-    lines += [
-        Line(
-            "partition",
-            p.name,
-            f"{p.name}: {len(p.nodes):,} nodes at most",
-            "the largest simultaneous use of its jobs",
-        )
-        for p in machine.partitions
-    ]
+    for p in machine.partitions:
+        says = f"{p.name}: {len(p.nodes):,} nodes at most"
+        lines.append(Line("partition", p.name, says, "the largest simultaneous use of its jobs"))
     classes, reservations = [Qos("learned")], list(machine.reservations)
     partitions = []
     for each in machine.partitions:
@@ -137,19 +129,12 @@ def implied(trace: Trace, procs: str = "req") -> Learned:
         lines += [line for _, line in closed]
     if held.any():
         users = len(np.unique(trace.nominal("user_id").codes[held]))
-        lines.append(
-            Line(
-                "",
-                "",
-                f"{int(held.sum()):,} jobs were held",
-                f"of {users} users; similar later jobs of these users overtook them",
-            )
-        )
-    settings = {**machine.settings, **({"AccountingStorageEnforce": "limits"} if len(classes) > 1 else {})}
-    learned = replace(
-        machine, name=LEARNED, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
-        reservations=tuple(reservations), settings=settings,
-    )  # fmt: skip
+        support = f"of {users} users; similar later jobs of these users overtook them"
+        lines.append(Line("", "", f"{int(held.sum()):,} jobs were held", support))
+    learned = replace(machine, name=LEARNED, partitions=tuple(partitions), reservations=tuple(reservations))
+    if len(classes) > 1:
+        settings = {**machine.settings, "AccountingStorageEnforce": "limits"}
+        learned = replace(learned, qos=tuple(classes), settings=settings)
     return Learned(learned, tuple(lines), held)
 
 
@@ -165,20 +150,10 @@ def _closed(trace: Trace, queue: Queue, rows: np.ndarray, partition: Partition) 
     for k, each in enumerate(found):
         name = f"closed-{partition.name}-{k + 1}"
         begin, end = first + each.begin - WEEK_S, first + each.end - WEEK_S
-        flags = ("WEEKLY",)
-        kept = Reservation(name, partition.nodes, begin, end, ("nobody",), (), flags, each.limit, until)
+        kept = Reservation(name, partition.nodes, begin, end, ("nobody",), (), ("WEEKLY",), each.limit, until)
         says = f"{partition.name}: no job over {span(each.limit)} for {span(end - begin)} of each week"
-        made.append(
-            (
-                kept,
-                Line(
-                    "reservation",
-                    name,
-                    says,
-                    f"in {each.weeks:,} hours such jobs waited and none ran, in {each.against:,} one ran",
-                ),
-            )
-        )
+        support = f"in {each.weeks:,} hours such jobs waited and none ran, in {each.against:,} one ran"
+        made.append((kept, Line("reservation", name, says, support)))
     return made
 
 
@@ -218,9 +193,7 @@ def _tuned(machine: Machine, trace: Trace, asked: str) -> tuple[Machine, list[Li
 def _order(trace: Trace, machine: Machine, procs: str) -> tuple[Order, str]:
     """Return the queue order of the partitions with the most pairs of comparable jobs, and the log's column with its
     classes."""
-    names = ["" if name is None else str(name) for name in trace.nominal("partition_id").decode()]
-    codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    place = np.array([codes[name] for name in names])
+    codes, place = partitions_of(trace)
     orders = []
     for pool, capacity in pools_of(machine, codes):
         queue, rows = _queue(trace, np.flatnonzero(np.isin(place, pool)), procs, capacity)
@@ -239,22 +212,12 @@ def _factor_line(factor: Factor, by: str) -> Line:
     """Return the evidence line of a priority factor, with the numbers of job pairs for and against the factor."""
     worth = span(factor.worth)
     support = f"{factor.pairs:,} pairs (won by {factor.users} users) support this, {factor.against:,} contradict it"
-    if factor.name == SIZE:
-        return Line(
-            "settings",
-            "PriorityWeightJobSize",
-            f"a job as large as the machine counts as {worth} older",
-            support,
-        )
-    if factor.name == USE:
-        return Line(
-            "settings",
-            "PriorityWeightFairShare",
-            f"a job of the user with least past use counts as {worth} older",
-            support,
-        )
-    table = "partition" if by == "partition_id" else "qos"
-    return Line(table, factor.name, f"{factor.name}: a job counts as {worth} older", support)
+    table, name, who = "partition" if by == "partition_id" else "qos", factor.name, f"{factor.name}: a job"
+    if name == SIZE:
+        table, name, who = "settings", "PriorityWeightJobSize", "a job as large as the machine"
+    elif name == USE:
+        table, name, who = "settings", "PriorityWeightFairShare", "a job of the user with least past use"
+    return Line(table, name, f"{who} counts as {worth} older", support)
 
 
 def _people(trace: Trace) -> list[tuple[str, str]]:
@@ -340,14 +303,8 @@ def _whole_nodes(trace: Trace) -> list[Line]:
     yes, no = count_whole(trace)
     if yes < LEAST_WHOLE or yes < WHOLE_SHARE * (yes + no):
         return []
-    return [
-        Line(
-            "",
-            "",
-            "jobs get whole nodes",
-            f"{yes:,} jobs that requested part of a node got the whole node, {no:,} did not",
-        )
-    ]
+    support = f"{yes:,} jobs that requested part of a node got the whole node, {no:,} did not"
+    return [Line("", "", "jobs get whole nodes", support)]
 
 
 def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:
@@ -390,16 +347,8 @@ def _unread(trace: Trace) -> list[Line]:
 
 def _gpu_lines(machine: Machine) -> list[Line]:
     """Return the evidence lines about the GPUs of a learned machine."""
-    return [
-        Line(
-            "nodes",
-            "",
-            f"{len(group.names):,} nodes have {group.gres['gpu']} GPUs each",
-            "the largest use of its jobs",
-        )
-        for group in machine.nodes
-        if group.gres
-    ]
+    groups = [(len(group.names), group.gres["gpu"]) for group in machine.nodes if group.gres]
+    return [Line("nodes", "", f"{n:,} nodes have {g} GPUs each", "the largest use of its jobs") for n, g in groups]
 
 
 def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -415,9 +364,8 @@ def _groups(trace: Trace, rows: np.ndarray) -> dict[str, np.ndarray]:
 def _cap_line(cap: Cap, partition: str, trace: Trace) -> Line:
     unit = UNITS[cap.what]
     above = f"; {cap.above} used more" if cap.above else ""
-    support = (
-        f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it despite room, {cap.against:,} below it{above}"
-    )
+    evidence = f"{cap.jobs:,} jobs of {cap.groups} {cap.of}s waited above it despite room"
+    support = f"{evidence}, {cap.against:,} below it{above}"
     if cap.name:
         category = trace.nominal(GROUPS[cap.of]).categories[int(cap.name)]
         return Line("", "", f"{cap.of} {category} alone: at most {cap.value:g} {unit} in {partition}", support)
