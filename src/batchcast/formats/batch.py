@@ -16,17 +16,20 @@ import numpy as np
 from ..errors import UsageError
 from ..job import is_slurm_state
 from ..units import parse_duration, parse_memory
-from .chunks import Problems
+from .chunks import Codes, Problems, rows_where
 from .memory import MOST_KIB, per_gpu
 from .slurm.resources import gres_gpus, parse_tres, tres_gpus
 from .slurm.sacct_layout import Layout
 from .slurm.sbatch import command_digest, parse_submit_line, submitted_command
-from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
+from .times import STAMP_FORMS, LocalClock, Stamps, no_stamps, parse_stamps
 
 BROKEN_MEMORY = "reqmem: more than a pebibyte, read from ReqTRES or AllocTRES if they have an amount"
 STRANGE_STATE = "state: not a Slurm state, kept unchanged (a truncated line can have such a state)"
 NULL = {"", "Unknown", "None", "N/A", "(null)", "None assigned"}
 BAD, UNLIMITED = math.inf, -math.inf
+
+
+_MOST_CACHED = 500_000
 
 
 class Memo(dict[str, float]):
@@ -41,21 +44,13 @@ class Memo(dict[str, float]):
             value = value if value >= 0 or math.isnan(value) or value == UNLIMITED else BAD
         except (ValueError, UsageError):
             value = BAD
-        self[text] = value
+        if len(self) < _MOST_CACHED:
+            self[text] = value
         return value
 
-
-class Codes(dict[str, int]):
-    """Assigns consecutive integer codes to distinct names; texts that stand for no value get -1 (null)."""
-
-    def __init__(self, meaning: Callable[[str], str | None]) -> None:
-        self._meaning = meaning
-        self.names: dict[str, int] = {}
-
-    def __missing__(self, text: str) -> int:
-        name = self._meaning(text)
-        self[text] = code = -1 if name is None else self.names.setdefault(name, len(self.names))
-        return code
+    def of(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the numbers of texts, shape (n,)."""
+        return np.fromiter(map(self.__getitem__, texts), dtype=float, count=len(texts))
 
 
 def name_or_null(text: str) -> str | None:
@@ -150,7 +145,7 @@ class Batch:
         index = self._layout.first(*names)
         return None if index is None else self._columns[index]
 
-    def stamps(self, clock: LocalClock, name: str) -> Stamps | None:
+    def stamps(self, clock: LocalClock, name: str) -> Stamps:
         """Parse a column of time stamps.
 
         Parameters
@@ -162,67 +157,50 @@ class Batch:
 
         Returns
         -------
-        tuple of ndarray, or None
-            Epoch seconds, and for times in an hour that a clock change repeats, the number of seconds from the first to
-            the second pass of the hour.
+        tuple of ndarray
+            Epoch seconds (NaN if there is no such column), and for times in an hour that a clock change repeats, the
+            number of seconds from the first to the second pass of the hour.
         """
         texts = self.text(name)
         if texts is None:
-            return None
+            return no_stamps(len(self._lines))
         epoch, later, bad = parse_stamps(texts, clock)
         self._report(bad, f"{name}: not a valid time, read as unknown (accepted: {STAMP_FORMS})", texts)
         return epoch, later
 
-    def number(self, kind: str, *names: str) -> np.ndarray | None:
+    def number(self, kind: str, *names: str) -> np.ndarray:
         """Parse the first of the named columns that exists; NaN for unknown and unlimited values."""
         values = self._raw(kind, *names)
-        return None if values is None else np.where(np.isinf(values), np.nan, values)
+        return np.where(np.isinf(values), np.nan, values)
 
-    def limit(self) -> tuple[np.ndarray | None, int]:
+    def limit(self) -> tuple[np.ndarray, int]:
         """Return the time limits in seconds (0 is unknown), and the number of jobs without a limit (UNLIMITED)."""
         limit = either(self._raw("minutes", "timelimitraw"), self._raw("duration", "timelimit"))
-        if limit is None:
-            return None, 0
         return np.where(np.isinf(limit) | (limit == 0), np.nan, limit), int((limit == UNLIMITED).sum())
 
-    def requested_memory(self, nodes: np.ndarray | None, procs: np.ndarray | None) -> np.ndarray | None:
+    def requested_memory(self, nodes: np.ndarray, procs: np.ndarray) -> np.ndarray:
         """Return the requested memory of the whole job in KiB, from ReqMem or, if that is unknown, from ReqTRES.
 
         An impossible ReqMem (more than a pebibyte per node) is reported; ReqTRES or AllocTRES then replaces the value.
         """
-        texts, amount = self.text("reqmem"), self.number("memory", "reqmem")
-        in_tres = self.number("tres_mem", "reqtres")
-        if texts is None or amount is None:
-            return in_tres
-        broken = amount > MOST_KIB
-        self._report(np.flatnonzero(broken).tolist(), BROKEN_MEMORY, texts)
-        held = self.number("tres_mem", "alloctres") if broken.any() else None
-        whole = either(self._whole_job(texts, np.where(broken, np.nan, amount), nodes, procs), in_tres)
-        return whole if held is None else either(whole, np.where(broken, held, np.nan))
+        amount, in_tres = self.number("memory", "reqmem"), self.number("tres_mem", "reqtres")
+        broken, per = amount > MOST_KIB, self._raw("per", "reqmem")
+        self._report(np.flatnonzero(broken).tolist(), BROKEN_MEMORY, self.text("reqmem") or ())
+        for kind, count in ((1.0, nodes), (2.0, procs)):  # amounts are per node (suffix `n`) or processor (suffix `c`)
+            amount = np.where((per == kind) & (count > 0), amount * count, amount)
+        whole = either(np.where(broken, np.nan, amount), in_tres)
+        if not broken.any():
+            return whole
+        return either(whole, np.where(broken, self.number("tres_mem", "alloctres"), np.nan))
 
-    def _whole_job(
-        self, texts: Sequence[str], amount: np.ndarray, nodes: np.ndarray | None, procs: np.ndarray | None
-    ) -> np.ndarray:
-        """Returns KiB of the whole job from amounts that are per node (suffix `n`) or per processor (suffix `c`)."""
-        per = np.fromiter(map(self._memo["per"].__getitem__, texts), dtype=float, count=len(texts))
-        for kind, count in ((1.0, nodes), (2.0, procs)):
-            if count is not None:
-                amount = np.where((per == kind) & (count > 0), amount * count, amount)
-        return amount
-
-    def memory_per_gpu(self, gpus: np.ndarray | None) -> np.ndarray | None:
+    def memory_per_gpu(self, gpus: np.ndarray) -> np.ndarray:
         """Return the memory of the whole job in KiB, from --mem-per-gpu in SubmitLine."""
-        each = self.number("mem_per_gpu", "submitline")
-        return None if each is None or gpus is None else each * np.where(gpus > 0, gpus, np.nan)
+        return self.number("mem_per_gpu", "submitline") * positive(gpus)
 
-    def gpus(self, nodes: np.ndarray | None) -> np.ndarray | None:
+    def gpus(self, nodes: np.ndarray) -> np.ndarray:
         """Return the GPUs of the whole job, from ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
         gpus = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
-        each = self.number("gres_gpu", "reqgres", "reqtresgpu")
-        if each is not None:
-            count = np.ones(len(each)) if nodes is None else np.where(nodes > 0, nodes, 1.0)
-            gpus = either(gpus, each * count)
-        return gpus
+        return either(gpus, self.number("gres_gpu", "reqgres", "reqtresgpu") * np.where(nodes > 0, nodes, 1.0))
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
         """Return the codes of the first named column; if a job's cell in this column is empty, the next column is
@@ -231,15 +209,13 @@ class Batch:
         for name in names:
             texts = self.text(name)
             if texts is not None and (codes < 0).any():
-                codes_of_next = np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
-                codes = np.where(codes < 0, codes_of_next, codes)
+                codes = np.where(codes < 0, words.of(texts), codes)
         return codes
 
     def report_states(self, name: str) -> None:
         """Report job states that Slurm does not have. Unknown job states are kept unchanged."""
         texts = self.text(name) or ()
-        strange = {text for text in set(texts) if not is_slurm_state(text)}
-        self._report([k for k, text in enumerate(texts) if text in strange] if strange else [], STRANGE_STATE, texts)
+        self._report(rows_where(lambda text: not is_slurm_state(text), texts), STRANGE_STATE, texts)
 
     def said(self, words: Codes, option: str) -> np.ndarray:
         """Return the codes of an option's values in the submit commands; -1 for jobs without the option.
@@ -256,40 +232,31 @@ class Batch:
             values = [parse_submit_line(text).get(option, "") for text in texts]
         if option == "partition":
             values = [text if "," in text else "" for text in values]
-        return np.fromiter(map(words.__getitem__, values), dtype=np.int32, count=len(values))
+        return words.of(values)
 
     def held_something(self) -> np.ndarray:
         """Whether the record shows that a job had processors or nodes, for each job, shape (n,)."""
-        held = np.zeros(len(self._lines), dtype=bool)
-        nodes = self.text("nodelist")
-        if nodes is not None:
+        if (nodes := self.text("nodelist")) is not None:
             return np.array([text.strip().lower() not in ("", "none assigned", "none", "(null)") for text in nodes])
-        tres = self.text("alloctres")
-        if tres is not None:
+        if (tres := self.text("alloctres")) is not None:
             # For a job that was cancelled in the queue, AllocCPUS repeats the request, but AllocTRES is empty.
             return np.array([bool(text.strip()) for text in tres])
-        for name in ("alloccpus", "allocnodes"):
-            values = self.number("number", name)
-            if values is not None:
-                held |= values > 0
-        return held
+        return (self.number("number", "alloccpus") > 0) | (self.number("number", "allocnodes") > 0)
 
     def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
         """Return the values with negative values replaced by NaN, and report the negative values."""
-        bad = np.flatnonzero(values < 0).tolist()
-        self._report(bad, f"{what}: negative, read as unknown", [f"{value:.0f} s" for value in values.tolist()])
-        return np.where(values < 0, np.nan, values)
+        return self._problems.without_negative(values, self._lines, f"{what}: negative, read as unknown")
 
-    def _raw(self, kind: str, *names: str) -> np.ndarray | None:
-        """Returns the parsed values of the first column that exists; infinities still mark unlimited and unreadable
-        values.
+    def _raw(self, kind: str, *names: str) -> np.ndarray:
+        """Returns the parsed values of the first column that exists, else NaN; infinities still mark unlimited and
+        unreadable values.
         """
         texts = self.text(*names)
         if texts is None:
-            return None
+            return np.full(len(self._lines), np.nan)
         if kind == "number" and "".join(texts).isdecimal() and all(texts):
             return np.fromiter(map(float, texts), dtype=float, count=len(texts))
-        values = np.fromiter(map(self._memo[kind].__getitem__, texts), dtype=float, count=len(texts))
+        values = self._memo[kind].of(texts)
         bad = np.flatnonzero(values == BAD).tolist()
         self._report(bad, f"{names[0]}: not a valid value, read as unknown", texts)
         values[bad] = np.nan
@@ -297,18 +264,14 @@ class Batch:
 
     def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
         """Reports that the values in some rows are read as unknown."""
-        for k in rows:
-            self._problems.unknown(self._lines[k], what, texts[k])
+        self._problems.unknown_at(rows, self._lines, what, texts)
 
 
-def either(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
-    """Return the first column, with unknown values replaced by values of the second column; either column can be
-    None."""
-    if first is None or second is None:
-        return second if first is None else first
+def either(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the first column, with unknown values replaced by values of the second column."""
     return np.where(np.isnan(first), second, first)
 
 
-def positive(values: np.ndarray | None) -> np.ndarray | None:
+def positive(values: np.ndarray) -> np.ndarray:
     """Return the values with 0 and negative values replaced by NaN."""
-    return None if values is None else np.where(values > 0, values, np.nan)
+    return np.where(values > 0, values, np.nan)

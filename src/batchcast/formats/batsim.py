@@ -21,6 +21,7 @@ from ..machines.machine import Machine, NodeGroup, Partition
 from ..machines.request import WHOLE
 from ..table import LogInfo, Trace
 from ..units import counted
+from .chunks import load_json
 
 DELAYS = ("delay", "DelayProfile")
 SEQUENCES = ("composed", "composition", "sequential_composition", "SequentialCompositionProfile")
@@ -88,14 +89,7 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
     >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.req_time.tolist(), trace.info.max_procs
     (['w!7'], [20.5], [60.0], 4.0)
     """
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=f"a workload is {SHAPE}") from None
-    except ValueError as error:  # Python refuses integers of more than 4300 digits
-        raise InputError(f"{source}: not JSON: {error}", hint=f"a workload is {SHAPE}") from None
-    except RecursionError:
-        raise InputError(f"{source}: JSON nested too deep to be a workload", hint=f"a workload is {SHAPE}") from None
+    document = load_json(text, source, "a workload", f"a workload is {SHAPE}")
     if not isinstance(document, dict) or not isinstance(document.get("jobs"), list):
         raise input_error(source, "is not a Batsim workload: it has no list of jobs", accepted=SHAPE)
     profiles: dict[str, Any] = document["profiles"] if isinstance(document.get("profiles"), dict) else {}
@@ -114,9 +108,8 @@ def read_batsim(text: str, source: str = "(memory)", *, strict: bool = False) ->
         raise input_error(source, what if dropped else "the workload has no jobs", accepted=SHAPE)
     twice = [name for name, count in Counter(str(row["job_id"]) for row in rows).items() if count > 1]
     if twice:
-        raise input_error(
-            source, "two jobs have the same id", value=twice[0], accepted="a different id for each job, as in Batsim"
-        )
+        accepted = "a different id for each job, as in Batsim"
+        raise input_error(source, "two jobs have the same id", value=twice[0], accepted=accepted)
     if all(re.fullmatch("0|[1-9][0-9]{0,14}", str(row["job_id"])) for row in rows):
         rows = [row | {"job_id": int(row["job_id"])} for row in rows]
     unknown = sum(math.isnan(row["run_time"]) for row in rows)
@@ -267,9 +260,8 @@ def read_platform(text: str, source: str = "platform.xml") -> Machine:
         nodes = tuple(name for name in names if not name.startswith("master_host"))
         left_hosts += len(names) - len(nodes)
         if twice := seen.intersection(nodes) or {name for name in nodes if nodes.count(name) > 1}:
-            raise input_error(
-                source, "two hosts have the same name", value=min(twice), accepted="a different name for each host"
-            )
+            accepted = "a different name for each host"
+            raise input_error(source, "two hosts have the same name", value=min(twice), accepted=accepted)
         seen.update(nodes)
         if groups and (groups[-1].cpus, groups[-1].features) == (cores, (speed,)):
             groups[-1] = replace(groups[-1], names=groups[-1].names + nodes)
@@ -299,9 +291,8 @@ def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]
     if not _SPEED.fullmatch(speed):
         raise input_error(source, f"{item.tag} {name!r} has no valid speed", value=item.get("speed"), accepted="1Gf")
     if not cores.isdecimal() or len(cores) > 12 or not 0 < int(cores) <= _MOST_HOSTS:
-        raise input_error(
-            source, f"{item.tag} {name!r}: wrong number of cores", value=cores, accepted="a whole number from 1"
-        )
+        what = f"{item.tag} {name!r}: wrong number of cores"
+        raise input_error(source, what, value=cores, accepted="a whole number from 1")
     names = [name]
     if item.tag in ("cluster", "cabinet"):
         radical, names = item.get("radical", ""), []
@@ -312,9 +303,8 @@ def _hosts(item: ElementTree.Element, source: str) -> tuple[list[str], int, str]
                 raise input_error(source, f"{item.tag} {name!r}: wrong radical", value=radical, accepted="0-511, 1-3,7")
             names += [f"{item.get('prefix', '')}{k}{item.get('suffix', '')}" for k in range(low, high + 1)]
     if wrong := [each for each in names if not re.fullmatch(r"[^\s,\[\]]+", each)]:
-        raise input_error(
-            source, "wrong name of a host", value=wrong[0], accepted="a name without blanks, commas or brackets"
-        )
+        accepted = "a name without blanks, commas or brackets"
+        raise input_error(source, "wrong name of a host", value=wrong[0], accepted=accepted)
     return names, int(cores), speed
 
 

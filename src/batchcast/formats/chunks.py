@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..columns import COLUMNS
-from ..errors import input_error
+from ..errors import InputError, input_error
 from ..table import Nominal, Values
+from ..table.joined import join_ids
 
 
 class Problems:
@@ -46,6 +49,19 @@ class Problems:
         """Count a value that is read as unknown; the record of the value is kept."""
         self._note(self._unknown, line, what, value, "")
 
+    def unknown_at(self, rows: Iterable[int], lines: Sequence[int], what: str, texts: Sequence[object]) -> None:
+        """Count the values in some rows of a column, which are read as unknown."""
+        for k in rows:
+            self.unknown(lines[k], what, texts[k])
+
+    def without_negative(
+        self, values: np.ndarray, lines: Sequence[int], what: str, form: str = "{:.0f} s"
+    ) -> np.ndarray:
+        """Return the values with negative values replaced by NaN, and count the negative values."""
+        for k in np.flatnonzero(values < 0).tolist():
+            self.unknown(lines[k], what, form.format(values[k]))
+        return np.where(values < 0, np.nan, values)
+
     def counts(self) -> dict[str, int]:
         """Return the number of dropped lines by reason."""
         return {f"broken line: {what}": count for what, count in self._dropped.items()}
@@ -66,16 +82,24 @@ class Problems:
     def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
         """Counts one problem of a line or value; raises InputError if strict."""
         if self._strict:
-            raise input_error(
-                self._source,
-                f"{where}: {what}" if where else what,
-                line=line,
-                value=value,
-                hint="without --strict, such lines are counted and the others are read",
-            )
+            hint = "without --strict, such lines are counted and the others are read"
+            what = f"{where}: {what}" if where else what
+            raise input_error(self._source, what, line=line, value=value, hint=hint)
         into[what] = into.get(what, 0) + 1
         if what not in self._examples:
             self._examples[what] = f"line {line}{', ' + where if where else ''}: {str(value)[:60]!r}"
+
+
+def load_json(text: str, source: str, kind: str, hint: str) -> Any:
+    """Decode a JSON text; InputError says why it cannot be decoded. `kind` is what the text should be, for messages."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{source}:{error.lineno}: not JSON: {error.msg}", hint=hint) from None
+    except ValueError as error:  # Python refuses integers of more than 4300 digits
+        raise InputError(f"{source}: not JSON: {error}", hint=hint) from None
+    except RecursionError:
+        raise InputError(f"{source}: JSON nested too deep to be {kind}", hint=hint) from None
 
 
 BOM = b"\xef\xbb\xbf"
@@ -157,6 +181,55 @@ class GrowingColumn:
         return values
 
 
+class Codes(dict[str, int]):
+    """Assigns consecutive integer codes to distinct names; texts that stand for no value get -1 (null)."""
+
+    def __init__(self, meaning: Callable[[str], str | None]) -> None:
+        self._meaning = meaning
+        self.names: dict[str, int] = {}
+
+    def __missing__(self, text: str) -> int:
+        name = self._meaning(text)
+        self[text] = code = -1 if name is None else self.names.setdefault(name, len(self.names))
+        return code
+
+    def of(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the codes of texts, int32, shape (n,)."""
+        return np.fromiter(map(self.__getitem__, texts), dtype=np.int32, count=len(texts))
+
+
+class LogColumns:
+    """The columns of a log, which grow batch by batch: job ids, numbers, and names as codes.
+
+    Parameters
+    ----------
+    words
+        The object that assigns codes, for each column of names.
+    """
+
+    def __init__(self, words: dict[str, Codes]) -> None:
+        self.words, self.jobs = words, 0
+        self._columns: dict[str, GrowingColumn] = {}
+        self._ids: list[np.ndarray] = []
+
+    def add(self, ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+        """Append a batch of jobs. Every batch must have the same columns."""
+        self._ids.append(ids)
+        self.jobs += len(ids)
+        for name, values in columns.items():
+            unknown = -1 if name in self.words else np.nan
+            self._columns.setdefault(name, GrowingColumn(unknown)).add(values)
+
+    def join(self) -> dict[str, Values]:
+        """Return the columns that have a known value: job ids, numbers, then names. The object is empty afterwards."""
+        columns: dict[str, Values] = {"job_id": join_ids(self._ids)}
+        for name in sorted(self._columns, key=self.words.__contains__):
+            if (values := self._columns[name].join()) is not None:
+                names = list(self.words[name].names) if name in self.words else None
+                columns[name] = values if names is None else Nominal.recode(values, names)
+        return columns
+
+
 def encode_whole(values: np.ndarray) -> Nominal:
     """Dictionary-code whole numbers; negative numbers are null.
 
@@ -188,8 +261,7 @@ def encode_whole(values: np.ndarray) -> Nominal:
         code[-1] = -1
         return Nominal(code[values], tuple(np.flatnonzero(present).tolist()))
     codes = np.full(len(values), -1, dtype=np.int32)
-    names, inverse = np.unique(values[known], return_inverse=True)
-    codes[known] = inverse
+    names, codes[known] = np.unique(values[known], return_inverse=True)
     return Nominal(codes, tuple(names.tolist()))
 
 
@@ -200,36 +272,26 @@ def as_ids(texts: Sequence[str]) -> np.ndarray:
     return np.array(texts, dtype=str)
 
 
-def join_ids(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    """Join pieces of job ids: whole numbers if all pieces have whole numbers, else text."""
-    if all(piece.dtype.kind == "i" for piece in pieces):
-        return np.concatenate(pieces)
-    return np.concatenate([piece.astype(str) for piece in pieces])
-
-
 def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
     """Return the columns in the order of `columns.COLUMNS`, with extra columns at the end."""
     known = {name: columns[name] for name in COLUMNS if name in columns}
     return known | {name: values for name, values in columns.items() if name not in known}
 
 
-def sorted_nominal(codes: np.ndarray, names: Mapping[str, int]) -> Nominal:
-    """Return a column of names with sorted categories, from codes in order of appearance."""
-    ordered = sorted(names)
-    new_code = np.full(len(names) + 1, -1, dtype=np.int32)
-    new_code[[names[name] for name in ordered]] = np.arange(len(ordered), dtype=np.int32)
-    return Nominal(new_code[codes], tuple(ordered))
+def rows_where(is_wanted: Callable[[str], bool], texts: Sequence[str]) -> list[int]:
+    """Return the rows whose texts pass a test, which is called once for each distinct text."""
+    wanted = {text for text in set(texts) if is_wanted(text)}
+    return [k for k, text in enumerate(texts) if text in wanted] if wanted else []
 
 
-def whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the text in pieces of whole lines, each without its last newline."""
+def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the text in pieces of whole lines. Only the last line of the text can lack a newline."""
     rest: list[bytes] = []
-    for block in unix_text(blocks):
-        cut = block.rfind(b"\n")
-        if cut < 0:
-            rest.append(block)
-            continue
-        yield b"".join([*rest, block[:cut]]).decode("utf-8", "replace")
-        rest = [block[cut + 1 :]]
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*rest, block[:cut]])
+            rest.clear()
+        rest.append(block[cut:])
     if last := b"".join(rest):
-        yield last.decode("utf-8", "replace")
+        yield last

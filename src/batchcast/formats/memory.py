@@ -159,8 +159,7 @@ def node_peak(row: Mapping[str, str]) -> float:
     total, tasks = _tres_mem(row.get("TRESUsageInTot", "")), _count(row.get("NTasks", ""))
     nodes = max(_count(row.get("NNodes", "") or row.get("AllocNodes", "")), 1.0)
     if total == total:
-        spread = total / nodes
-        return max(task, spread) if task == task else spread
+        return max(total / nodes, task)  # max() returns its first argument if `task` is NaN
     return task * max(math.ceil(tasks / nodes), 1)
 
 

@@ -8,8 +8,9 @@ import contextlib
 import csv
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import Any
 
 from ..errors import input_error
@@ -98,20 +99,15 @@ def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False)
             rows.append(_task(cells, zone))
         except (ValueError, TypeError, AttributeError) as error:
             if strict:
-                accepted = "numbers, or numbers with units"
-                raise input_error(source, str(error), line=number, accepted=accepted) from None
+                forms = "numbers, or numbers with units"
+                raise input_error(source, str(error), line=number, accepted=forms) from None
             broken += 1
     if not rows:
-        raise input_error(
-            source, "no task in this file ran", accepted="Nextflow's trace.txt with task_id, submit, process"
-        )
-    dropped = {"cached task (did not run)": cached, "line that cannot be read": broken}
-    info = LogInfo(
-        source=source,
-        format="nextflow",
-        dropped={name: count for name, count in dropped.items() if count},
-        known_at_submit=("attempt", "tag"),
-    )
+        accepted = "Nextflow's trace.txt with task_id, submit, process"
+        raise input_error(source, "no task in this file ran", accepted=accepted)
+    counts = {"cached task (did not run)": cached, "line that cannot be read": broken}
+    dropped = {name: count for name, count in counts.items() if count}
+    info = LogInfo(source=source, format="nextflow", dropped=dropped, known_at_submit=("attempt", "tag"))
     rows.sort(key=lambda row: row["submit_time"])
     return Trace.from_arrays({name: [row[name] for row in rows] for name in rows[0]}, info)
 
@@ -136,19 +132,23 @@ def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
         value = (cells.get(name) or "").strip()
         return "" if value == "-" else value
 
-    submit, start, complete = (_instant(cell(name), zone) for name in ("submit", "start", "complete"))
+    def parsed(name: str, parse: Callable[[str], float]) -> float:
+        text = cell(name)
+        return parse(text) if text else math.nan
+
+    submit, start, complete = (parsed(name, partial(_instant, zone=zone)) for name in ("submit", "start", "complete"))
     if math.isnan(submit):
         raise ValueError("no submit time")
     run = complete - start
-    run = run if run >= 0 else _seconds(cell("realtime"))
-    asked, used, status = _kib(cell("memory")), _kib(cell("peak_rss")), cell("status")
+    run = run if run >= 0 else parsed("realtime", _seconds)
+    asked, used, status = parsed("memory", _kib), parsed("peak_rss", _kib), cell("status")
     out = status == "FAILED" and cell("exit") in _KILLED and used >= _NEAR * asked
     procs = float(cell("cpus") or "nan")
     return {
         "job_id": cell("task_id"), "submit_time": submit,
         "wait_time": max(start - submit, 0.0) if start == start else None,
         "run_time": run, "req_procs": procs, "alloc_procs": procs, "req_nodes": 1.0, "alloc_nodes": 1.0,
-        "req_time": _seconds(cell("time")), "req_mem_kib": asked, "used_mem_kib": used,
+        "req_time": parsed("time", _seconds), "req_mem_kib": asked, "used_mem_kib": used,
         "status": "out_of_memory" if out else _STATUS.get(status, "failed" if status else None),
         "job_name": cell("process") or cell("name").split(" (")[0], "queue_id": cell("queue") or None,
         "user_id": "nextflow",
@@ -157,9 +157,7 @@ def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
 
 
 def _instant(text: str, zone: tzinfo) -> float:
-    """Returns epoch seconds from milliseconds or an ISO 8601 time; NaN for an empty text."""
-    if not text:
-        return math.nan
+    """Returns epoch seconds from milliseconds or an ISO 8601 time."""
     if text.isdecimal():
         return float(text) / 1000
     when = datetime.fromisoformat(text)
@@ -169,11 +167,9 @@ def _instant(text: str, zone: tzinfo) -> float:
 def _seconds(text: str) -> float:
     """Returns seconds from milliseconds, or from numbers with units.
 
-    >>> _seconds("14400000"), _seconds("3m 20s"), _seconds("500ms"), _seconds("")
-    (14400.0, 200.0, 0.5, nan)
+    >>> _seconds("14400000"), _seconds("3m 20s"), _seconds("500ms")
+    (14400.0, 200.0, 0.5)
     """
-    if not text:
-        return math.nan
     if text.isdecimal():
         return float(text) / 1000
     parts = _LENGTH.findall(text)
@@ -185,11 +181,9 @@ def _seconds(text: str) -> float:
 def _kib(text: str) -> float:
     """Returns KiB from bytes, or from a number with a unit.
 
-    >>> _kib("2048"), _kib("1.5 GB"), _kib("")
+    >>> _kib("2048"), _kib("1.5 GB"), _kib("0")
     (2.0, 1572864.0, nan)
     """
-    if not text:
-        return math.nan
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"not an amount of memory: {text[:40]!r}")

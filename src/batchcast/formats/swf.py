@@ -12,14 +12,16 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..columns import COLUMNS, SWF_FIELDS
 from ..errors import input_error
 from ..job import status_from_swf
-from ..table import Nominal, Trace, Values, log_order
-from .chunks import GrowingColumn, Problems, encode_whole
+from ..table import Nominal, Trace
+from ..table.columns import SORTED, in_log_order
+from .chunks import GrowingColumn, Problems, encode_whole, whole_lines
 from .swf_text import SwfHeader
 
 NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
@@ -107,40 +109,34 @@ def swf_pieces(
     """
     header, problems = SwfHeader(source), Problems(source, strict)
     reader, records = _Reader(header, problems), 0
-    for data in _whole_lines(blocks):
+    for lines in whole_lines(blocks):
         if reader.jobs >= jobs:
             records += reader.jobs + problems.dropped
             yield _piece(reader, header, problems)
             problems = reader.begin_anew(Problems(source, strict))
-        reader.read(data)
+        reader.read(np.frombuffer(lines if lines.endswith(b"\n") else lines + b"\n", dtype=np.uint8))
     if records + reader.jobs == 0:
-        raise input_error(
-            source, "the file has no job record" + problems.because(), hint="check that this is the whole log"
-        )
+        what = "the file has no job record" + problems.because()
+        raise input_error(source, what, hint="check that this is the whole log")
     yield _piece(reader, header, problems, records + reader.jobs + problems.dropped)
 
 
 def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int | None = None) -> Trace:
-    """Returns the jobs that the reader has gathered; `records` is the total count if the header must be checked."""
-    joined = {name: column.join() for name, column in reader.columns.items()}
-    known_columns = {name: values for name, values in joined.items() if values is not None}
-    del joined
-    known_columns = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)} | known_columns
-    return _as_trace(known_columns, header, problems, records)
-
-
-def _whole_lines(blocks: Iterable[bytes]) -> Iterator[np.ndarray]:
-    """Yields the text as arrays of whole lines; adds a newline to the last line if it is missing."""
-    rest: list[bytes | memoryview] = []
-    for block in blocks:
-        cut = block.rfind(b"\n") + 1
-        if cut:
-            yield np.frombuffer(b"".join([*rest, memoryview(block)[:cut]]), dtype=np.uint8)
-            rest.clear()
-        rest.append(memoryview(block)[cut:])
-    last = b"".join(rest)
-    if last:
-        yield np.frombuffer(last + b"\n", dtype=np.uint8)
+    """Returns the jobs that the reader has gathered: sorted column by column (to save memory), names coded, with notes
+    about problems. `records` is the total count if the header must be checked."""
+    columns: dict[str, Any] = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)}
+    columns |= {name: values for name, column in reader.columns.items() if (values := column.join()) is not None}
+    columns["job_id"] = columns["job_id"].astype(np.int64, copy=False)
+    columns, is_sorted = in_log_order(columns)
+    for name in (name for name in NAMED if name in columns and name != "job_id"):
+        columns[name] = encode_whole(columns[name])
+    if "status" in columns:
+        words = [status_from_swf(int(number)) or "" for number in columns["status"].categories]
+        columns["status"] = Nominal.recode(columns["status"].codes, words)
+    notes = [*(header.notes(records) if records is not None else ()), *problems.notes()]
+    notes += [] if is_sorted else [SORTED]
+    info = replace(header.info(), dropped=problems.counts(), memory_per="processor", notes=tuple(notes))
+    return Trace(columns, info, is_sorted=True)
 
 
 class _Reader:
@@ -197,9 +193,8 @@ class _Reader:
             at, rows, odds, lines = scan_lines(data, at, _PLACE, self._numbers, self._names, self._odd)
             gone = self._look_closer(data, self._odd[:odds])
             self._line += lines
-            for name, column in self.columns.items():
-                k = NAMED.index(name) if name in NAMED else NUMBERS.index(name)
-                values = self._names[k, :rows] if name in NAMED else self._numbers[k, :rows]
+            for place, column in zip(_PLACE.tolist(), self.columns.values()):
+                values = self._numbers[place, :rows] if place >= 0 else self._names[-place - 1, :rows]
                 column.add(np.delete(values, gone) if gone else values)
             self.jobs += rows - len(gone)
 
@@ -276,10 +271,8 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
     values: list[float] = []
     for field, (name, word) in enumerate(zip(SWF_FIELDS, words), start=1):
         try:
-            value = math.nan if "_" in word else float(word)
+            value = float(word.replace("_", "?"))  # float() would accept underscores between digits
         except ValueError:
-            value = None
-        if value is None or "_" in word:
             problems.drop(line, "a field is not a number", word, where=f"field {field} ({name})")
             return None
         if not _is_sound(name, value):
@@ -308,32 +301,3 @@ def _all_numbers(words: list[bytes]) -> bool:
         return all(math.isfinite(float(word)) for word in words[: len(SWF_FIELDS)])
     except ValueError:
         return False
-
-
-def _as_trace(gathered: dict[str, np.ndarray], header: SwfHeader, problems: Problems, records: int | None) -> Trace:
-    """Returns the trace: sorted column by column (to save memory), names coded, with notes about problems."""
-    ids = gathered["job_id"].astype(np.int64, copy=False)
-    gathered["job_id"] = ids
-    order = log_order(gathered["submit_time"], ids)
-    is_sorted = bool((order[1:] > order[:-1]).all())
-    info = replace(header.info(), dropped=problems.counts(), memory_per="processor")
-    columns: dict[str, Values] = {}
-    for name in list(gathered):
-        values = gathered.pop(name)
-        values = values if is_sorted else values[order]
-        if name == "status":
-            columns[name] = _status_words(encode_whole(values))
-        else:
-            columns[name] = encode_whole(values) if name in NAMED and name != "job_id" else values
-    notes = [*(header.notes(records) if records is not None else ()), *problems.notes()]
-    if not is_sorted:
-        notes.append("the records were not in order of submit time and job number: sorted")
-    return Trace(columns, replace(info, notes=tuple(notes)), is_sorted=True)
-
-
-def _status_words(numbers: Nominal) -> Nominal:
-    """Returns the status numbers as status words, with sorted categories."""
-    words = [status_from_swf(int(number)) or "" for number in numbers.categories]
-    ordered = sorted(words)
-    new = np.array([*(ordered.index(word) for word in words), -1], dtype=np.int32)
-    return Nominal(new[numbers.codes], tuple(ordered))

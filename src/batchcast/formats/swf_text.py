@@ -63,8 +63,7 @@ class SwfHeader:
             return
         key, value = match[1], match[2].strip()
         if key in _NAMED:
-            word = re.match(r"(\d+)[\s:=-]*(.*)", value)
-            if word:
+            if word := re.match(r"(\d+)[\s:=-]*(.*)", value):
                 self.names.setdefault(_NAMED[key], {})[int(word[1])] = word[2].strip()
             return
         self.values.setdefault(key, value)
@@ -78,9 +77,7 @@ class SwfHeader:
             zone, zone_source = self._token("TimeZoneString"), "header TimeZoneString"
         elif not math.isnan(offset):
             zone, zone_source = format_offset(offset), "header TimeZone"
-        start = self._number("UnixStartTime")
-        procs = self._number("MaxProcs")
-        nodes = self._number("MaxNodes")
+        start, procs, nodes = map(self._number, ("UnixStartTime", "MaxProcs", "MaxNodes"))
         return LogInfo(
             source=self._source,
             format="swf",
@@ -118,9 +115,8 @@ class SwfHeader:
             notes.append(f"the header says that the log has {promised:.0f} records, but it has {records}")
         if "UnixStartTime" not in self.values or self._number("UnixStartTime") < 0:
             unknown = f"is {self._token('UnixStartTime')}" if "UnixStartTime" in self.values else "is missing"
-            notes.append(
-                f"the header's UnixStartTime {unknown}: the log's clock starts at 1970-01-01, so dates are not real"
-            )
+            what = f"UnixStartTime {unknown}: the log's clock starts at 1970-01-01, so dates are not real"
+            notes.append(f"the header's {what}")
         return notes
 
     def _token(self, key: str) -> str:
@@ -182,9 +178,7 @@ def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
     >>> jobs
     '1 0 -1 2.5 -1 -1 -1 -1 -1 -1 0 1 -1 -1 -1 -1 -1 -1\\n'
     """
-    start = trace.info.unix_start
-    if start == 0 and len(trace):
-        start = math.floor(trace.submit_time[0])
+    start = trace.info.unix_start or (math.floor(trace.submit_time[0]) if len(trace) else 0.0)
     yield "".join(f"{line}\n" for line in _header(trace, start))
     for first in range(0, len(trace), rows):
         part = slice(first, min(first + rows, len(trace)))
@@ -205,7 +199,7 @@ def _header(trace: Trace, start: float) -> Iterator[str]:
     for key, amount in (("MaxNodes", info.max_nodes), ("MaxProcs", info.max_procs)):
         if amount > 0:
             yield f"; {key}: {_text(amount)}"
-    for key, column in (("Queue", "queue_id"), ("Partition", "partition_id")):
+    for key, column in _NAMED.items():
         values = trace.nominal(column)
         names = dict(info.names.get(column, {}))
         names.update({k: str(v) for v, k in zip(values.categories, _numbers(values)) if isinstance(v, str)})
@@ -218,17 +212,13 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
     if name not in trace.names:
         return ["-1"] * (part.stop - part.start)
     if name == "job_id":
-        ids = trace.job_id
-        return [
-            str(k) for k in (ids[part].tolist() if ids.dtype.kind in "iu" else range(part.start + 1, part.stop + 1))
-        ]
-    if name == "status":
-        status = trace.nominal(name)
-        numbers = [str(status_to_swf(str(word))) for word in status.categories] + ["-1"]
-        return [numbers[code] for code in status.codes[part].tolist()]
+        is_whole = trace.job_id.dtype.kind in "iu"
+        return list(map(str, trace.job_id[part].tolist() if is_whole else range(part.start + 1, part.stop + 1)))
     if COLUMNS[name].kind == "nominal":
         values = trace.nominal(name)
-        words = [str(number) for number in _numbers(values)] + ["-1"]
+        is_status = name == "status"
+        numbers = [status_to_swf(str(word)) for word in values.categories] if is_status else _numbers(values)
+        words = [*map(str, numbers), "-1"]
         return [words[code] for code in values.codes[part].tolist()]
     amounts = trace.number(name)[part]
     if name == "submit_time":
@@ -249,6 +239,6 @@ def _numbers(values: Nominal) -> list[int]:
 
 def _text(value: float) -> str:
     """Returns a number as SWF text: -1 for NaN and infinity, whole numbers without a point."""
-    if math.isnan(value) or math.isinf(value):
+    if not math.isfinite(value):
         return "-1"
     return str(int(value)) if value == int(value) else repr(value)

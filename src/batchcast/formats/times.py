@@ -73,17 +73,13 @@ class LocalClock:
 
     def notes(self) -> list[str]:
         """Return sentences about the ambiguous and impossible local times that were read so far."""
-        sentences = []
-        if self.repeated:
-            sentences.append(
-                f"{self.repeated} times lie in an hour that a clock change repeats: read as its first pass, unless"
-                " the elapsed time or the submission requires the second"
-            )
-        if self.skipped:
-            sentences.append(
-                f"{self.skipped} times lie in an hour that a clock change skips: check the time zone of the log"
-            )
-        return sentences
+        choice = "read as its first pass, unless the elapsed time or the submission requires the second"
+        counts = {f"repeats: {choice}": self.repeated, "skips: check the time zone of the log": self.skipped}
+        return [f"{n} times lie in an hour that a clock change {what}" for what, n in counts.items() if n]
+
+    def header(self) -> dict[str, str]:
+        """Return the header field with the number of local times; empty if there are none."""
+        return {"local_times": str(self.local)} if self.local else {}
 
     def _offsets(self, quarter: int) -> tuple[float, float]:
         """Returns the offsets from UTC before and after a clock change at this quarter of an hour, in seconds."""
@@ -224,7 +220,12 @@ def without_zeros(times: np.ndarray, submit: np.ndarray) -> np.ndarray:
     return np.where(is_zero | (np.abs(times - NO_TIME) <= _DAY), np.nan, times)
 
 
-def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray | None) -> np.ndarray:
+def no_stamps(count: int) -> Stamps:
+    """Return `count` unknown times."""
+    return np.full(count, np.nan), np.zeros(count)
+
+
+def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray) -> np.ndarray:
     """Find jobs that had not finished.
 
     Parameters
@@ -234,23 +235,21 @@ def unfinished(status: np.ndarray, words: Mapping[str, int], end: np.ndarray | N
     words
         The code of each job state.
     end
-        End times, shape (n,), or None if the log has none.
+        End times, shape (n,). NaN means unknown.
 
     Returns
     -------
     ndarray
         Booleans, shape (n,). A RESIZING record with an end describes a former size of a job, and counts as finished.
     """
-    resized = are(status, words, ("resizing",))
-    over = resized & ~np.isnan(end) if end is not None else np.zeros(len(status), bool)
-    return np.asarray(are(status, words, UNFINISHED) & ~over)
+    return np.asarray(are(status, words, UNFINISHED) & ~(are(status, words, ("resizing",)) & ~np.isnan(end)))
 
 
 def run_and_wait(
     submit: np.ndarray,
     start: Stamps | None,
-    end: Stamps | None,
-    elapsed: np.ndarray | None,
+    end: Stamps,
+    elapsed: np.ndarray,
     status: np.ndarray,
     words: Mapping[str, int],
     held: np.ndarray,
@@ -262,9 +261,9 @@ def run_and_wait(
     submit
         Submit times in seconds, shape (n,).
     start, end
-        Start and end times without zeros (`without_zeros`), or None if the log has none.
+        Start and end times without zeros (`without_zeros`). `start` is None if the log has no start times.
     elapsed
-        Recorded run times in seconds, shape (n,), or None.
+        Recorded run times in seconds, shape (n,). NaN means unknown.
     status
         Codes of the job states, shape (n,); -1 means unknown.
     words
@@ -284,19 +283,16 @@ def run_and_wait(
     resources). A job that never ran has no run time, and its wait lasts until it left the queue. An unfinished job has
     no run time. If the log has no start times at all, the start is end - elapsed.
     """
-    nothing = (np.full(len(submit), np.nan), np.zeros(len(submit)))
-    no_start = start is None
-    begin, begin_later = nothing if start is None else start
-    stop, stop_later = nothing if end is None else end
-    length = stop - begin if elapsed is None else np.where(np.isnan(elapsed), stop - begin, elapsed)
+    begin, begin_later = start or no_stamps(len(submit))
+    stop, stop_later = end
+    length = np.where(np.isnan(elapsed), stop - begin, elapsed)
     begin, stop = settle(submit, begin, begin_later, stop, stop_later, elapsed)
-    if no_start:
+    if start is None:
         begin = stop - length
     withdrawn, pending = (are(status, words, which) for which in (WITHDRAWN, ("pending",)))
-    goes_on = unfinished(status, words, None if end is None else stop)
-    from_times = np.ones(len(submit), bool) if elapsed is None else np.isnan(elapsed)
-    length = np.where(from_times & (begin < submit), np.nan, length)
-    recorded = np.zeros(len(submit)) if no_start else begin  # a log without starts does not show who never ran
+    goes_on = unfinished(status, words, stop)
+    length = np.where(np.isnan(elapsed) & (begin < submit), np.nan, length)
+    recorded = np.zeros(len(submit)) if start is None else begin  # a log without starts does not show who never ran
     never = never_ran(recorded, withdrawn & (length == 0) & ~held) | pending
     run = np.where(never | goes_on, np.nan, length)
     wait = np.where(never, np.where(goes_on, np.nan, stop - submit), begin - submit)
@@ -336,7 +332,7 @@ def settle(
     start_later: np.ndarray,
     end: np.ndarray,
     end_later: np.ndarray,
-    elapsed: np.ndarray | None,
+    elapsed: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose the pass of an hour that occurs twice: the pass that fits the elapsed time, else a pass that is not before
     the submission.
@@ -348,7 +344,7 @@ def settle(
     start_later, end_later
         Seconds between the first and the second pass of a repeated hour, shape (n,).
     elapsed
-        Recorded run times in seconds, shape (n,), or None.
+        Recorded run times in seconds, shape (n,). NaN means unknown.
 
     Returns
     -------
@@ -357,11 +353,10 @@ def settle(
     """
     if not (start_later.any() or end_later.any()):
         return start, end
-    if elapsed is not None:
-        other_start = (start_later > 0) & (end - (start + start_later) == elapsed) & (end - start != elapsed)
-        start = np.where(other_start, start + start_later, start)
-        other_end = (end_later > 0) & (end + end_later - start == elapsed) & (end - start != elapsed)
-        end = np.where(other_end, end + end_later, end)
+    other_start = (start_later > 0) & (end - (start + start_later) == elapsed) & (end - start != elapsed)
+    start = np.where(other_start, start + start_later, start)
+    other_end = (end_later > 0) & (end + end_later - start == elapsed) & (end - start != elapsed)
+    end = np.where(other_end, end + end_later, end)
     early = (start_later > 0) & (start < submit)
     start = np.where(early & (start + start_later >= submit), start + start_later, start)
     return start, np.where((end_later > 0) & (end < start), end + end_later, end)

@@ -13,9 +13,8 @@ from ..errors import BatchcastError, Unreachable
 from ..formats.sighting import NodeAway, Sighting, Site, Snapshot, gathers_memory
 from ..formats.sighting import number as count
 from ..formats.slurm import squeue
-from ..formats.slurm.node_state import is_away
 from ..formats.slurm.reasons import about_nodes, naming_down, no_longer
-from ..formats.slurm.resources import expand
+from ..formats.slurm.resources import expand, is_away
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import parse_marked
 from ..units import parse_duration

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,16 +67,10 @@ def _unwrapped(pa: Any, values: Any) -> Any:
         values = pa.chunked_array([chunk.storage for chunk in values.chunks], type=values.type.storage_type)
     if pa.types.is_run_end_encoded(values.type):
         values = pa.chunked_array([pc.run_end_decode(chunk) for chunk in values.chunks], type=values.type.value_type)
-    kind = _value_type(pa, values)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or _is_binary(pa, kind):
+    text_kinds = ("large_string", "string_view", "binary", "large_binary", "fixed_size_binary", "binary_view")
+    if any(getattr(pa.types, f"is_{kind}")(_value_type(pa, values)) for kind in text_kinds):
         values = _unpacked(pa, values).cast(pa.string())
     return values
-
-
-def _is_binary(pa: Any, kind: Any) -> bool:
-    """Whether an Arrow type consists of bytes."""
-    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
-    return any(test(kind) for test in tests)
 
 
 def _value_type(pa: Any, values: Any) -> Any:
@@ -111,14 +105,10 @@ def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
     import pyarrow.compute as pc
 
     values = pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), pa.scalar(None, pa.string()), values)
-    types = [pa.float64()]
-    if kind == "instant":
-        types += [pa.timestamp("us"), pa.timestamp("us", "UTC")]
-    for each in types:
-        try:
+    times = [pa.timestamp("us"), pa.timestamp("us", "UTC")] if kind == "instant" else []
+    for each in (pa.float64(), *times):
+        with suppress(pa.ArrowInvalid):
             return values.cast(each)
-        except pa.ArrowInvalid:
-            continue
     return pa.array(as_column(name, values.to_pylist()))
 
 
@@ -133,21 +123,10 @@ def _names(pa: Any, values: Any, is_mixed: bool) -> Nominal:
     """Returns texts as codes into sorted categories; categories that occur twice in the Arrow dictionary are merged."""
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    combined = _one_chunk(pa, values)
+    combined = values.unify_dictionaries().combine_chunks()
     names = [None if c is None else _word(c) if is_mixed else c for c in combined.dictionary.to_pylist()]
     codes = np.asarray(combined.indices.fill_null(len(names)).to_numpy(zero_copy_only=False), dtype=np.int64)
-    ordered = sorted({name for name in names if name is not None}, key=lambda name: (isinstance(name, str), name))
-    code = {name: k for k, name in enumerate(ordered)}
-    new_code = np.array([*(code.get(name, -1) for name in names), -1], dtype=np.int32)
-    return Nominal(new_code[codes], tuple(ordered))
-
-
-def _one_chunk(pa: Any, values: Any) -> Any:
-    """Returns all chunks of a dictionary-encoded column as one array."""
-    chunks = values.unify_dictionaries().chunks
-    if not chunks:
-        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
-    return pa.concat_arrays(chunks)
+    return Nominal.recode(codes, names)
 
 
 def _word(text: str) -> int | str:
@@ -199,7 +178,6 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
     note = _note((table.schema.metadata or {}).get(METADATA), name)
     info = replace(note.info, source=name, format="arrow")
     columns: dict[str, Values] = {}
-    skipped = 0
     for column in table.column_names:
         kind = _kind_of(column, column in note.nominal)
         try:
@@ -208,11 +186,10 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
             raise input_error(name, f"column {error.message}") from None
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             reason = (str(error).splitlines() or [""])[0][:120]
-            what = f"column {column} cannot be read as {_FORMS[kind]} ({reason})"
-            raise input_error(name, what) from None
-        skipped += values is None
+            raise input_error(name, f"column {column} cannot be read as {_FORMS[kind]} ({reason})") from None
         if values is not None:
             columns[column] = values
+    skipped = len(table.column_names) - len(columns)
     columns.setdefault("job_id", np.arange(1, table.num_rows + 1, dtype=np.int64))
     if skipped:
         info = info.with_dropped("column of a nested type", skipped)
@@ -248,9 +225,8 @@ def _check_names(names: Sequence[str], source: str) -> None:
             raise input_error(source, "two columns have the same name", value=column, hint="rename one of them")
     if "submit_time" not in names:
         shown = ", ".join(names[:8])
-        raise input_error(
-            source, "has no column submit_time", value=shown, accepted="the column names of batchcast.columns.COLUMNS"
-        )
+        accepted = "the column names of batchcast.columns.COLUMNS"
+        raise input_error(source, "has no column submit_time", value=shown, accepted=accepted)
 
 
 class _Note(NamedTuple):
@@ -272,12 +248,10 @@ def _note(text: bytes | None, name: str) -> _Note:
             info = info_from_json(document["info"]) if "info" in document else LogInfo()
             return _Note(info, *(frozenset(map(str, document.get(kind, ()))) for kind in ("nominal", "mixed")))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise input_error(
-            name, "batchcast's metadata in its schema is damaged", hint="write the file again with batchcast"
-        ) from None
-    raise input_error(
-        name, "was written by a newer batchcast: metadata version", value=version, accepted=f"at most {VERSION}"
-    )
+        hint = "write the file again with batchcast"
+        raise input_error(name, "batchcast's metadata in its schema is damaged", hint=hint) from None
+    what = "was written by a newer batchcast: metadata version"
+    raise input_error(name, what, value=version, accepted=f"at most {VERSION}")
 
 
 def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
@@ -302,21 +276,12 @@ def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
     >>> info_from_json(info_to_json(LogInfo(names={"user_id": {3: "ada"}}))).names
     {'user_id': {3: 'ada'}}
     """
-    values: dict[str, Any] = {}
-    for field in fields(LogInfo):
-        if field.name not in plain:
-            continue
-        value, usual = plain[field.name], getattr(LogInfo(), field.name)
-        if isinstance(usual, float):
-            values[field.name] = math.nan if value is None else float(value)
-        elif field.name == "names":
-            values["names"] = {column: dict(pairs) for column, pairs in value.items()}
-        elif field.name in ("notes", "known_at_submit"):
-            values[field.name] = tuple(map(str, value))
-        elif field.name == "dropped":
-            values["dropped"] = {rule: int(count) for rule, count in value.items()}
-        elif isinstance(value, type(usual)):
-            values[field.name] = value
-        else:
-            raise TypeError(f"{field.name}: {value!r}")
-    return LogInfo(**values)
+    import msgspec
+
+    values = {name: plain[name] for name in LogInfo.__dataclass_fields__ if plain.get(name) is not None}
+    if "names" in values:
+        values["names"] = {column: dict(pairs) for column, pairs in values["names"].items()}
+    try:
+        return msgspec.convert(values, LogInfo)
+    except msgspec.ValidationError as error:
+        raise TypeError(str(error)) from None

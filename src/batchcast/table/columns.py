@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -128,25 +128,44 @@ class Nominal:
         Nominal(codes=array([ 1, -1,  0,  1], dtype=int32), categories=('a', 'b'))
         """
         array = np.asarray(values)
-        if array.dtype.kind in "iu":
-            names, codes = np.unique(array, return_inverse=True)
-            return cls(codes.astype(np.int32), tuple(names.tolist()))
-        if array.dtype.kind == "f":
+        if array.dtype.kind in "iuf":
             known = ~np.isnan(array)
             codes = np.full(len(array), -1, dtype=np.int32)
-            names, inverse = np.unique(array[known], return_inverse=True)
-            codes[known] = inverse
+            names, codes[known] = np.unique(array[known], return_inverse=True)
             return cls(codes, tuple(int(v) if v == int(v) else str(v) for v in names.tolist()))
-        present = {v for v in values if v is not None and v == v}
-        ordered = sorted(present, key=lambda v: (isinstance(v, str), v))
+        ordered = sorted_names(v for v in values if v is not None and v == v)
         code = {v: k for k, v in enumerate(ordered)}
-        return cls(np.fromiter((code.get(v, -1) for v in values), dtype=np.int32, count=len(values)), tuple(ordered))
+        return cls(np.fromiter((code.get(v, -1) for v in values), dtype=np.int32, count=len(values)), ordered)
+
+    @classmethod
+    def recode(cls, codes: np.ndarray, names: Sequence[int | str | None]) -> Nominal:
+        """Build a column from codes into names that can be unsorted, repeated or None (unknown).
+
+        Examples
+        --------
+        >>> Nominal.recode(np.array([0, 1, 2, -1]), ["b", None, "a"])
+        Nominal(codes=array([ 1, -1,  0, -1], dtype=int32), categories=('a', 'b'))
+        """
+        ordered = sorted_names(name for name in names if name is not None)
+        code = {name: k for k, name in enumerate(ordered)}
+        new = np.array([*(-1 if name is None else code[name] for name in names), -1], dtype=np.int32)
+        return cls(new[codes], ordered)
 
     def take(self, rows: np.ndarray) -> Nominal:
         """Return the column for a selection of rows; the categories do not change, so codes of both columns can be
         compared.
         """
         return Nominal(frozen(self.codes[rows]), self.categories)
+
+    def is_any(self, names: Collection[int | str | None]) -> np.ndarray:
+        """Return a boolean mask, shape (n,), of the rows with one of the names; None means unknown."""
+        return np.asarray([name in names for name in (*self.categories, None)], dtype=bool).take(self.codes)
+
+    def where(self, rows: np.ndarray, name: str) -> Nominal:
+        """Return the column with another name in the rows of a boolean mask; unused categories are dropped."""
+        words = np.array([*self.categories, None], dtype=object)[self.codes]
+        words[rows] = name
+        return Nominal.encode(words.tolist())
 
     def decode(self) -> list[int | str | None]:
         """Return the values as a list; unknown values are None."""
@@ -161,6 +180,18 @@ class Nominal:
 Values = np.ndarray | Nominal
 
 
+def sorted_names(names: Iterable[int | str]) -> tuple[int | str, ...]:
+    """Return the distinct names in sorted order, numbers before texts."""
+    return tuple(sorted(set(names), key=lambda name: (isinstance(name, str), name)))
+
+
+def is_known(values: Values) -> np.ndarray:
+    """Return a boolean mask, shape (n,), of the rows of a column with a known value."""
+    if isinstance(values, Nominal):
+        return values.is_known()
+    return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+
+
 def frozen(array: np.ndarray) -> np.ndarray:
     """Return a read-only view of an array."""
     if array.flags.writeable:
@@ -172,6 +203,12 @@ def frozen(array: np.ndarray) -> np.ndarray:
 INSTANTS = ("submit_time", "eligible_time")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EXACT = 2.0**53
+
+
+def did_you_mean(word: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
+    """Return a hint with the most similar known words; empty if none is similar."""
+    near = get_close_matches(word, list(known), most, cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def columns_of(source: Any) -> dict[str, Any]:
@@ -198,10 +235,8 @@ def columns_of(source: Any) -> dict[str, Any]:
     """
     if not isinstance(source, Mapping) and not (hasattr(source, "items") and hasattr(source, "columns")):
         kind = type(source).__name__
-        raise UsageError(
-            f"columns: a {kind} (accepted: a mapping of column names to sequences, a pandas DataFrame)",
-            hint="batchcast.from_arrow for polars, pyarrow, duckdb",
-        )
+        what = f"columns: a {kind} (accepted: a mapping of column names to sequences, a pandas DataFrame)"
+        raise UsageError(what, hint="batchcast.from_arrow for polars, pyarrow, duckdb")
     pairs = list(source.items())
     names = [str(name) for name, _ in pairs]
     for name in names:
@@ -458,7 +493,7 @@ def sound(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Value
     if isinstance(submit, np.ndarray) and not np.isfinite(submit).all():
         rows = np.flatnonzero(np.isfinite(submit))
         info = info.with_dropped(NO_SUBMIT, len(submit) - len(rows))
-        results = {n: v.take(rows) if isinstance(v, Nominal) else v[rows] for n, v in results.items()}
+        results = {name: _taken(values, rows) for name, values in results.items()}
     return results, info
 
 
@@ -490,6 +525,26 @@ def log_order(submit_time: Values, job_id: Values) -> np.ndarray:
     if later.all():
         return np.arange(len(submit))
     return np.lexsort((np.arange(len(submit)), minor, major, submit))
+
+
+SORTED = "the records were not in order of submit time and job number: sorted"
+"""The note of a log whose records were not in order."""
+
+
+def in_log_order(columns: dict[str, Values]) -> tuple[dict[str, Values], bool]:
+    """Return columns with their rows in log order, and whether the rows were in log order already.
+
+    The given dictionary is emptied column by column, so that a log is never in memory twice.
+    """
+    order = log_order(columns["submit_time"], columns["job_id"])
+    if bool((order[1:] > order[:-1]).all()):
+        return columns, True
+    return {name: _taken(columns.pop(name), order) for name in list(columns)}, False
+
+
+def _taken(values: Values, rows: np.ndarray) -> Values:
+    """Returns the given rows of a column."""
+    return values.take(rows) if isinstance(values, Nominal) else values[rows]
 
 
 def _id_numbers(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .columns import LogInfo, Nominal, Values
+from .columns import LogInfo, Nominal, Values, sorted_names
 from .trace import Trace
 
 Names = tuple[int | str, ...]
@@ -48,7 +48,7 @@ def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
         if any(name in piece.names and isinstance(piece.column(name), Nominal) for piece in pieces):
             columns[name] = _names([_nominal(piece, name) for piece in pieces])
         elif name == "job_id":
-            columns[name] = _ids([piece.job_id for piece in pieces])
+            columns[name] = join_ids([piece.job_id for piece in pieces])
         else:
             columns[name] = np.concatenate([_numbers(piece, name) for piece in pieces])
     return Trace(columns, info or pieces[0].info)
@@ -77,12 +77,6 @@ def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
     present = {name: names for name, names in categories.items() if name in trace.names}
     changed = {name: _coded(_nominal(trace, name), names) for name, names in present.items()}
     return trace.with_columns(changed) if changed else trace
-
-
-def every_name(columns: Iterable[Names]) -> Names:
-    """Merge the categories of columns, in sorted order with numbers before texts."""
-    present = {name for names in columns for name in names}
-    return tuple(sorted(present, key=lambda name: (isinstance(name, str), name)))
 
 
 def summed_notes(notes: Iterable[str]) -> list[str]:
@@ -127,7 +121,7 @@ def _names(parts: Sequence[Nominal]) -> Nominal:
     """Returns the names of all pieces as one column."""
     first = parts[0].categories
     same = all(part.categories is first for part in parts)
-    categories = first if same else every_name(part.categories for part in parts)
+    categories = first if same else sorted_names(name for part in parts for name in part.categories)
     coded = [_coded(part, categories) for part in parts]
     return Nominal(np.concatenate([part.codes for part in coded]), categories)
 
@@ -141,7 +135,7 @@ def _coded(values: Nominal, categories: Names) -> Nominal:
     return Nominal(new[values.codes], categories)
 
 
-def _ids(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns all ids as whole numbers if every piece has whole numbers, else as text."""
+def join_ids(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Join pieces of job ids: whole numbers if every piece has whole numbers, else text."""
     are_whole = all(part.dtype.kind in "iu" for part in parts)
     return np.concatenate(parts if are_whole else [part.astype(str) for part in parts])

@@ -86,7 +86,7 @@ def memory_use(trace: Trace) -> MemoryUse:
     ('node', [2048.0, 1024.0], [500.0, nan], 1)
     """
     per = _unit(trace)
-    asked, used = _shared(trace, "req_mem_kib", per, "req"), _shared(trace, "used_mem_kib", per, "alloc")
+    asked, used = _shared(trace, "req_mem_kib", per), _shared(trace, "used_mem_kib", per)
     zeros = int((used == 0).sum())
     asked, used = np.where(asked > 0, asked, np.nan), np.where(used > 0, used, np.nan)
     both = ~np.isnan(asked) & ~np.isnan(used)
@@ -94,8 +94,7 @@ def memory_use(trace: Trace) -> MemoryUse:
     copied = float(same.mean()) if len(same) >= FEWEST else float("nan")
     if is_copied(same.sum(), len(same)):
         used = np.full(len(trace), np.nan)
-    status = trace.nominal("status")
-    ended = np.array([*(word == OUT_OF_MEMORY for word in status.categories), False], bool)[status.codes]
+    ended = trace.nominal("status").is_any([OUT_OF_MEMORY])
     return MemoryUse(per, asked, used, ended, copied, zeros)
 
 
@@ -114,7 +113,7 @@ def share_of(trace: Trace, name: str) -> np.ndarray:
     ndarray
         KiB per node, per processor or per job, shape (n,).
     """
-    return _shared(trace, name, _unit(trace), "req" if name == "req_mem_kib" else "alloc")
+    return _shared(trace, name, _unit(trace))
 
 
 def per_processor(trace: Trace, name: str) -> np.ndarray:
@@ -132,7 +131,7 @@ def per_processor(trace: Trace, name: str) -> np.ndarray:
     ndarray
         Memory in KiB per processor, shape (n,). NaN if the processor count is unknown.
     """
-    return _shared(trace, name, "processor", "req" if name == "req_mem_kib" else "alloc")
+    return _shared(trace, name, "processor")
 
 
 def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
@@ -154,11 +153,7 @@ def units_of(trace: Trace, per: str, rule: str = "req") -> np.ndarray:
     """
     if per == "job":
         return np.ones(len(trace))
-    if per == "processor":
-        return trace.procs(rule)
-    first, second = ("req_nodes", "alloc_nodes") if rule == "req" else ("alloc_nodes", "req_nodes")
-    nodes, others = trace.number(first), trace.number(second)
-    return np.where(nodes > 0, nodes, np.where(others > 0, others, np.nan))
+    return trace.procs(rule) if per == "processor" else trace.count("nodes", rule)
 
 
 def _unit(trace: Trace) -> str:
@@ -172,8 +167,9 @@ def _unit(trace: Trace) -> str:
     return trace.info.memory_per
 
 
-def _shared(trace: Trace, name: str, per: str, rule: str) -> np.ndarray:
+def _shared(trace: Trace, name: str, per: str) -> np.ndarray:
     """Returns a memory column in a given unit, shape (n,)."""
+    rule = "req" if name == "req_mem_kib" else "alloc"
     values = trace.number(name)
     if per == trace.info.memory_per:
         return values

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from html import escape
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,16 +45,11 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     >>> data_frame({"user_id": Nominal.encode(["ada", None]), "run_time": [5.0, 6.0]}).shape
     (2, 2)
     """
-    try:
-        import pandas
-    except ImportError:
-        raise UsageError("pandas is needed for data frames", hint=how_to_install("notebook")) from None
-    plain = {
-        name: pandas.Categorical.from_codes(values.codes, list(values.categories))
-        if isinstance(values, Nominal)
-        else values
-        for name, values in columns.items()
-    }
+    pandas = _needed("pandas", "pandas is needed for data frames", "notebook")
+    plain = dict(columns)
+    for name, values in columns.items():
+        if isinstance(values, Nominal):
+            plain[name] = pandas.Categorical.from_codes(values.codes, list(values.categories))
     frame = pandas.DataFrame(plain)
     frame.attrs.update(attrs or {})
     return frame
@@ -81,10 +77,7 @@ def polars_frame(columns: Mapping[str, Any]) -> Any:
     >>> polars_frame({"user_id": Nominal.encode(["ada", None]), "run_time": np.array([5.0, np.nan])}).rows()
     [('ada', 5.0), (None, None)]
     """
-    try:
-        import polars
-    except ImportError:
-        raise UsageError("polars is needed for its data frames", hint=how_to_install("notebook")) from None
+    polars = _needed("polars", "polars is needed for its data frames", "notebook")
     return polars.DataFrame(_plain(columns), nan_to_null=True, infer_schema_length=None)
 
 
@@ -136,8 +129,8 @@ def flat(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     columns: dict[str, Any] = {}
     for key, value in row.items():
-        named = {f"{measure}_{key.removesuffix('s')}": each for measure, each in value.items()} if isinstance(
-            value, Mapping) else {key: value}  # fmt: skip
+        by_measure = value.items() if isinstance(value, Mapping) else ()
+        named = {f"{measure}_{key.removesuffix('s')}": each for measure, each in by_measure} or {key: value}
         for name, stated in named.items():
             if not is_dataclass(stated) and not isinstance(stated, Mapping):
                 columns[name] = stated
@@ -249,12 +242,15 @@ def arrow() -> tuple[Any, Any]:
     UsageError
         If pyarrow or Parquet support is not installed. The error message has the install command.
     """
+    return _needed("pyarrow", NEEDED, "parquet"), _needed("pyarrow.parquet", NEEDED, "parquet")
+
+
+def _needed(module: str, problem: str, extra: str) -> Any:
+    """Returns an imported module; UsageError with the install command of the extra if it is not installed."""
     try:
-        import pyarrow
-        import pyarrow.parquet
+        return import_module(module)
     except ImportError:
-        raise UsageError(NEEDED, hint=how_to_install("parquet")) from None
-    return pyarrow, pyarrow.parquet
+        raise UsageError(problem, hint=how_to_install(extra)) from None
 
 
 def _dictionary(pa: Any, values: Nominal, is_mixed: bool) -> Any:

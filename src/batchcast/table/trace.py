@@ -17,14 +17,14 @@ from .. import plots
 from ..columns import COLUMNS, DECLARED, KNOWN_AT_SUBMISSION, MOMENT_WORDS, SUMS
 from ..errors import InputError, UsageError
 from ..job import NO_EXTRA, JobRecord, JobRequest
-from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, log_order, sound
+from .columns import LogInfo, Nominal, Values, as_column, columns_of, did_you_mean, frozen, log_order, sound
 from .result import FIRST, Picture, Result
 
 _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
 """Columns that `trace[name]` computes: the submit time plus these columns."""
 
 
-_ELSEWHERE = {"walltime": ("req_time",), "timelimit": ("req_time",), "elapsed": ("run_time",)}
+_ELSEWHERE = {"walltime": "req_time", "timelimit": "req_time", "elapsed": "run_time"}
 """Other programs' names for some columns, for hints in messages."""
 
 
@@ -118,11 +118,8 @@ class Trace(Result):
         if given and "submit_time" not in given:
             info = info.with_note("no column submit_time: all jobs are submitted at 0 s")
         length = len(next(iter(given.values()))) if given else 0
-        defaults: dict[str, Values] = {
-            "job_id": np.arange(1, length + 1, dtype=np.int64),
-            "submit_time": np.zeros(length),
-        }
-        return cls(*_checked({**defaults, **given}, info))
+        ids, submits = np.arange(1, length + 1, dtype=np.int64), np.zeros(length)
+        return cls(*_checked({"job_id": ids, "submit_time": submits, **given}, info))
 
     def __len__(self) -> int:
         return self._length
@@ -148,8 +145,8 @@ class Trace(Result):
                 raise AttributeError(name)
             if name in self._columns or name in COLUMNS:
                 return self[name]
-            near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, self._columns, 1)][:1]
-            meant = f"; did you mean log[{near[0]!r}]?" if near else ""
+            near = _ELSEWHERE.get(name) or "".join(get_close_matches(name, self._columns, 1))
+            meant = f"; did you mean log[{near!r}]?" if near else ""
             raise AttributeError(f"a log has no attribute {name!r} (columns: {', '.join(self._columns)}){meant}")
 
     def __iter__(self) -> Iterator[JobRecord]:
@@ -217,8 +214,8 @@ class Trace(Result):
         """Raises UsageError if neither the log nor batchcast has this column, so that a misspelt name is noticed."""
         if name not in self._columns and name not in COLUMNS:
             names = [*self._columns, *(made for made in _MADE if made not in self._columns)]
-            near = [*_ELSEWHERE.get(name, ()), *get_close_matches(name, names, 1)][:1]
-            hint = f"did you mean {near[0]}?" if near else ""
+            near = _ELSEWHERE.get(name)
+            hint = f"did you mean {near}?" if near else did_you_mean(name, names, 1)
             raise UsageError(f"the log has no column {name!r} (accepted: {', '.join(names)})", hint=hint)
 
     def filter(self, **wanted: Any) -> Trace:
@@ -246,7 +243,8 @@ class Trace(Result):
                 keep &= np.asarray(value(values), dtype=bool)
             else:
                 chosen = list(value) if isinstance(value, (list, tuple, set, frozenset, np.ndarray)) else [value]
-                keep &= np.isin(values, chosen) if values.dtype != object else _is_one_of(values, chosen)
+                is_chosen = [value in chosen for value in values.tolist()] if values.dtype == object else None
+                keep &= np.isin(values, chosen) if is_chosen is None else np.array(is_chosen, dtype=bool)
         return self.take(keep)
 
     def columns(self) -> Mapping[str, Values]:
@@ -377,7 +375,11 @@ class Trace(Result):
         """
         if rule not in ("req", "alloc"):
             raise UsageError(f"not a processor rule: {rule!r} (accepted: req, alloc)")
-        first, second = self.number(f"{rule}_procs"), self.number("alloc_procs" if rule == "req" else "req_procs")
+        return self.count("procs", rule)
+
+    def count(self, kind: str, rule: str) -> np.ndarray:
+        """Return the number of `procs` or `nodes` of each job, by the rule that `procs` describes."""
+        first, second = self.number(f"{rule}_{kind}"), self.number(f"{'alloc' if rule == 'req' else 'req'}_{kind}")
         return np.where(first > 0, first, np.where(second > 0, second, np.nan))
 
     def take(self, rows: np.ndarray, info: LogInfo | None = None) -> Trace:
@@ -524,11 +526,6 @@ def _checked(columns: Mapping[str, Values], info: LogInfo) -> tuple[dict[str, Va
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns differ in length: {', '.join(f'{n} {length}' for n, length in lengths.items())}")
     return sound(columns, info)
-
-
-def _is_one_of(values: np.ndarray, chosen: list[Any]) -> np.ndarray:
-    """Returns a mask of the names that are in `chosen`."""
-    return np.fromiter((value in chosen for value in values.tolist()), dtype=bool, count=len(values))
 
 
 def _rows(values: Values, rows: np.ndarray | None) -> Values:

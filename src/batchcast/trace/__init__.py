@@ -9,38 +9,14 @@ from .read import read_trace
 from .select import Selection, select, selection_mask
 
 if TYPE_CHECKING:
-    from ..events.machine_size import partition_sizes, peak_procs
-    from ..table.arrow import from_arrow, to_arrow
     from .demo import demo_path
     from .parquet import read_parquet, write_parquet
     from .write import write_trace
 
-__all__ = [
-    "Selection",
-    "clean",
-    "demo_path",
-    "from_arrow",
-    "partition_sizes",
-    "peak_procs",
-    "read_parquet",
-    "read_trace",
-    "select",
-    "selection_mask",
-    "to_arrow",
-    "write_parquet",
-    "write_trace",
-]
+__all__ = ["Selection", "clean", "demo_path", "read_parquet", "read_trace", "select", "selection_mask", "write_parquet"]
+__all__ += ["write_trace"]
 
-_LATER = {
-    "demo_path": ".demo",
-    "from_arrow": "..table.arrow",
-    "partition_sizes": "..events.machine_size",
-    "peak_procs": "..events.machine_size",
-    "read_parquet": ".parquet",
-    "to_arrow": "..table.arrow",
-    "write_parquet": ".parquet",
-    "write_trace": ".write",
-}
+_LATER = {"demo_path": ".demo", "read_parquet": ".parquet", "write_parquet": ".parquet", "write_trace": ".write"}
 """Names that are imported on first use, because most programs do not need them, with their modules."""
 
 

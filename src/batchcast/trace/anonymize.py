@@ -19,8 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from ..columns import COLUMNS
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, check_word
 from ..table import LogInfo, Nominal, Trace, Values
+from ..table.columns import INSTANTS
+from .clean import distinct
 
 SHORTEST = 16
 _BYTES = 32
@@ -55,10 +57,8 @@ def key_of(path: str | Path) -> tuple[bytes, list[str]]:
     text = secrets.token_hex(_BYTES)
     with os.fdopen(handle, "w") as file:
         file.write(text + "\n")
-    sentence = (
-        f"a new key was created: {target} (only you can read it; keep it to get the same tokens again; never share it)"
-    )
-    return text.encode(), [sentence]
+    advice = "only you can read it; keep it to get the same tokens again; never share it"
+    return text.encode(), [f"a new key was created: {target} ({advice})"]
 
 
 def key_in_environment(name: str) -> bytes:
@@ -78,10 +78,8 @@ def _read(target: Path) -> tuple[bytes, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{target}: the key cannot be read: {error}") from None
     if len(text) < SHORTEST:
-        raise InputError(
-            f"{target}: the key has only {len(text)} characters (accepted: {SHORTEST} or more)",
-            hint="name a file that does not exist, and a new key is created in it",
-        )
+        what = f"{target}: the key has only {len(text)} characters (accepted: {SHORTEST} or more)"
+        raise InputError(what, hint="name a file that does not exist, and a new key is created in it")
     return text.encode(), [f"other users can read the key: chmod 600 {target}"] if mode else []
 
 
@@ -90,12 +88,11 @@ TOKENS = {
     "partition_id": "partition", "qos": "qos", "job_name": "name", "work_dir": "path",
 }  # fmt: skip
 """Prefix of the tokens of each column."""
-_INSTANTS = ("submit_time", "eligible_time")
 _MEASURED = ("wait_time", "run_time", "avg_cpu_time", "think_time")
 WEEK = 7 * 86400.0
 _WEEKS = 52 * 8
 _DIGITS = 12
-_PLAIN_ID = re.compile(r"\d+([_+]\d+)?")
+_PLAIN_ID = re.compile(r"(\d+)([_+]\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +166,7 @@ def anonymize(
     >>> made, _ = anonymize(log, b"0" * 32); made.nominal("user_id").decode(), made.run_time.tolist()
     (['user_574cc7141791', 'user_aaf95e7aceb4'], [1.0, 2.0])
     """
-    if ids not in ("keep", "renumber"):
-        raise UsageError(f"--ids: {ids!r} is not a known word (accepted: keep, renumber)")
+    check_word("ids", ids, ("keep", "renumber"))
     for name in keep:
         if name not in trace.names:
             raise UsageError(f"--keep: the log has no column {name!r} (accepted: {', '.join(trace.names)})")
@@ -180,7 +176,7 @@ def anonymize(
         values, treatment, why = _treat(trace, name, key, shift, step, ids, name in keep, whole)
         if values is not None:
             columns[name] = values
-        treatments.append(Treatment(name, treatment, _distinct(trace.column(name)), why))
+        treatments.append(Treatment(name, treatment, distinct(trace.column(name)), why))
     return Trace(columns, _info(trace.info, shift, keep)), treatments
 
 
@@ -209,17 +205,12 @@ def linkable(trace: Trace) -> tuple[float, float]:
     (0.33, 0.5)
     """
     known = ~np.isnan(trace.run_time)
-    _, which, count = np.unique(
-        trace.submit_time[known] + 1j * trace.run_time[known], return_inverse=True, return_counts=True
-    )
+    times = trace.submit_time[known] + 1j * trace.run_time[known]
+    _, which, count = np.unique(times, return_inverse=True, return_counts=True)
     alone = count[which] == 1
-    users = trace.nominal("user_id").codes[known] if "user_id" in trace.names else np.zeros(0, np.int32)
-    of_users = len(set(users[alone].tolist()) - {-1}) if len(users) else 0
-    everybody = len(set(users.tolist()) - {-1})
-    return (
-        float(alone.mean()) if len(alone) else math.nan,
-        of_users / everybody if everybody else math.nan,
-    )
+    users = trace.nominal("user_id").codes[known]
+    everybody, linked = (len(set(codes.tolist()) - {-1}) for codes in (users, users[alone]))
+    return float(alone.mean()) if len(alone) else math.nan, linked / everybody if everybody else math.nan
 
 
 def token(key: bytes, column: str, value: int | str) -> int:
@@ -265,7 +256,7 @@ def _treat(
         return None, "dropped", f"numbers with an unknown meaning (--keep {name} keeps them)"
     if name == "prev_job_id" and ids == "renumber":
         return None, "dropped", "job numbers, which are replaced"
-    if name in _INSTANTS and (shift or step):
+    if name in INSTANTS and (shift or step):
         values = values + shift if trace.info.unix_start == 0 else values  # if unix_start is not 0, _info shifts that
         values = np.floor(values / step) * step if step else values
         done = [f"by {shift:.0f} s"] * bool(shift) + [f"down to multiples of {step:.0f} s"] * bool(step)
@@ -277,36 +268,30 @@ def _treat(
 
 def _replaced(values: Nominal, column: str, key: bytes, whole: bool) -> Nominal:
     """Returns the column with tokens as categories, in sorted order and without unused names."""
-    used = np.unique(values.codes)
-    used = used[used >= 0]
     word = TOKENS.get(column, column)
-    tokens: list[int | str] = []
-    for code in used.tolist():
+    tokens: dict[int, int | str] = {}
+    for code in set(values.codes.tolist()) - {-1}:
         name = values.categories[code]
         number = token(key, column, name)
-        tokens.append(number if whole or isinstance(name, int) else f"{word}_{number:0{_DIGITS}x}")
-    if len(set(tokens)) < len(tokens):
+        tokens[code] = number if whole or isinstance(name, int) else f"{word}_{number:0{_DIGITS}x}"
+    if len(set(tokens.values())) < len(tokens):
         raise InputError(f"two names of {column} get the same token", hint="another key")
-    order = sorted(range(len(tokens)), key=lambda k: (isinstance(tokens[k], str), tokens[k]))
-    new = np.full(len(values.categories) + 1, -1, dtype=np.int32)
-    new[used[order]] = np.arange(len(order), dtype=np.int32)
-    return Nominal(new[values.codes], tuple(tokens[k] for k in order))
+    return Nominal.recode(values.codes, [tokens.get(code) for code in range(len(values.categories))])
 
 
 def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str, str]:
     """Returns the job ids, what was done with them, and an explanation."""
     if ids == "keep":
-        if values.dtype.kind in "iu" or all(_PLAIN_ID.fullmatch(text) for text in values.tolist()):
+        others = set() if values.dtype.kind in "iu" else {t for t in values.tolist() if not _PLAIN_ID.fullmatch(t)}
+        if not others:
             return values, "kept", "numbers (--ids renumber replaces them)"
-        texts = [
-            text if _PLAIN_ID.fullmatch(text) else f"job_{token(key, 'job_id', text):0{_DIGITS}x}"
-            for text in values.tolist()
-        ]
+        hashed = {text: f"job_{token(key, 'job_id', text):0{_DIGITS}x}" for text in others}
+        texts = [hashed.get(text, text) for text in values.tolist()]
         return np.array(texts), "replaced", "numbers kept, other ids: a keyed hash"
     numbers: dict[str, int] = {}
     new_ids = []
     for text in map(str, values.tolist()):
-        match = re.fullmatch(r"(\d+)([_+]\d+)?", text)
+        match = _PLAIN_ID.fullmatch(text)
         base, task = (match[1], match[2] or "") if match else (text, "")
         new_ids.append(f"{numbers.setdefault(base, len(numbers) + 1)}{task}")
     is_whole = all(text.isdecimal() for text in new_ids)
@@ -328,10 +313,3 @@ def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
         max_nodes=info.max_nodes,
         names={column: names for column, names in info.names.items() if column in keep},
     )
-
-
-def _distinct(values: Values) -> int:
-    """Returns the number of distinct values of a column."""
-    if isinstance(values, Nominal):
-        return len(np.unique(values.codes[values.codes >= 0]))
-    return len(np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values))

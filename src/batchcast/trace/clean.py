@@ -16,7 +16,8 @@ from ..columns import COLUMNS
 from ..errors import NoAnswer, UsageError, input_error
 from ..events.machine_size import peak_procs
 from ..events.recorded import irregular, outcome
-from ..table import Nominal, Trace
+from ..table import Nominal, Trace, Values
+from ..table.columns import is_known
 from ..table.memory import memory_use, share_of
 from .repeats import last_of_each_number
 
@@ -60,8 +61,8 @@ def wide(trace: Trace) -> Masks:
 def partial(trace: Trace) -> Masks:
     """Drops parts of checkpointed jobs (SWF status 2, 3, 4), because the whole job has a separate record."""
     status = trace.nominal("status")
-    pieces = np.array([str(word).startswith("partial") for word in status.categories] + [False], dtype=bool)
-    return {"a record of a part of a job": pieces[status.codes]}
+    pieces = [word for word in status.categories if str(word).startswith("partial")]
+    return {"a record of a part of a job": status.is_any(pieces)}
 
 
 def duplicates(trace: Trace) -> Masks:
@@ -132,9 +133,7 @@ def cleaning(trace: Trace) -> list[dict[str, Any]]:
     """Return, for each rule alone, how many records it would drop."""
     rows = []
     for name, masks in RULES.items():
-        dropped = np.zeros(len(trace), dtype=bool)
-        for mask in masks(trace).values():
-            dropped |= mask
+        dropped = np.logical_or.reduce(list(masks(trace).values()))
         rows.append({"rule": name, "drops": int(dropped.sum()), "meaning": str(masks.__doc__)})
     return rows
 
@@ -362,18 +361,11 @@ def memory(trace: Trace) -> dict[str, Any]:
 def known_fields(trace: Trace) -> list[dict[str, Any]]:
     """Return the share of jobs with a known value and the number of distinct values, for every field of the log."""
     rows = []
-    for name in (*COLUMNS, *trace.extra_names):
-        values = trace.column(name) if name in trace.names else None
-        if values is None:
-            continue
-        if isinstance(values, Nominal):
-            known = values.is_known()
-            different = _distinct(values.codes[known])
-        else:
-            known = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(trace), dtype=bool)
-            different = _distinct(values[known])
+    for name in (*(name for name in COLUMNS if name in trace.names), *trace.extra_names):
+        values = trace.column(name)
         meaning = COLUMNS[name].meaning if name in COLUMNS else "an extra column"
-        rows.append({"field": name, "known": _mean(known), "distinct": different, "meaning": meaning})
+        known = _mean(is_known(values))
+        rows.append({"field": name, "known": known, "distinct": distinct(values), "meaning": meaning})
     return rows
 
 
@@ -399,10 +391,10 @@ def _median(values: np.ndarray) -> float:
     return float((known[(n - 1) // 2] + known[n // 2]) / 2.0) if n else float("nan")
 
 
-def _distinct(values: np.ndarray) -> int:
-    """Returns the number of distinct values, without np.unique for the reason in `_median`."""
-    ordered = np.sort(values)
-    return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(values) else 0
+def distinct(values: Values) -> int:
+    """Return the number of distinct known values of a column, without np.unique for the reason in `_median`."""
+    ordered = np.sort((values.codes if isinstance(values, Nominal) else values)[is_known(values)])
+    return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(ordered) else 0
 
 
 def _mean(values: np.ndarray | Iterable[float]) -> float:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
+from itertools import islice
 from typing import Any, Protocol
 
 from ..ceilings import irregular
@@ -53,17 +54,15 @@ class Folder:
     def open(self, name: str) -> BufferedReader:
         """Open a regular file; InputError says why a file cannot be read."""
         shown = f"{self.path}/{name}"
-        links = 0 if self.descriptor is None else os.O_NOFOLLOW
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if self.descriptor is None else os.O_NOFOLLOW)
         try:
-            number = os.open(self._place(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | links,
-                             dir_fd=self.descriptor)  # fmt: skip
+            number = os.open(self._place(name), flags, dir_fd=self.descriptor)
         except FileNotFoundError:
             raise input_error(shown, "is missing") from None
         except OSError as error:
             raise input_error(shown, f"cannot be read ({error.strerror})") from None
         status = os.fstat(number)
-        problem = self._problem(status)
-        if problem:
+        if problem := self._problem(status):
             os.close(number)
             raise input_error(shown, problem)
         self.changes.append(status.st_mtime)
@@ -102,13 +101,8 @@ class Folder:
 
     def names(self, most: int = 1000) -> list[str]:
         """Return the names in the directory, sorted; at most `most` names."""
-        found: list[str] = []
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
-            for entry in entries:
-                found.append(entry.name)
-                if len(found) >= most:
-                    break
-        return sorted(found)
+            return sorted(entry.name for entry in islice(entries, most))
 
     def _place(self, name: str) -> str:
         """Return the path to open; InputError if the name has a slash, which could lead out of the directory."""

@@ -16,6 +16,7 @@ from ..machines.machine import Machine
 from ..machines.toml import read_machine_toml, write_machine
 from .source import unpacked_text
 
+CAPTURE = "batchcast machine capture -o machine.toml"
 _LARGEST_DUMP = 1 << 30  # bytes; the dump of a site with 100,000 nodes has a tenth of this size
 
 
@@ -80,19 +81,19 @@ def open_machine(path: str | Path) -> Machine:
         said = from_conf(texts, str(place.parent), place.name)
         return machine_of({**{name: text for name, text in texts.items() if name not in STATE}, **said}, str(place))
     if not place.exists():
-        raise InputError(f"{place}: no such file", hint="batchcast machine capture -o machine.toml")
+        raise InputError(f"{place}: no such file", hint=CAPTURE)
     try:
         text = small_text(place)
     except UnicodeDecodeError as error:
-        raise InputError(f"{place}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)",
-                         hint="batchcast machine capture -o machine.toml") from None  # fmt: skip
+        what = f"{place}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)"
+        raise InputError(what, hint=CAPTURE) from None
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror})") from None
     if place.suffix == ".xml":
         from ..formats.batsim import read_platform
 
         return read_platform(text, str(place))
-    parse_toml(text, str(place), "batchcast machine capture -o machine.toml")
+    parse_toml(text, str(place), CAPTURE)
     return read_machine_toml(text, Names(), str(place))
 
 
@@ -113,15 +114,14 @@ def machine_of(texts: dict[str, str], where: str) -> Machine:
         as_text(name.removesuffix(".txt"), text, f"{where}: {name}") for name, text in given.items()
     )
     machine = read_machine(node, partition, config, reservation, qos, assoc)
+    left_out = list(machine.left_out)
     if given["partition.txt"].lstrip().startswith("{") and len(machine.partitions) > 1:
-        machine = replace(machine, left_out=(*machine.left_out, UNTOLD))
-    beside = [name for name in ("topology.yaml", "resources.yaml") if name in texts]
-    if beside:
-        machine = replace(machine, left_out=(*machine.left_out, *beside))
+        left_out.append(UNTOLD)
+    left_out += [name for name in ("topology.yaml", "resources.yaml") if name in texts]
     enforced = set(machine.settings.get("AccountingStorageEnforce", "").split(",")) & {"limits", "qos", "safe"}
     if "slurm.conf" in texts and enforced and not (qos or assoc):
-        machine = replace(machine, left_out=(*machine.left_out, LIMITS))
-    return machine
+        left_out.append(LIMITS)
+    return replace(machine, left_out=tuple(left_out))
 
 
 STATE = ("node.txt", "node.json", "partition.txt", "partition.json", "config.txt", "config.json")

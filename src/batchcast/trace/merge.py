@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import InputError, worded
-from ..table import LogInfo, Nominal, Trace, Values
+from ..table import LogInfo, Trace
 from ..table.columns import INSTANTS
 from ..table.joined import joined, summed_notes
 
@@ -49,10 +49,9 @@ def merged(traces: Sequence[Trace]) -> Trace:
     dated = [_is_dated(trace) for trace in traces]
     if any(dated) and not all(dated):
         known, unknown = (traces[dated.index(which)].info.source for which in (True, False))
-        raise InputError(
-            f"{unknown} does not have the date at which its clock began, but {known} has: their jobs cannot be ordered",
-            hint=f"add a UnixStartTime line to the header of {unknown}, or read each log by itself",
-        )
+        why = f"does not have the date at which its clock began, but {known} has: their jobs cannot be ordered"
+        hint = f"add a UnixStartTime line to the header of {unknown}, or read each log by itself"
+        raise InputError(f"{unknown} {why}", hint=hint)
     notes = [] if any(dated) else ["no log has the date of its clock (UnixStartTime): one common clock is assumed"]
     whole = len({trace.info.memory_per for trace in traces}) > 1
     start = min(trace.info.unix_start for trace in traces)
@@ -69,12 +68,8 @@ def _is_dated(trace: Trace) -> bool:
 def _on_clock(trace: Trace, start: float) -> Trace:
     """Returns the log on a clock that reads 0 at the epoch second `start`."""
     shift = trace.info.unix_start - start
-    columns = {name: trace.column(name) for name in trace.names}
-    moved: dict[str, Values] = {
-        name: values + shift if name in INSTANTS and not isinstance(values, Nominal) else values
-        for name, values in columns.items()
-    }
-    return Trace(moved, trace.info, is_sorted=True)
+    moved = {name: trace.number(name) + shift for name in INSTANTS if name in trace.names}
+    return Trace({**trace.columns(), **moved}, trace.info, is_sorted=True)
 
 
 def _of_whole_jobs(trace: Trace) -> Trace:
@@ -82,8 +77,8 @@ def _of_whole_jobs(trace: Trace) -> Trace:
     names = [name for name in ("req_mem_kib", "used_mem_kib") if name in trace.names]
     if trace.info.memory_per == "job" or not names:
         return trace
-    rule = {"req_mem_kib": "req", "used_mem_kib": "alloc"}
-    return trace.with_columns({name: trace.number(name) * trace.procs(rule[name]) for name in names})
+    procs = {"req_mem_kib": trace.procs("req"), "used_mem_kib": trace.procs("alloc")}
+    return trace.with_columns({name: trace.number(name) * procs[name] for name in names})
 
 
 def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> LogInfo:
@@ -92,10 +87,10 @@ def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> L
     new_notes = list(notes)
     formats = list(dict.fromkeys(info.format for info in infos))
     if len(formats) > 1:
-        new_notes.append(
-            f"the logs have different formats ({', '.join(formats)}): a field that only some of them have is unknown "
-            "in the others, and names of users are compared as written"
+        rule = (
+            "a field that only some of them have is unknown in the others, and names of users are compared as written"
         )
+        new_notes.append(f"the logs have different formats ({', '.join(formats)}): {rule}")
     if len({info.timezone for info in infos}) > 1:
         zones = ", ".join(f"{info.source}: {info.timezone}" for info in infos)
         new_notes.append(worded(f"the logs have different time zones ({zones}): dates are shown in {infos[0].timezone};"
@@ -110,12 +105,9 @@ def _one_info(infos: Sequence[LogInfo], start: float, notes: Sequence[str]) -> L
     for info in infos[1:]:
         for column, words in info.names.items():
             merged_words = names.setdefault(column, {})
-            unlike = [number for number, word in words.items() if merged_words.get(number, word) != word]
-            if unlike:
-                new_notes.append(
-                    f"{column} {unlike[0]} is {merged_words[unlike[0]]!r} in one log and {words[unlike[0]]!r} in "
-                    f"{info.source}: the numbers may have different meanings"
-                )
+            for number in [n for n, word in words.items() if merged_words.get(n, word) != word][:1]:
+                both = f"{merged_words[number]!r} in one log and {words[number]!r} in {info.source}"
+                new_notes.append(f"{column} {number} is {both}: the numbers may have different meanings")
             names[column] = {**words, **merged_words}
     names_of = [info.source for info in infos]
     dropped: Counter[str] = Counter()

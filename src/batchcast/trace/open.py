@@ -87,13 +87,13 @@ class Opening:
 
     def check_pieces(self) -> None:
         """Raise UsageError if an option needs the whole log at once."""
-        for option, is_given in (
-            ("--clean duplicates", "duplicates" in self.clean),
-            ("--procs-total peak", self.procs_total == "peak"),
-            ("--first", bool(self.first)),
-        ):
-            if is_given:
-                raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
+        given = {
+            "--clean duplicates": "duplicates" in self.clean,
+            "--procs-total peak": self.procs_total == "peak",
+            "--first": bool(self.first),
+        }
+        if option := next((option for option, is_given in given.items() if is_given), ""):
+            raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
 
     def _reading(self) -> Reading:
         """Returns the arguments of `read_trace` and `read_pieces`."""

@@ -24,12 +24,13 @@ from urllib.parse import quote
 import numpy as np
 
 from ..ceilings import Ceilings, open_regular
-from ..errors import InputError, UsageError, input_error
+from ..errors import UsageError, input_error
 from ..table import LogInfo, Nominal, Trace
 from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
-from ..table.joined import Names, every_name, joined, summed_notes, with_categories
+from ..table.columns import sorted_names
+from ..table.joined import Names, joined, summed_notes, with_categories
 from ..units import format_duration
-from .whole_file import beside, whole_file
+from .whole_file import beside, file_errors, whole_file
 
 
 def write_parquet(trace: Trace, path: str | Path) -> None:
@@ -56,20 +57,14 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
     """
     _, pq = arrow()
     table = to_arrow(trace)
-    try:
-        with whole_file(path) as beside:
-            pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    with file_errors(path, "cannot be written"), whole_file(path) as beside:
+        pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
 
 
 def read_parquet(path: str | Path) -> Trace:
     """Read a log from a Parquet file, see `parse_parquet`."""
-    try:
-        with open_regular(path) as file:
-            data = file.read()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with file_errors(path, "cannot be read"), open_regular(path) as file:
+        data = file.read()
     return parse_parquet(data, str(path))
 
 
@@ -155,10 +150,8 @@ class Answers:
     def __enter__(self) -> Self:
         arrow()
         self.under = self._open.enter_context(beside(self.place))
-        try:
+        with file_errors(self.place, "cannot be written"):
             self.under.mkdir(parents=True)
-        except OSError as error:
-            raise InputError(f"{self.place}: cannot be written ({error.strerror or error})") from None
         return self
 
     def add(self, names: Sequence[str], columns: Mapping[str, Any]) -> None:
@@ -166,12 +159,10 @@ class Answers:
         keys."""
         pa, pq = arrow()
         name = "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(self.keys, names))
-        try:
+        with file_errors(self.place, "cannot be written"):
             (self.under / name).mkdir(parents=True, exist_ok=True)
             file = self.under / name / f"part-{self.parts[name]:05d}.parquet"
             pq.write_table(pa.table(dict(columns)), file, compression="zstd")
-        except OSError as error:
-            raise InputError(f"{self.place}: cannot be written ({error.strerror or error})") from None
         self.parts[name] += 1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -234,7 +225,8 @@ def open_folder(path: str | Path) -> LogFolder:
     """
     place = Path(path)
     try:
-        about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        with file_errors(place, "cannot be read"):
+            about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
         if about["version"] > VERSION:
             raise input_error(str(place), "was written by a newer batchcast", accepted=f"at most version {VERSION}")
         return LogFolder(
@@ -244,8 +236,6 @@ def open_folder(path: str | Path) -> LogFolder:
             {name: tuple(names) for name, names in about["categories"].items()},
             math.nan if about["largest_request"] is None else float(about["largest_request"]),
         )
-    except OSError as error:
-        raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
     except (ValueError, TypeError, KeyError) as error:
         raise input_error(f"{place}/{ABOUT}", f"is damaged ({error})", hint="write the folder again") from None
 
@@ -282,15 +272,13 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     place = Path(path)
     if place.exists() and not (place.is_dir() and not any(place.iterdir())):
         raise UsageError(f"{place}: exists already", hint="remove it, or name a folder that does not exist")
-    try:
+    with file_errors(place, "cannot be written"):
         place.parent.mkdir(parents=True, exist_ok=True)
         with beside(place) as under:
             under.mkdir()
             about = _Writer(under).write(pieces)
             (under / ABOUT).write_text(json.dumps(about, allow_nan=False), encoding="utf-8")
             under.rename(place)
-    except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror or error})") from None
     return open_folder(place)
 
 
@@ -314,7 +302,8 @@ class _Writer:
             notes = summed_notes([*notes, *info.notes])
             self.take(piece)
         self.flush(all_of_it=True)
-        late = [month for month, parts in self.parts.items() if not _are_in_order(parts)]
+        # The files of a month overlap if a file does not end before the next file begins.
+        late = [month for month, parts in self.parts.items() if any(a.last >= b.first for a, b in pairwise(parts))]
         for month in late:
             self.sort(month)
         sorted_note = "the records were not in order of submit time and job number: sorted"
@@ -330,13 +319,11 @@ class _Writer:
 
     def take(self, piece: Trace) -> None:
         """Splits a piece by month; writes the previous month when a new one begins."""
-        limits = piece.req_time
-        self.largest = max(
-            self.largest, float(np.max(limits, initial=-np.inf, where=np.isfinite(limits) & (limits > 0)))
-        )
+        limits = piece.req_time[np.isfinite(piece.req_time) & (piece.req_time > 0)]
+        self.largest = max(self.largest, float(limits.max(initial=-np.inf)))
         for name in piece.names:
             if isinstance(values := piece.column(name), Nominal):
-                self.names[name] = every_name([self.names.get(name, ()), values.categories])
+                self.names[name] = sorted_names((*self.names.get(name, ()), *values.categories))
         for month, rows in _by_month(piece):
             if month != self.month:
                 self.flush(all_of_it=True)
@@ -382,11 +369,6 @@ def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
     for first, end in pairwise(edges):
         if end > first:
             yield str(months[first]), np.arange(first, end)
-
-
-def _are_in_order(parts: list[Part]) -> bool:
-    """Whether each file ends before the next one begins."""
-    return all(before.last < after.first for before, after in pairwise(parts))
 
 
 __all__ = ["HELD", "LogFolder", "Part", "is_folder", "open_folder", "summed_notes", "write_folder"]

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 from ..ceilings import Ceilings
 from ..errors import UsageError, input_error, worded
@@ -91,18 +92,13 @@ def read_trace(
     (5000, 256.0, 'swf')
     """
     paths = paths_of(path)
-    chosen = _checked(format, map, timezone)
-    traces = [_one_log(each, format, strict, timezone, chosen) for each in paths]
-    return _settled(_merged(traces), procs_total, cluster, keep_repeats)
+    how = _checked(format, strict, timezone, map)
+    traces = [trace for each in paths for trace in _raw_pieces(each, math.inf, how)]
+    if len(traces) > 1:
+        from .merge import merged
 
-
-def _merged(traces: list[Trace]) -> Trace:
-    """Returns several logs as one."""
-    if len(traces) == 1:
-        return traces[0]
-    from .merge import merged
-
-    return merged(traces)
+        traces = [merged(traces)]
+    return _settled(traces[0], procs_total, cluster, keep_repeats)
 
 
 def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -117,21 +113,18 @@ def paths_of(path: str | Path | Sequence[str | Path]) -> list[str | Path]:
     if not paths:
         raise UsageError("no log was given", hint="give the path of a log, or several paths")
     if [str(each) for each in paths].count(STDIN) > 1:
-        raise UsageError(
-            f"standard input ({STDIN}) is named twice", hint=f"{STDIN} at most once; name other logs by their paths"
-        )
+        hint = f"{STDIN} at most once; name other logs by their paths"
+        raise UsageError(f"standard input ({STDIN}) is named twice", hint=hint)
     return paths
 
 
-def _one_log(
-    path: str | Path, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None
-) -> Trace:
-    """Returns the jobs of one file or folder, with provenance and time zone."""
-    if folder := _folder(path):
-        return _located(folder.whole(), None, timezone)
-    source = Source(path, strict=strict)
-    trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
-    return _located(trace, source, timezone)
+class _How(NamedTuple):
+    """How a file is parsed: the checked arguments of `read_trace`, with the column map that the user named."""
+
+    format: str | None
+    strict: bool
+    timezone: str | None
+    map: ColumnMap | None
 
 
 def _folder(path: str | Path) -> LogFolder | None:
@@ -177,72 +170,48 @@ def read_pieces(path: str | Path, *, jobs: int = PIECE, **how: Unpack[Reading]) 
     SWF and folders of Parquet come in pieces. Other formats come as one piece, because the records of a job can be far
     apart. Repeated records are found only within a piece.
     """
-    format, timezone = how.get("format"), how.get("timezone")
-    chosen = _checked(format, how.get("map"), timezone)
-    for piece in _raw_pieces(path, jobs, format, how.get("strict", False), timezone, chosen):
+    parsing = _checked(how.get("format"), how.get("strict", False), how.get("timezone"), how.get("map"))
+    for piece in _raw_pieces(path, jobs, parsing):
         yield _settled(piece, how.get("procs_total"), how.get("cluster", ()), how.get("keep_repeats", False))
 
 
-def _raw_pieces(
-    path: str | Path, jobs: int, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None
-) -> Iterator[Trace]:
-    """Yields the pieces of a log with their provenance."""
+def _raw_pieces(path: str | Path, jobs: float, how: _How) -> Iterator[Trace]:
+    """Yields the pieces of a log with their provenance; one piece if `jobs` is infinite."""
     if folder := _folder(path):
-        for number, piece in enumerate(folder.periods()):
+        for number, piece in enumerate(folder.periods() if jobs < math.inf else [folder.whole()]):
             info = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
-            yield _located(piece.with_info(info), None, timezone)
+            yield piece.with_info(_with_zone(info, how.timezone))
         return
-    source = Source(path, strict=strict)
-    blocks, kind = _opened(source, format, chosen)
-    if kind != "swf":
-        trace = without_absurd(_parse_as(kind, blocks, source, strict, timezone, chosen), strict=strict)
-        yield _located(trace, source, timezone)
-        return
-    from ..formats.swf import swf_pieces
-
-    for piece in swf_pieces(blocks, source.name, strict=strict, jobs=jobs):
-        yield _located(without_absurd(piece, strict=strict), source, timezone)
+    source = Source(path, strict=how.strict)
+    blocks, kind = _opened(source, how)
+    for piece in _parsed(kind, blocks, source, jobs, how):
+        trace = without_absurd(piece, strict=how.strict)
+        notes = (source.damage, *trace.info.notes) if source.damage else trace.info.notes
+        info = replace(trace.info, source=source.name, sha256=source.sha256, notes=notes)
+        yield trace.with_info(_with_zone(info, how.timezone))
 
 
-def _checked(format: str | None, map: str | ColumnMap | None, timezone: str | None) -> ColumnMap | None:
-    """Checks all arguments of `read_trace`, and returns the column map."""
+def _checked(format: str | None, strict: bool, timezone: str | None, map: str | ColumnMap | None) -> _How:
+    """Checks the arguments of `read_trace` that say how a file is parsed, and finds the column map."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
     if map is not None and format not in (None, "csv"):
         raise UsageError(f"--map is for CSV, not for --format {format}", hint="use only one of them")
     if timezone is not None:
         zone(timezone)
-    return map_of(map) if isinstance(map, str) else map
-
-
-def _located(trace: Trace, source: Source | None, timezone: str | None) -> Trace:
-    """Returns the log with the name and checksum of its file, and with its time zone."""
-    info = trace.info
-    if source is not None:
-        info = replace(info, source=source.name, sha256=source.sha256)
-    info = _with_zone(info, timezone)
-    if source is not None and source.damage:
-        info = replace(info, notes=(source.damage, *info.notes))
-    return trace.with_info(info)
+    return _How(format, strict, timezone, map_of(map) if isinstance(map, str) else map)
 
 
 def _settled(trace: Trace, procs_total: float | None, cluster: str | Sequence[str], keep_repeats: bool) -> Trace:
     """Returns the jobs of the chosen clusters, each job once, with the machine size that the user gave."""
     if procs_total is not None:
-        named = replace(trace.info, max_procs=float(procs_total), max_procs_source="--procs-total")
-        trace = trace.with_info(named)
+        trace = trace.with_info(replace(trace.info, max_procs=float(procs_total), max_procs_source="--procs-total"))
     if cluster:
         trace = select(trace, Selection(cluster=[cluster] if isinstance(cluster, str) else list(cluster)))
     return note_clusters(trace if keep_repeats else without_repeats(trace))
 
 
-def _parse(source: Source, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None) -> Trace:
-    """Returns the jobs of a file."""
-    blocks, kind = _opened(source, format, chosen)
-    return _parse_as(kind, blocks, source, strict, timezone, chosen)
-
-
-def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tuple[Iterator[bytes], str]:
+def _opened(source: Source, how: _How) -> tuple[Iterator[bytes], str]:
     """Returns the blocks of a file from its beginning, and the file's format."""
     blocks = source.blocks()
     first = next(blocks, b"")
@@ -252,71 +221,62 @@ def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tup
         if first.lstrip()[:1] != b"{":  # the limit on the length of a line does not apply to JSON
             blocks = Ceilings.set().lines(chain([first], blocks), source.name)
             first = next(blocks, b"")
-    kind = "csv" if chosen else format or sniff(first)
-    if not chosen and not format and kind in (None, "csv"):
+    kind = "csv" if how.map else how.format or sniff(first)
+    if not how.map and not how.format and kind in (None, "csv"):
         _refuse_named(source, first)
     return chain([first], blocks), kind or _unrecognised(source, first)
 
 
-def _parse_as(
-    format: str, whole: Iterator[bytes], source: Source, strict: bool, timezone: str | None, chosen: ColumnMap | None
-) -> Trace:
-    """Returns the jobs of a text in a given format."""
-    if format == "csv":
-        first = next(whole)
-        return _parse_csv(chain([first], whole), header_of(first), source, strict, timezone, chosen)
-    if format == "swf":
-        from ..formats.swf import read_swf
+def _parsed(kind: str, whole: Iterator[bytes], source: Source, jobs: float, how: _How) -> Iterable[Trace]:
+    """Returns the jobs of a text in a given format, in pieces of about `jobs` jobs if the format is SWF."""
+    name, strict, where = source.name, how.strict, zone(how.timezone or "UTC")
+    if kind == "swf":
+        from ..formats.swf import swf_pieces
 
-        return read_swf(whole, source.name, strict=strict)
-    if format == "parquet":
+        return swf_pieces(whole, name, strict=strict, jobs=jobs)
+    if kind == "csv":
+        return [_parse_csv(whole, source, how)]
+    if kind == "parquet":
         from .parquet import parse_parquet
 
-        return parse_parquet(b"".join(whole), source.name, strict=strict, zone=zone(timezone or "UTC"))
-    if format == "batsim":
+        return [parse_parquet(b"".join(whole), name, strict=strict, zone=where)]
+    if kind == "batsim":
         from ..formats.batsim import read_batsim
 
-        return read_batsim(b"".join(whole).decode("utf-8", "replace"), source.name, strict=strict)
-    if format == "nextflow":
+        return [read_batsim(b"".join(whole).decode("utf-8", "replace"), name, strict=strict)]
+    if kind == "nextflow":
         from ..formats.nextflow import read_nextflow
 
-        text = b"".join(whole).decode("utf-8", "replace")
-        return read_nextflow(text, source.name, zone(timezone or "UTC"), strict=strict)
-    if format == "pbs":
+        return [read_nextflow(b"".join(whole).decode("utf-8", "replace"), name, where, strict=strict)]
+    if kind == "pbs":
         from ..formats.pbs.accounting import read_pbs
 
-        return read_pbs(whole, source.name, strict=strict)
+        return [read_pbs(whole, name, strict=strict)]
     from ..formats.slurm.sacct import read_sacct, read_sacct_json
 
     first = next(whole, b"")
-    is_json = first.lstrip()[:1] == b"{"
-    read = read_sacct_json if is_json else read_sacct
-    return read(chain([first], whole), source.name, strict=strict, zone=zone(timezone or "UTC"))
+    read = read_sacct_json if first.lstrip()[:1] == b"{" else read_sacct
+    return [read(chain([first], whole), name, strict=strict, zone=where)]
 
 
-def _parse_csv(
-    whole: Iterator[bytes],
-    header: list[str],
-    source: Source,
-    strict: bool,
-    timezone: str | None,
-    chosen: ColumnMap | None,
-) -> Trace:
+def _parse_csv(whole: Iterator[bytes], source: Source, how: _How) -> Trace:
     """Returns the jobs of a CSV text: through the named map, else the map that fits its columns, else as batchcast's
     own CSV.
     """
     from ..formats.csv.own import is_own, read_own_csv
 
-    mapped = chosen or fitting_map(header)
+    first = next(whole)
+    header, whole = header_of(first), chain([first], whole)
+    mapped = how.map or fitting_map(header)
     if mapped is None and is_own(header):
-        return read_own_csv(whole, source.name, strict=strict)
+        return read_own_csv(whole, source.name, strict=how.strict)
     if mapped is None:
         raise unrecognised_header(source.name, header, [each.name for each in ready_maps()], str(A_MAP))
     from ..formats.csv.foreign import read_mapped_csv
 
-    where = zone(timezone or mapped.timezone or "UTC")
-    trace = read_mapped_csv(whole, mapped, source.name, strict=strict, zone=where)
-    if mapped.timezone and not timezone:
+    where = zone(how.timezone or mapped.timezone or "UTC")
+    trace = read_mapped_csv(whole, mapped, source.name, strict=how.strict, zone=where)
+    if mapped.timezone and not how.timezone:
         trace = trace.with_info(replace(trace.info, timezone=mapped.timezone, timezone_source=f"the map {mapped.name}"))
     return trace
 
@@ -372,7 +332,7 @@ def sniff(sample: bytes) -> str | None:
 
 def _refuse_named(source: Source, sample: bytes) -> None:
     """Raises InputError if the text is recognised as something other than a log, for example the output of sinfo."""
-    from ..formats.slurm.other_texts import named_text
+    from ..formats.slurm.sacct_lines import named_text
 
     line = sample.split(b"\n", 1)[0][:_GLANCE].decode("utf-8", "replace").rstrip("\r")
     if named := named_text(line):
@@ -399,14 +359,11 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
     try:
         zone(info.timezone)
     except UsageError:
-        note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
-        offset, source = "UTC", "default"
-        if "TimeZone" in info.header:
-            from ..formats.swf_text import SwfHeader
+        from ..formats.swf_text import SwfHeader
 
-            only_offset = SwfHeader(info.source)
-            only_offset.values["TimeZone"] = info.header["TimeZone"]
-            again = only_offset.info()
-            offset, source = again.timezone, again.timezone_source
-        return replace(info, timezone=offset, timezone_source=source).with_note(note)
+        note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
+        only_offset = SwfHeader(info.source)
+        only_offset.values |= {key: value for key, value in info.header.items() if key == "TimeZone"}
+        known = only_offset.info()
+        return replace(info, timezone=known.timezone, timezone_source=known.timezone_source).with_note(note)
     return info

@@ -64,11 +64,10 @@ def without_repeats(trace: Trace) -> Trace:
     gone, outdated = pairs.compare()
     if pairs.unlike > max(SHARED_NUMBERS * len(trace), 20):
         return _with_count(trace)
-    info = trace.info
-    for rule, count in ((IDENTICAL, int((gone & ~outdated).sum())), (OUTDATED, int(outdated.sum()))):
+    info, identical = trace.info, gone & ~outdated
+    for rule, count in ((IDENTICAL, int(identical.sum())), (OUTDATED, int(outdated.sum()))):
         info = info.with_dropped(rule, count) if count else info
-    filled = trace.with_columns(pairs.filled(gone & ~outdated), info) if gone.any() else trace
-    return _with_count(filled.take(~gone) if gone.any() else filled)
+    return _with_count(trace.with_columns(pairs.filled(identical), info).take(~gone) if gone.any() else trace)
 
 
 class _Pairs:
@@ -78,9 +77,7 @@ class _Pairs:
         from ..formats.times import UNFINISHED  # imported late, because few logs have repeated records
 
         self._trace, self._group = trace, group
-        status = trace.nominal("status")
-        words = np.array([word in UNFINISHED for word in status.categories] + [False], bool)
-        self._unfinished = words[status.codes]
+        self._unfinished = trace.nominal("status").is_any(UNFINISHED)
         self._started = ~np.isnan(trace.wait_time)
         self._stands_for: list[tuple[np.ndarray, np.ndarray]] = []
         self.unlike = 0
@@ -101,9 +98,8 @@ class _Pairs:
             self.unlike += int((finished & ~equal).sum())
             second_goes = same_run & late & (~early | (self._started[first] & ~self._started[second]))
             first_goes = same_run & early & ~second_goes
-            old = np.concatenate([first[first_goes], second[second_goes]])
-            outdated[old] = True
-            gone[old] = True
+            outdated[first[first_goes]] = outdated[second[second_goes]] = True
+            gone |= outdated
             gone[second[equal]] = True
             self._stands_for.append((first[equal], second[equal]))
         return gone, outdated
@@ -111,10 +107,8 @@ class _Pairs:
     def filled(self, gone: np.ndarray) -> dict[str, Values]:
         """Returns the columns in which a kept record receives values that only the dropped identical record has."""
         changed: dict[str, Values] = {}
-        for name in self._trace.names:
+        for name in set(self._trace.names) - {"job_id", "submit_time"}:
             values = self._trace.column(name)
-            if name in ("job_id", "submit_time"):
-                continue
             plain = (values.codes if isinstance(values, Nominal) else values).copy()
             if plain.dtype.kind not in "fi":
                 continue

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import InputError, input_error
 from ..simulation.schedule import interval_text, place
 from ..table import Trace
+from .whole_file import file_errors
 from .write import write_columns
 
 if TYPE_CHECKING:
@@ -47,16 +48,14 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
     given = Path(path)
     place = given / "result.json" if given.is_dir() else given
     try:
-        text = place.read_text(encoding="utf-8")
+        document = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         what = "is a folder without result.json, so it is not a report" if given.is_dir() else "does not exist"
         raise input_error(str(path), what, accepted="a report's folder or its result.json", hint=AGAIN) from None
-    except UnicodeDecodeError:
-        raise input_error(str(place), "is not text, so it is not a result.json", hint=AGAIN) from None
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
-    try:
-        document = json.loads(text)
+    except UnicodeDecodeError:
+        raise input_error(str(place), "is not text, so it is not a result.json", hint=AGAIN) from None
     except json.JSONDecodeError as error:
         raise input_error(str(place), f"is not JSON ({error.msg})", line=error.lineno, hint=AGAIN) from None
     except (ValueError, RecursionError) as error:
@@ -68,22 +67,15 @@ def read_result(path: str | Path) -> tuple[dict[str, Any], Path]:
 def _check(document: Any, name: str) -> None:
     """Raises InputError if a document is not a result of `evaluate` in a supported version."""
     schema = document.get("schema") if isinstance(document, Mapping) else None
-    parts = schema.split("/") if isinstance(schema, str) else []
+    parts, expected = schema.split("/") if isinstance(schema, str) else [], f"batchcast/{VERB}/{VERSION}"
     if len(parts) != 3 or parts[0] != "batchcast":
         raise input_error(name, "is JSON, but was not written by batchcast", value=schema, hint=AGAIN)
     if parts[1] != VERB:
-        raise input_error(
-            name,
-            f"is the output of `batchcast {parts[1]}`",
-            value=schema,
-            accepted=f"batchcast/{VERB}/{VERSION}",
-            hint=AGAIN,
-        )
+        what = f"is the output of `batchcast {parts[1]}`"
+        raise input_error(name, what, value=schema, accepted=expected, hint=AGAIN)
     if parts[2] != str(VERSION):
-        raise input_error(
-            name, "is of another version", value=schema, accepted=f"batchcast/{VERB}/{VERSION}",
-            hint="evaluate both logs with one version of batchcast",
-        )  # fmt: skip
+        hint = "evaluate both logs with one version of batchcast"
+        raise input_error(name, "is of another version", value=schema, accepted=expected, hint=hint)
     rows = document.get("results")
     whole = isinstance(rows, list) and all(isinstance(row, dict) and "part" in row for row in rows)
     if not whole or not all(isinstance(document.get(key), dict) for key in ("log", "settings")):
@@ -201,16 +193,14 @@ def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
         If the file does not exist or is not a schedule.
     """
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with file_errors(path, "cannot be read"), Path(path).open(encoding="utf-8") as file:
             header = file.readline().rstrip("\n")
             if header != ",".join(COLUMNS):
                 raise input_error(str(path), "is not a schedule", line=1, value=header, accepted=",".join(COLUMNS))
             kinds = np.dtype([(COLUMNS[0], "U40"), *((name, "f8") for name in COLUMNS[1:])])
             table = np.loadtxt(file, delimiter=",", dtype=kinds, comments=None, ndmin=1)
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise input_error(str(path), f"is not a schedule ({error})", hint="evaluate the log again") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     return {name: table[name] for name in COLUMNS}
 
 
@@ -257,21 +247,21 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     InputError
         If a value is wrong, or a job occurs twice. The error message names the line and the value.
     """
-    header, rows, lines = _fields(path)
+    header, numbered = _fields(path)
     place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
     if missing := [key for key in ("job_id", "start_time") if key not in place]:
         raise input_error(
             str(path), f"has no column {' and no column '.join(missing)}", line=1, value=",".join(header),
             accepted="job_id,submit_time,start_time,end_time,procs, or Batsim's jobs.csv",
         )  # fmt: skip
-    for row, line in zip(rows, lines):
+    for row, line in numbered:
         if len(row) <= max(place.values()):
             counted = f"{len(row)} field{'s' * (len(row) != 1)}"
             raise input_error(str(path), f"has {counted} instead of {len(header)}", line=line)
-    began = [k for k, row in enumerate(rows) if row[place["start_time"]].strip().lower() not in ("", "nan")]
-    rows, lines = [rows[k] for k in began], [lines[k] for k in began]
-    if not rows:
+    began = [pair for pair in numbered if pair[0][place["start_time"]].strip().lower() not in ("", "nan")]
+    if not began:
         raise input_error(str(path), "no job in this file has a start time")
+    rows, lines = zip(*began)
     found = {
         key: _numbers(path, header[k], [row[k] for row in rows], lines) for key, k in place.items() if key != "job_id"
     }
@@ -279,8 +269,8 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     if all(text.removesuffix(".0").isdigit() for text in texts):  # pandas writes 7.0 for 7 if another id is missing
         texts = [text.removesuffix(".0") for text in texts]
     ids = np.array(texts, dtype="U")
-    if len(np.unique(ids)) < len(ids):
-        names, counts = np.unique(ids, return_counts=True)
+    names, counts = np.unique(ids, return_counts=True)
+    if counts.max() > 1:
         raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
     columns = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
     for k in np.flatnonzero(columns["end_time"] < columns["start_time"])[:1]:
@@ -289,16 +279,12 @@ def read_starts(path: str | Path) -> dict[str, np.ndarray]:
     for k in np.flatnonzero(columns["run_time"] < 0)[:1]:
         value = rows[k][place["run_time"]]
         raise input_error(str(path), f"job {ids[k]} has a negative run time", line=lines[k], value=value)
-    run = columns.pop("run_time")
-    return {
-        "job_id": ids,
-        **columns,
-        "end_time": np.where(np.isnan(columns["end_time"]), columns["start_time"] + run, columns["end_time"]),
-    }
+    run, end = columns.pop("run_time"), columns["end_time"]
+    return {"job_id": ids, **columns, "end_time": np.where(np.isnan(end), columns["start_time"] + run, end)}
 
 
-def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """Returns the header of a CSV file, its rows, and the line at which each row ends."""
+def _fields(path: str | Path) -> tuple[list[str], list[tuple[list[str], int]]]:
+    """Returns the header of a CSV file, and each row with the line at which the row ends."""
     from .source import Source
 
     try:
@@ -306,13 +292,12 @@ def _fields(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
         head = text.partition("\n")[0]
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
         header = [name.strip() for name in next(reader, [])]
-        numbered = [(row, reader.line_num) for row in reader if row]
+        return header, [(row, reader.line_num) for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise input_error(str(path), f"is not a schedule ({error})", accepted="CSV in UTF-8") from None
-    return header, [row for row, _ in numbered], [line for _, line in numbered]
 
 
-def _numbers(path: str | Path, name: str, values: list[str], lines: list[int]) -> np.ndarray:
+def _numbers(path: str | Path, name: str, values: Sequence[str], lines: Sequence[int]) -> np.ndarray:
     """Returns texts as numbers; InputError names the line and the value."""
     numbers = []
     for value, line in zip(values, lines):

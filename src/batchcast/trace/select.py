@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import NoAnswer, UsageError
 from ..job import SWF_NUMBERS, status_words
 from ..table import Nominal, Trace
+from ..table.columns import did_you_mean
 from ..units import parse_when
 
 ZONE_FORMS = "a name such as Europe/Stockholm, an offset such as +01:00, or UTC"
@@ -49,8 +50,7 @@ def zone(text: str) -> tzinfo:
     word = text.strip()
     if word.upper() in ("UTC", "Z", "GMT"):
         return UTC
-    match = _OFFSET.fullmatch(word)
-    if match:
+    if match := _OFFSET.fullmatch(word):
         ahead = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         if ahead < timedelta(hours=24):
             return timezone(ahead if match[1] == "+" else -ahead)
@@ -59,7 +59,10 @@ def zone(text: str) -> tzinfo:
     try:
         return ZoneInfo(word)
     except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError; a name like a path raises another
-        raise UsageError(f"not a time zone: {text!r} (accepted: {ZONE_FORMS})", hint=_near(word)) from None
+        from zoneinfo import available_timezones
+
+        hint = did_you_mean(word, available_timezones())
+        raise UsageError(f"not a time zone: {text!r} (accepted: {ZONE_FORMS})", hint=hint) from None
 
 
 def parse_date(text: str, where: tzinfo) -> float:
@@ -90,21 +93,10 @@ def format_date(epoch: float, where: tzinfo) -> str:
         return f"@{epoch:.0f}"
 
 
-def _near(word: str) -> str:
-    """Returns a hint with similar names of time zones."""
-    from difflib import get_close_matches
-    from zoneinfo import available_timezones
-
-    near = get_close_matches(word, available_timezones(), n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}?" if near else ""
-
-
 def describe_log(trace: Trace) -> dict[str, Any]:
     """Return the `log` part of a JSON document: source, dates, machine, and numbers of dropped records."""
     info = trace.info
-    where = zone(info.timezone)
-    submits = trace.submit_time[[0, -1]] + info.unix_start if len(trace) else [float("nan")] * 2
-    first, last = (format_date(float(t), where) for t in submits)
+    first, last = _ends(trace)
     return {
         "source": info.source,
         "format": info.format,
@@ -120,6 +112,13 @@ def describe_log(trace: Trace) -> dict[str, Any]:
         "machine_nodes": info.max_nodes,
         "dropped": dict(info.dropped),
     }
+
+
+def _ends(trace: Trace) -> tuple[str, str]:
+    """Returns the dates of the first and the last submission."""
+    submits = trace.submit_time[[0, -1]] + trace.info.unix_start if len(trace) else [float("nan")] * 2
+    first, last = (format_date(float(t), zone(trace.info.timezone)) for t in submits)
+    return first, last
 
 
 UNKNOWN = "unknown"
@@ -221,39 +220,28 @@ def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
     unknown_words = words - set(SWF_NUMBERS) - set(status.categories) - {UNKNOWN}
     if unknown_words:
         accepted = [*map(str, status.categories), *(w for w in SWF_NUMBERS if w not in status.categories), UNKNOWN]
-        raise UsageError(
-            f"not a status: {', '.join(map(str, sorted(map(str, unknown_words))))} (accepted: {_list(accepted)})"
-        )
-    return _member(status, [k for k, name in enumerate(status.categories) if name in words], UNKNOWN in words)
+        raise UsageError(f"not a status: {', '.join(sorted(map(str, unknown_words)))} (accepted: {_list(accepted)})")
+    return status.is_any({*words, *([None] if UNKNOWN in words else [])})
 
 
 def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> np.ndarray:
     """Returns a mask of the jobs with one of the given names."""
     values, names = trace.nominal(column), trace.info.names.get(column, {})
-    codes: list[int] = []
+    chosen: set[int | str | None] = set()
     for word in words:
-        if word.lower() == UNKNOWN:
-            continue
-        hits = [k for k, value in enumerate(values.categories) if _means(word, value, names.get(value, ""))]
+        hits = {value for value in values.categories if _means(word, value, names.get(value, ""))}
+        hits = {None} if word.lower() == UNKNOWN else hits
         if not hits:
             known = [f"{v} ({names[v].split()[0]})" if names.get(v, "").split() else str(v) for v in values.categories]
             raise UsageError(f"--{option}: the log has no {word!r} (accepted: {_list([*known, UNKNOWN])})")
-        codes += hits
-    return _member(values, codes, any(word.lower() == UNKNOWN for word in words))
+        chosen |= hits
+    return values.is_any(chosen)
 
 
 def _means(word: str, value: int | str, name: str) -> bool:
     """Whether a word that the user typed matches a value in the log: the value itself, its name, or the first word of
     its name."""
     return word == str(value) or (bool(name) and word in (name, name.split()[0]))
-
-
-def _member(values: Nominal, codes: Sequence[int], null_too: bool) -> np.ndarray:
-    """Returns a mask of the rows with the given codes, and of null rows if `null_too`."""
-    wanted = np.zeros(len(values.categories) + 1, dtype=bool)
-    wanted[list(codes)] = True
-    wanted[-1] = null_too  # the null code -1 indexes the additional last element
-    return np.asarray(wanted[values.codes])
 
 
 def _list(words: Sequence[str]) -> str:
@@ -266,6 +254,5 @@ def _range(trace: Trace) -> str:
     """Returns a hint with the dates of the log."""
     if not len(trace):
         return "select more jobs"
-    where = zone(trace.info.timezone)
-    first, last = (format_date(float(t) + trace.info.unix_start, where) for t in trace.submit_time[[0, -1]])
+    first, last = _ends(trace)
     return f"jobs were submitted from {first} to {last} ({trace.info.timezone}); widen the selection"

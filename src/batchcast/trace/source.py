@@ -11,6 +11,8 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -98,9 +100,8 @@ class Source:
         except FileNotFoundError:
             raise InputError(f"{self.name}: no such file", hint=_nearby(Path(self.path))) from None
         except IsADirectoryError:
-            raise InputError(
-                f"{self.name}: is a folder, not a log", hint="give the path of one file in this folder"
-            ) from None
+            hint = "give the path of one file in this folder"
+            raise InputError(f"{self.name}: is a folder, not a log", hint=hint) from None
         except PermissionError:
             raise InputError(f"{self.name}: cannot be read: permission denied", hint="check its permissions") from None
         except OSError as error:
@@ -160,12 +161,9 @@ def _is_hungry(unpacker: Any) -> bool:
 
 def _nearby(path: Path) -> str:
     """Returns a hint with similar names of files in the same folder."""
-    from difflib import get_close_matches
-
-    try:
+    names: list[str] = []
+    with suppress(OSError):
         names = [p.name for p in path.parent.iterdir()]
-    except OSError:
-        return "check the path"
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else "check the path"
 
@@ -193,12 +191,11 @@ def ready_maps() -> tuple[ColumnMap, ...]:
 
 def map_of(name: str) -> ColumnMap:
     """Return a map by its name, or from a TOML file; UsageError or InputError says what is accepted."""
-    for each in ready_maps():
-        if each.name == name:
-            return each
+    ready = {each.name: each for each in ready_maps()}
+    if name in ready:
+        return ready[name]
     if not name.endswith(".toml"):
-        ready = ", ".join(each.name for each in ready_maps())
-        raise UsageError(f"--map: {name!r} is not a map (accepted: {ready}, or a file that ends in .toml)")
+        raise UsageError(f"--map: {name!r} is not a map (accepted: {', '.join(ready)}, or a file that ends in .toml)")
     try:
         text = small_text(name)
     except FileNotFoundError:
@@ -214,9 +211,8 @@ def unpacked_text(path: str | Path) -> str:
         source = Source(path, strict=True, regular=True)
         text = b"".join(source.blocks())
     except InputError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.message.removeprefix(f'{path}: ')})", hint=error.hint
-        ) from None
+        why = error.message.removeprefix(f"{path}: ")
+        raise InputError(f"{path}: cannot be read ({why})", hint=error.hint) from None
     if not source.is_packed:
         raise InputError(f"{path}: cannot be read (not a gzip or xz file)", hint="copy the file again")
     return text.decode("utf-8")
@@ -224,7 +220,4 @@ def unpacked_text(path: str | Path) -> str:
 
 def fitting_map(header: Sequence[str]) -> ColumnMap | None:
     """Return the map that comes with batchcast and has exactly these columns in any order, or None."""
-    for each in ready_maps():
-        if each.header and len(header) == len(each.header) and set(header) == set(each.header):
-            return each
-    return None
+    return next((each for each in ready_maps() if each.header and sorted(header) == sorted(each.header)), None)

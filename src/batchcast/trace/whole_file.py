@@ -21,10 +21,19 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from ..errors import BatchcastError
+from ..errors import BatchcastError, InputError
 
 UNFINISHED: set[Path] = set()
 """Paths that are being written now. A process that is about to end calls `discard_unfinished`."""
+
+
+@contextmanager
+def file_errors(path: str | Path, problem: str) -> Iterator[None]:
+    """A context in which an OSError becomes an InputError: PATH: PROBLEM (reason)."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: {problem} ({error.strerror or error})") from None
 
 
 @contextmanager

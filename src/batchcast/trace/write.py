@@ -11,8 +11,8 @@ import gzip
 import lzma
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -24,6 +24,7 @@ from ..errors import InputError, UsageError
 from ..formats.csv.own import header_and_texts
 from ..formats.swf_text import write_chunks
 from ..table import Trace
+from ..table.columns import is_known
 from ..units import counted
 from .parquet import write_folder, write_parquet
 from .whole_file import whole_file
@@ -84,17 +85,17 @@ def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iter
     OSError
         If the file cannot be written.
     """
-    if str(path) == STDOUT:
-        return _write_rows(sys.stdout, names, columns)
+    with nullcontext(sys.stdout) if str(path) == STDOUT else _text_file(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(zip(*columns))
+
+
+@contextmanager
+def _text_file(path: str | Path) -> Iterator[IO[str]]:
+    """A context manager with a text file, which is written under a temporary name and renamed."""
     with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
-        _write_rows(out, names, columns)
-
-
-def _write_rows(out: IO[str], names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
-    """Writes a header and columns as CSV."""
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*columns))
+        yield out
 
 
 def jobs_written(trace: Trace, kind: str) -> int:
@@ -129,13 +130,10 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
         without = len(trace) - jobs_written(trace, kind)
         sentences = [f"Batsim's workloads have no field for: {', '.join(lost)}"] if lost else []
         sentences += [f"left out: {counted(without)} without processors or a run time"] if without else []
-        instant = int(((trace.procs() > 0) & (trace.run_time == 0)).sum())
-        if instant:
-            sentences.append(
-                f"{counted(instant)} with a run time of 0 s: written as 0.001 s, because Batsim needs more than 0"
-            )
-        twice = len(trace) - len(set(trace.job_id.tolist()))
-        if twice:
+        if instant := int(((trace.procs() > 0) & (trace.run_time == 0)).sum()):
+            why = "written as 0.001 s, because Batsim needs more than 0"
+            sentences.append(f"{counted(instant)} with a run time of 0 s: {why}")
+        if twice := len(trace) - len(set(trace.job_id.tolist())):
             sentences.append(f"{counted(twice)} with a repeated id: written as ID~2, because Batsim needs unique ids")
         return sentences
     if kind == "csv":
@@ -145,22 +143,15 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
         lost += ["the header"] if info.header else []
         lost += [f"the names of {column}" for column in info.names]
         return [f"CSV has no field for: {', '.join(lost)}"] if lost else []
-    sentences = []
     lost = [name for name in trace.names if (name not in COLUMNS or not COLUMNS[name].swf) and _is_known(trace, name)]
-    if lost:
-        sentences.append(f"SWF has no field for: {', '.join(lost)}")
     named = [name for name in trace.names if name not in lost and name != "status" and _has_text(trace, name)]
-    if named:
-        sentences.append(f"SWF has numbers instead of names for: {', '.join(named)}")
-    return sentences
+    sentences = [f"SWF has no field for: {', '.join(lost)}"] if lost else []
+    return sentences + ([f"SWF has numbers instead of names for: {', '.join(named)}"] if named else [])
 
 
 def _is_known(trace: Trace, name: str) -> bool:
     """Whether a column has a known value."""
-    values = trace.column(name)
-    if isinstance(values, np.ndarray):
-        return values.dtype.kind != "f" or bool((~np.isnan(values)).any())
-    return bool(values.is_known().any())
+    return bool(is_known(trace.column(name)).any())
 
 
 def _has_text(trace: Trace, name: str) -> bool:
@@ -208,7 +199,7 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None, *, 
         "swf": write_trace,
         "csv": partial(write_csv, mark_formulas=mark_formulas),
         "parquet": write_parquet,
-        FOLDER: _write_whole,
+        FOLDER: lambda trace, path: write_folder([trace], path),
         "batsim": _write_batsim,
     }
     try:
@@ -261,11 +252,6 @@ def kind_of(path: str | Path) -> str:
     raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS}, none: a folder, -: CSV on stdout)")
 
 
-def _write_whole(trace: Trace, path: str | Path) -> None:
-    """Writes a log as a folder of Parquet files."""
-    write_folder([trace], path)
-
-
 def write_trace(trace: Trace, path: str | Path) -> None:
     """Write a log as SWF; with the ending `.gz` or `.xz` it is compressed.
 
@@ -281,7 +267,7 @@ def _write_batsim(trace: Trace, path: str | Path) -> None:
     """Writes a log as a Batsim workload."""
     from ..formats.batsim import write_batsim_workload
 
-    with whole_file(path) as beside, beside.open("w", encoding="utf-8") as out:
+    with _text_file(path) as out:
         out.writelines(write_batsim_workload(trace))
 
 

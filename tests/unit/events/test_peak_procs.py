@@ -7,8 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchcast.events.machine_size import peak_procs
 from batchcast.table import Trace
-from batchcast.trace import peak_procs
 
 JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0, 9), st.integers(1, 8)), max_size=12)
 

@@ -7,12 +7,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ...columns import COLUMNS
 from ...errors import InputError, UsageError, input_error
+from ...table.columns import did_you_mean
 
 INSTANTS = ("submit_time", "eligible_time", "start_time", "end_time")
+T = TypeVar("T")
 LENGTHS = {"seconds": 1.0, "milliseconds": 1e-3, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 SIZES = {"bytes": 1 / 1024, "kib": 1.0, "mib": 1024.0, "gib": 1024.0**2}
 TRES = {"req_procs": "cpu", "alloc_procs": "cpu", "req_nodes": "node", "alloc_nodes": "node", "req_gpus": "gpu",
@@ -177,18 +179,10 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     indices = []
     for column in mapped.columns:
         if column.source not in header:
-            from difflib import get_close_matches
-
-            near = get_close_matches(column.source, header, n=3, cutoff=0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else "--map with a map of this file's columns"
-            raise input_error(
-                source,
-                f"the map {mapped.name} reads {column.target} from a column that the file does not have",
-                line=1,
-                value=column.source,
-                accepted=", ".join(header[:12]) + (", ..." if len(header) > 12 else ""),
-                hint=hint,
-            )
+            what = f"the map {mapped.name} reads {column.target} from a column that the file does not have"
+            accepted = ", ".join(header[:12]) + (", ..." if len(header) > 12 else "")
+            hint = did_you_mean(column.source, header) or "--map with a map of this file's columns"
+            raise input_error(source, what, line=1, value=column.source, accepted=accepted, hint=hint)
         indices.append(header.index(column.source))
     return indices
 
@@ -226,14 +220,10 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
     InputError
     """
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
-    return input_error(
-        source,
-        "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know",
-        line=1,
-        value=",".join(header),
-        accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
-        hint=sacct_line(header) or f"write a map of the columns for --map FILE.toml; {example} is an example",
-    )
+    what = "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know"
+    accepted = f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map"
+    hint = sacct_line(header) or f"write a map of the columns for --map FILE.toml; {example} is an example"
+    return input_error(source, what, line=1, value=",".join(header), accepted=accepted, hint=hint)
 
 
 def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColumn:
@@ -258,33 +248,30 @@ def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: 
     """Raises UsageError, with similar names as a hint, if a key is not accepted."""
     for name in given:
         if name not in accepted:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, accepted, n=2, cutoff=0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else ""
+            hint = did_you_mean(name, accepted, 2)
             raise UsageError(f"{source}: not a {what}: {name!r} (accepted: {', '.join(accepted)})", hint=hint)
 
 
 def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
     """Returns a TOML table from the column map; UsageError if the value is of another type."""
-    value = plain.get(key, {})
-    if not isinstance(value, Mapping):
-        raise _wrong(source, key, value, f"a table [{key}]")
-    return value
+    return _typed(plain.get(key, {}), Mapping, key, source, f"a table [{key}]")
 
 
 def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
     """Returns a list of strings from the column map; UsageError if the value is of another type."""
-    value = plain.get(key, [])
-    if not isinstance(value, list):
-        raise _wrong(source, key, value, "a list of texts")
-    return tuple(_text(item, key, source) for item in value)
+    values = _typed(plain.get(key, []), list, key, source, "a list of texts")
+    return tuple(_text(item, key, source) for item in values)
 
 
 def _text(value: Any, key: str, source: str) -> str:
     """Returns a string from the column map; UsageError if the value is of another type."""
-    if not isinstance(value, str):
-        raise _wrong(source, key, value, "a text in quotes")
+    return _typed(value, str, key, source, "a text in quotes")
+
+
+def _typed(value: Any, kind: type[T], key: str, source: str, accepted: str) -> T:
+    """Returns a value of the column map; UsageError if the value is of another type."""
+    if not isinstance(value, kind):
+        raise _wrong(source, key, value, accepted)
     return value
 
 

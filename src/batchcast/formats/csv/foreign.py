@@ -7,16 +7,16 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
+from typing import Any
 
 import numpy as np
 
 from ...job import is_slurm_state, status_from_sacct, status_from_swf
 from ...table import LogInfo, Nominal, Trace, Values
-from ...units import parse_memory
-from ..batch import BAD, STRANGE_STATE, UNLIMITED, Codes, Memo, either, name_or_null
-from ..chunks import GrowingColumn, Problems, as_ids, in_house_order, join_ids, sorted_nominal
-from ..slurm.resources import parse_tres, tres_gpus
-from ..times import STAMP_FORMS, LocalClock, Stamps, parse_stamps, run_and_wait, unfinished, without_zeros
+from ...units import parse_duration, parse_memory
+from ..batch import BAD, STRANGE_STATE, UNLIMITED, Memo, either, memos, name_or_null
+from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, rows_where
+from ..times import STAMP_FORMS, LocalClock, Stamps, no_stamps, parse_stamps, run_and_wait, unfinished, without_zeros
 from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .rows import CsvRows, no_rows
 
@@ -30,12 +30,7 @@ _FORMS = {
 
 
 def read_mapped_csv(
-    blocks: Iterable[bytes],
-    mapped: ColumnMap,
-    source: str = "(memory)",
-    *,
-    strict: bool = False,
-    zone: tzinfo = UTC,
+    blocks: Iterable[bytes], mapped: ColumnMap, source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC
 ) -> Trace:
     """Read a CSV text through a column map.
 
@@ -83,7 +78,7 @@ def read_mapped_csv(
     submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
     for lines, columns in rows.batches(order, lambda cells: table.is_submit(cells[submit])):
         table.add(lines, columns)
-    if not table.jobs:
+    if not table.columns.jobs:
         raise no_rows(source, problems, f"check the map {mapped.name} against the file")
     unread = [name for name in rows.header if name not in {column.source for column in mapped.columns}]
     return table.trace(source, unread)
@@ -93,85 +88,74 @@ class _Table:
     """Collects the mapped columns, batch by batch."""
 
     def __init__(self, mapped: ColumnMap, problems: Problems, clock: LocalClock) -> None:
-        self.jobs = self.unfinished = self.unlimited = 0
+        self.unfinished = self.unlimited = 0
         self._mapped, self._problems, self._clock = mapped, problems, clock
-        self._numbers: dict[str, GrowingColumn] = {}
-        self._codes: dict[str, GrowingColumn] = {}
-        self._memos = {column: _memo(column) for column in mapped.columns}
-        self._words = {c: _words(c, mapped) for c in mapped.columns if _is_name(c)}
-        self._ids: list[np.ndarray] = []
+        self._by_target = {column.target: column for column in mapped.columns}
+        self._memos = {column.target: _memo(column) for column in mapped.columns}
+        self.columns = LogColumns({c.target: _words(c, mapped) for c in mapped.columns if _is_name(c)})
 
     def add(self, lines: Sequence[int], columns: Sequence[Sequence[str]]) -> None:
         """Adds the mapped columns of some rows; drops rows without a submit time."""
-        texts = {column.target: values for column, values in zip(self._mapped.columns, columns)}
-        by_name = {column.target: column for column in self._mapped.columns}
-        stamps = self._stamps(by_name["submit_time"], texts["submit_time"])
-        missing = np.isnan(stamps[0])
+        texts = dict(zip(self._by_target, columns))
+        submit, later = self._stamps("submit_time", texts["submit_time"])
+        missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
-                value = texts["submit_time"][k]
-                self._problems.drop(lines[k], f"no submit time (accepted: {STAMP_FORMS})", value)
+                what = f"no submit time (accepted: {STAMP_FORMS})"
+                self._problems.drop(lines[k], what, texts["submit_time"][k])
             good = np.flatnonzero(~missing).tolist()
             if good:
                 self.add([lines[k] for k in good], [[column[k] for k in good] for column in columns])
             return
+        times: dict[str, Stamps] = {"submit_time": (submit, later)}
         measured: dict[str, np.ndarray] = {}
-        times: dict[str, Stamps] = {"submit_time": stamps}
-        for column, values in zip(self._mapped.columns, columns):
-            if column.target in ("eligible_time", "start_time", "end_time"):
-                epoch, later = self._stamps(column, values, lines)
-                times[column.target] = without_zeros(epoch, stamps[0]), later
-            elif _is_name(column):
-                code_of = self._words[column]
-                codes = np.fromiter(map(code_of.__getitem__, values), dtype=np.int32, count=len(values))
-                self._grow(self._codes, column.target, -1, codes)
-                if column.target == "status" and column.unit == "slurm":
-                    self._report_states(values, lines)
-            elif column.target not in ("submit_time", "job_id"):
-                measured[column.target] = self._measure(column, values, lines)
-        measured |= self._outcome(stamps[0], times, measured, texts, lines)
-        measured["submit_time"] = stamps[0]
-        if "eligible_time" in times:
-            measured["eligible_time"] = times["eligible_time"][0]
-        for name, column_values in measured.items():
-            self._grow(self._numbers, name, np.nan, column_values)
+        codes: dict[str, np.ndarray] = {}
+        for target, values in texts.items():
+            if target in ("eligible_time", "start_time", "end_time"):
+                epoch, later = self._stamps(target, values, lines)
+                times[target] = without_zeros(epoch, submit), later
+            elif target in self.columns.words:
+                codes[target] = self.columns.words[target].of(values)
+                if target == "status" and self._by_target[target].unit == "slurm":
+                    what = f"{STRANGE_STATE}; [status] in the map can translate it"
+                    self._problems.unknown_at(rows_where(self._is_strange, values), lines, what, values)
+            elif target not in times and target != "job_id":
+                measured[target] = self._measure(self._by_target[target], values, lines)
+        measured |= self._outcome(submit, times, measured, codes.get("status"), lines)
+        measured |= {name: times[name][0] for name in ("submit_time", "eligible_time") if name in times}
         ids = texts.get("job_id")
         if ids is not None and not all(ids):
             ids = [text or f"row{line}" for text, line in zip(ids, lines)]
-        self._ids.append(np.arange(self.jobs + 1, self.jobs + len(lines) + 1) if ids is None else as_ids(ids))
-        self.jobs += len(lines)
+        first = self.columns.jobs + 1
+        self.columns.add(np.arange(first, first + len(lines)) if ids is None else as_ids(ids), measured | codes)
 
-    def _report_states(self, texts: Sequence[str], lines: Sequence[int]) -> None:
-        """Reports job states that neither Slurm nor the column map has. Unknown job states are kept unchanged."""
-        strange = {text for text in set(texts) if text.strip() not in self._mapped.status and not is_slurm_state(text)}
-        for k in [k for k, text in enumerate(texts) if text in strange] if strange else ():
-            self._problems.unknown(lines[k], f"{STRANGE_STATE}; [status] in the map can translate it", texts[k])
+    def _is_strange(self, text: str) -> bool:
+        """Whether a text is a job state that neither Slurm nor the column map has; such a state is kept unchanged."""
+        return text.strip() not in self._mapped.status and not is_slurm_state(text)
 
     def is_submit(self, text: str) -> bool:
         """Whether a cell is a submit time."""
-        column = next(column for column in self._mapped.columns if column.target == "submit_time")
-        return bool(np.isfinite(self._stamps(column, [text])[0]).all())
+        return bool(np.isfinite(self._stamps("submit_time", [text])[0]).all())
 
-    def _stamps(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
+    def _stamps(self, target: str, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
         """Returns epoch seconds; reports unreadable times if line numbers (`lines`) are given."""
+        column = self._by_target[target]
         if column.unit == "epoch_ms":
             values = np.array([_number(text) for text in texts]) / 1000.0
             epoch, later = np.where(np.isinf(values), np.nan, values), np.zeros(len(texts))
             bad = np.flatnonzero(np.isinf(values)).tolist()
         else:
             epoch, later, bad = parse_stamps(texts, self._clock)
-        for k in bad if lines else ():
-            what = f"{column.source}: not a valid time, read as unknown (accepted: {STAMP_FORMS})"
-            self._problems.unknown(lines[k], what, texts[k])
+        what = f"{column.source}: not a valid time, read as unknown (accepted: {STAMP_FORMS})"
+        self._problems.unknown_at(bad if lines else (), lines, what, texts)
         return epoch, later
 
     def _measure(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         """Returns a column of numbers in batchcast's unit; NaN for unlimited values, and for 0 in some columns."""
-        values = np.fromiter(map(self._memos[column].__getitem__, texts), dtype=float, count=len(texts))
-        for k in np.flatnonzero(values == BAD).tolist():
-            forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
-            what = f"{column.source}: not a valid value, read as unknown (accepted: {forms})"
-            self._problems.unknown(lines[k], what, texts[k])
+        values = self._memos[column.target].of(texts)
+        forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
+        what = f"{column.source}: not a valid value, read as unknown (accepted: {forms})"
+        self._problems.unknown_at(np.flatnonzero(values == BAD).tolist(), lines, what, texts)
         if column.target == "req_time":
             self.unlimited += int((values == UNLIMITED).sum())
         values = np.where(np.isinf(values), np.nan, values)
@@ -182,51 +166,33 @@ class _Table:
         submit: np.ndarray,
         times: dict[str, Stamps],
         measured: dict[str, np.ndarray],
-        texts: dict[str, Sequence[str]],
+        status: np.ndarray | None,
         lines: Sequence[int],
     ) -> dict[str, np.ndarray]:
         """Returns run time and wait from the mapped columns; empty if these columns do not suffice."""
-        status, names = np.full(len(submit), -1, dtype=np.int32), dict[str, int]()
-        for column, words in self._words.items():
-            if column.target == "status":
-                status = np.fromiter(map(words.__getitem__, texts["status"]), dtype=np.int32, count=len(submit))
-                names = words.names
-        start, end, elapsed = times.get("start_time"), times.get("end_time"), measured.get("run_time")
-        self.unfinished += int(unfinished(status, names, None if end is None else end[0]).sum())
-        if start is None and (end is None or elapsed is None):
+        unknown = np.full(len(submit), np.nan)
+        status = np.full(len(submit), -1, dtype=np.int32) if status is None else status
+        names = self.columns.words["status"].names if "status" in self.columns.words else {}
+        start, end = times.get("start_time"), times.get("end_time", no_stamps(len(submit)))
+        has_length = "end_time" in times or "run_time" in measured
+        self.unfinished += int(unfinished(status, names, end[0]).sum())
+        if start is None and not ("end_time" in times and "run_time" in measured):
             return {}
-        held = measured.get("alloc_procs", measured.get("alloc_nodes"))
-        run, wait = run_and_wait(
-            submit, start, end, elapsed, status, names, np.zeros(len(submit), bool) if held is None else held > 0
-        )
-        outcome = {"run_time": run} if end is not None or elapsed is not None else {}
-        outcome |= {} if "wait_time" in measured else {"wait_time": wait}
-        for name, what in (
-            ("run_time", "run time (end before start)"),
-            ("wait_time", "wait (start before submission)"),
-        ):
-            if name in outcome:
-                for k in np.flatnonzero(outcome[name] < 0).tolist():
-                    self._problems.unknown(lines[k], f"{what}: negative, read as unknown", f"{outcome[name][k]:.0f} s")
-                outcome[name] = np.where(outcome[name] < 0, np.nan, outcome[name])
-        return outcome
-
-    def _grow(self, columns: dict[str, GrowingColumn], name: str, unknown: float, values: np.ndarray) -> None:
-        """Appends values to a growing column."""
-        columns.setdefault(name, GrowingColumn(unknown)).add(values)
+        held = measured.get("alloc_procs", measured.get("alloc_nodes", unknown)) > 0
+        run, wait = run_and_wait(submit, start, end, measured.get("run_time", unknown), status, names, held)
+        outcome = {"run_time": (run, "run time (end before start)")} if has_length else {}
+        outcome |= {} if "wait_time" in measured else {"wait_time": (wait, "wait (start before submission)")}
+        return {
+            name: self._problems.without_negative(values, lines, f"{what}: negative, read as unknown")
+            for name, (values, what) in outcome.items()
+        }
 
     def trace(self, source: str, unread: Sequence[str]) -> Trace:
         """Returns all rows as a sorted trace, with notes."""
-        mapped, columns = self._mapped, dict[str, Values]()
-        for name, growing in self._numbers.items():
-            if (values := growing.join()) is not None:
-                columns[name] = values
-        words = {column.target: (column, known.names) for column, known in self._words.items()}
-        for name, growing in self._codes.items():
-            if (codes := growing.join()) is not None:
-                column, names = words[name]
-                columns[name] = _whole(codes, names) if column.unit == "whole" else sorted_nominal(codes, names)
-        columns["job_id"] = join_ids(self._ids)
+        mapped, columns = self._mapped, self.columns.join()
+        for name, values in columns.items():
+            if isinstance(values, Nominal) and self._by_target[name].unit == "whole":
+                columns[name] = _whole(values)
         columns |= _whole_jobs(mapped, columns)
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
@@ -236,31 +202,27 @@ class _Table:
             notes.append(f"{self.unfinished} jobs had not finished when the file was written: run time unknown")
         if self.unlimited:
             notes.append(f"{self.unlimited} jobs have no time limit (UNLIMITED): requested time unknown")
-        notes += self._clock.notes()
-        header = {"map": mapped.name} | ({"local_times": str(self._clock.local)} if self._clock.local else {})
         info = LogInfo(
             source=source,
             format="csv",
-            header=header,
+            header={"map": mapped.name, **self._clock.header()},
             dropped=self._problems.counts(),
-            notes=tuple(notes),
+            notes=(*notes, *self._clock.notes()),
             max_procs=mapped.procs_total,
             max_procs_source="unknown" if math.isnan(mapped.procs_total) else f"the map {mapped.name}",
         )
         return Trace(in_house_order(columns), info)
 
 
-def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Values]) -> dict[str, Values]:
+def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Any]) -> dict[str, Values]:
     """Returns memory columns that are per node or processor in the file as memory of the whole job."""
     whole: dict[str, Values] = {}
     for column in mapped.columns:
-        values = columns.get(column.target)
-        if column.per != "job" and isinstance(values, np.ndarray):
-            kind, asked = f"{column.per}s".replace("processors", "procs"), column.target == "req_mem_kib"
-            first, second = ("req_", "alloc_") if asked else ("alloc_", "req_")
-            counts = [columns.get(f"{which}{kind}") for which in (first, second)]
-            known = [count for count in counts if isinstance(count, np.ndarray)]
-            whole[column.target] = values * (either(*(known + [None, None])[:2]) if known else np.nan)
+        if column.per != "job" and column.target in columns:
+            order = ("req", "alloc") if column.target == "req_mem_kib" else ("alloc", "req")
+            names = [f"{which}_{'nodes' if column.per == 'node' else 'procs'}" for which in order]
+            counts = [columns[name] for name in names if name in columns]
+            whole[column.target] = columns[column.target] * (either(counts[0], counts[-1]) if counts else np.nan)
     return whole
 
 
@@ -285,27 +247,18 @@ def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
     return Codes(meaning)
 
 
-def _whole(codes: np.ndarray, names: dict[str, int]) -> Nominal:
-    """Returns a column of names as integers if all names are whole numbers, else as texts."""
-    if not all(name.isdecimal() for name in names):
-        return sorted_nominal(codes, names)
-    plain = np.array([*sorted(names, key=names.__getitem__), "0"]).astype(np.int64)
-    values = [None if code < 0 else int(plain[code]) for code in codes.tolist()]
-    return Nominal.encode(values)
+def _whole(values: Nominal) -> Nominal:
+    """Returns a column of names as integers if all names are whole numbers, else unchanged."""
+    names = list(map(str, values.categories))
+    is_whole = all(name.isdecimal() and len(name) < 19 for name in names)
+    return Nominal.recode(values.codes, list(map(int, names))) if is_whole else values
 
 
 def _memo(column: MappedColumn) -> Memo:
     """Returns the cache that converts texts of a column to numbers in batchcast's unit."""
     if column.unit == "tres":
-        kind = TRES[column.target]
-        if kind == "gpu":
-            return Memo(tres_gpus)
-        if kind == "mem":
-            return Memo(lambda text: parse_memory(parse_tres(text).get(kind, "")))
-        return Memo(lambda text: _number_or_nan(parse_tres(text).get(kind, "")))
+        return memos()[f"tres_{TRES[column.target]}"]
     if column.unit == "slurm":
-        from ...units import parse_duration
-
         return Memo(parse_memory if column.target in ("req_mem_kib", "used_mem_kib") else parse_duration)
     factor = LENGTHS.get(column.unit, SIZES.get(column.unit, 1.0))
     return Memo(lambda text: _number_or_nan(text) * factor)

@@ -21,11 +21,10 @@ import numpy as np
 
 from ...columns import COLUMNS
 from ...table import LogInfo, Nominal, Trace, Values
-from ..batch import Codes
-from ..chunks import GrowingColumn, Problems, as_ids
+from ...table.columns import INSTANTS
+from ..chunks import Codes, GrowingColumn, Problems, as_ids
 from .rows import CsvRows, check_header, no_rows
 
-INSTANTS = ("submit_time", "eligible_time")
 _MARKS = ("text", "whole", "number", "json", "processor")
 
 
@@ -127,13 +126,13 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
         submit = _numbers(columns[place], None, lines, problems)
         keep = np.flatnonzero(np.isfinite(submit)).tolist()
         if len(keep) < len(lines):
-            for k in sorted(set(range(len(lines))) - set(keep)):
+            for k in np.flatnonzero(~np.isfinite(submit)).tolist():
                 problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[place][k])
             columns = [tuple(column[k] for k in keep) for column in columns]
             lines = [lines[k] for k in keep]
         for k, (code_of, growing) in codes.items():
             if k != id_place:
-                growing.add(np.fromiter(map(code_of.__getitem__, columns[k]), dtype=np.int32, count=len(lines)))
+                growing.add(code_of.of(columns[k]))
         for k, growing in numbers.items():
             name = named[k][0]
             values = _numbers(columns[k], name, lines, problems)
@@ -153,8 +152,8 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
             code_of, growing = codes[k]
             joined = growing.join()
             by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, code_of.names, name, mark)
-    notes, per = list(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
-    info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes), memory_per=per)
+    notes, per = tuple(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
+    info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=notes, memory_per=per)
     return Trace(by_name, info)
 
 
@@ -182,10 +181,9 @@ def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], probl
         return np.array([float(text) if text else math.nan for text in texts])
     except ValueError:
         values = [_float(text) for text in texts]
-    for k, value in enumerate(values):
-        if value is None and name is not None:
-            problems.unknown(lines[k], f"{name}: not a number, read as unknown", texts[k])
-    return np.array([math.nan if value is None else value for value in values])
+    bad = [k for k, value in enumerate(values) if value is None and name is not None]
+    problems.unknown_at(bad, lines, f"{name}: not a number, read as unknown", texts)
+    return np.array(values, dtype=float)
 
 
 def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[int], problems: Problems) -> np.ndarray:
@@ -213,22 +211,14 @@ def _float(text: str) -> float | None:
 def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Values:
     """Returns a column from codes of texts; the column's name and mark determine its type."""
     texts = list(names)
-    values: list[int | str]
+    values: Sequence[int | str] = texts
     if mark == "json":
         values = [_word(text) for text in texts]
-    elif mark == "text" or not texts:
-        values = list(texts)
     elif name in COLUMNS or mark == "whole":
-        values = [int(text) for text in texts] if all(map(_is_whole, texts)) else list(texts)
-    elif all(_float(text) is not None for text in texts):
-        floats = np.array([*(_float(text) for text in texts), math.nan], dtype=float)
-        return np.asarray(floats[codes])
-    else:
-        values = list(texts)
-    ordered = sorted(range(len(values)), key=lambda k: (isinstance(values[k], str), values[k]))
-    new = np.full(len(values) + 1, -1, dtype=np.int32)
-    new[ordered] = np.arange(len(values), dtype=np.int32)
-    return Nominal(new[codes], tuple(values[k] for k in ordered))
+        values = list(map(int, texts)) if mark != "text" and all(map(_is_whole, texts)) else texts
+    elif mark != "text" and texts and all(_float(text) is not None for text in texts):
+        return np.array([*(_float(text) for text in texts), math.nan], dtype=float)[codes]
+    return Nominal.recode(codes, values)
 
 
 def _word(text: str) -> int | str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from ...errors import InputError, UsageError, input_error
-from ..chunks import Problems, unix_text
+from ..chunks import Problems, unix_text, whole_lines
 
 DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_ROW = 1000
@@ -68,9 +69,8 @@ class CsvRows:
         try:
             self.header = [name.strip() for name in next(self._reader)]
         except (csv.Error, StopIteration) as error:
-            raise input_error(
-                source, f"no readable header line ({error})", line=1, value=first[:60], accepted="column names"
-            ) from None
+            what = f"no readable header line ({error})"
+            raise input_error(source, what, line=1, value=first[:60], accepted="column names") from None
         self._feed.row_done()
         check_header(self.header, source)
 
@@ -95,16 +95,9 @@ class CsvRows:
             The cells, one tuple per column.
         """
         self._is_record = is_record
-        lines: list[int] = []
-        rows: list[list[str]] = []
-        for line, row in self._rows():
-            lines.append(line)
-            rows.append(row)
-            if len(rows) == _BATCH:
-                yield lines, _columns(rows, places)
-                lines, rows = [], []
-        if rows:
-            yield lines, _columns(rows, places)
+        numbered = self._rows()
+        while batch := list(islice(numbered, _BATCH)):
+            yield [line for line, _ in batch], list(zip(*([row[place] for place in places] for _, row in batch)))
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields the line number and the cells of each good row; drops and counts broken rows."""
@@ -121,9 +114,8 @@ class CsvRows:
                 feed.retry()
                 continue
             if len(row) == width and not feed.has_nul:
-                if self._is_record and self._swallowed(feed.others):
-                    what = "an opening quote without a closing quote"
-                    self._problems.drop(feed.first, what, feed.text)
+                if self._swallowed(feed.others):
+                    self._problems.drop(feed.first, "an opening quote without a closing quote", feed.text)
                     feed.retry()
                     continue
                 yield feed.first, row
@@ -139,10 +131,9 @@ class CsvRows:
 
     def _swallowed(self, lines: Sequence[str]) -> bool:
         """Whether one of the continuation lines of a row is a record by itself."""
-        return any(
-            len(cells) == len(self.header) and self._is_record is not None and self._is_record(cells)
-            for cells in csv.reader([line for line in lines if "\0" not in line], delimiter=self.delimiter)
-        )
+        is_record, width = self._is_record, len(self.header)
+        rows = csv.reader([line for line in lines if "\0" not in line], delimiter=self.delimiter)
+        return is_record is not None and any(len(cells) == width and is_record(cells) for cells in rows)
 
 
 def delimiter_of(line: str) -> str:
@@ -195,8 +186,7 @@ class _Feed:
             self.is_over = not self._taken
             raise StopIteration
         self._taken.append(numbered)
-        if "\0" in numbered[1]:
-            self.has_nul = True
+        self.has_nul |= "\0" in numbered[1]
         return numbered[1]
 
     @property
@@ -229,16 +219,15 @@ class _Feed:
 
     def retry(self) -> None:
         """Drop the first line of the current row, and read the other lines again."""
-        self._again += reversed(self._taken[1:])
+        self._again += self._taken[:0:-1]
         self.row_done()
 
     def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
         """Yields the decoded lines with their numbers; reports bytes that do not fit the encoding."""
         for number, raw in enumerate(_raw_lines(blocks), 1):
             if number == 1 and raw.startswith(_UTF16):
-                raise input_error(
-                    source, "is UTF-16 text", line=1, accepted="UTF-8, or a map's encoding", hint="iconv -f UTF-16"
-                )
+                accepted = "UTF-8, or a map's encoding"
+                raise input_error(source, "is UTF-16 text", line=1, accepted=accepted, hint="iconv -f UTF-16")
             try:
                 text = raw.decode(encoding)
             except UnicodeDecodeError:
@@ -250,18 +239,8 @@ class _Feed:
 
 def _raw_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yields the lines of the text as bytes."""
-    rest = b""
-    for block in unix_text(blocks):
-        lines = (rest + block).split(b"\n")
-        rest = lines.pop()
-        yield from lines
-    if rest:
-        yield rest
-
-
-def _columns(rows: list[list[str]], places: Sequence[int]) -> list[tuple[str, ...]]:
-    """Returns the cells of some columns, one tuple per column."""
-    return list(zip(*([row[place] for place in places] for row in rows)))
+    for lines in whole_lines(unix_text(blocks)):
+        yield from lines.removesuffix(b"\n").split(b"\n")
 
 
 def check_header(header: Sequence[str], source: str) -> None:
@@ -283,9 +262,8 @@ def check_header(header: Sequence[str], source: str) -> None:
         raise input_error(source, "no header line", line=1, accepted="a first line of column names")
     for name in header:
         if name and header.count(name) > 1:
-            raise input_error(
-                source, "a column name occurs twice in the header", line=1, value=name, hint="rename one of them"
-            )
+            what = "a column name occurs twice in the header"
+            raise input_error(source, what, line=1, value=name, hint="rename one of them")
 
 
 def _known(encoding: str) -> str:

@@ -9,19 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...errors import BatchcastError, UsageError, input_error
-from ...table import LogInfo, Trace, Values
+from ...errors import input_error
+from ...table import LogInfo, Trace
 from ...units import parse_duration
-from ..batch import Codes
-from ..chunks import (
-    GrowingColumn,
-    Problems,
-    as_ids,
-    in_house_order,
-    join_ids,
-    sorted_nominal,
-    whole_texts,
-)
+from ..batch import Memo, either, positive
+from ..chunks import Codes, LogColumns, Problems, as_ids, in_house_order, unix_text, whole_lines
 from .qstat import size_kib
 from .records import asked, columns_of, ending, held, number, plain_id
 
@@ -95,7 +87,8 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     """
     log = _Log(Problems(source, strict))
     read = 0
-    for text in whole_texts(blocks):
+    for lines in whole_lines(unix_text(blocks)):
+        text = lines.decode("utf-8", "replace").removesuffix("\n")
         log.take(text, read)
         read += text.count("\n") + 1
     log.flush()
@@ -114,13 +107,11 @@ class _Log:
         self._reruns: dict[str, int] = {}
         self._gone: set[str] = set()
         self._ended: set[str] = set()
-        self._columns: dict[str, GrowingColumn] = {}
-        self._words = {name: Codes(_name) for name in (*_NAMES, "account", "dependency")}
-        self._words["status"] = Codes(lambda text: text)
-        self._ids: list[np.ndarray] = []
+        words = {name: Codes(_name) for name in (*_NAMES, "account", "dependency")}
+        self._columns = LogColumns(words | {"status": Codes(lambda text: text)})
         self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
-        self._times = _Seconds()
-        self._parents = self._late = self.jobs = 0
+        self._times = Memo(_seconds)
+        self._parents = self._late = 0
 
     def take(self, text: str, before: int) -> None:
         """Reads whole lines; `before` is the number of lines of the text before these lines."""
@@ -170,39 +161,43 @@ class _Log:
         if len(good) < len(lines):
             texts = {key: [values[k] for k in good] for key, values in texts.items()}
             lines, names = [lines[k] for k in good], [names[k] for k in good]
-        self.jobs += len(good)
-        self._ids.append(as_ids([name or "" for name in names]))
-        for column, key in _NAMES.items():
-            self._grow(column, self._code(column, texts[key]))
-        accounts = [account or _unless_default(p) for account, p in zip(texts["account"], texts["project"])]
-        self._grow("account", self._code("account", accounts))
-        waits = [_depends(first or second) for first, second in zip(texts["depend"], texts["Resource_List.depend"])]
-        self._grow("dependency", self._code("dependency", waits))
-        self._grow("exclusive", np.array([_whole_nodes(place) for place in texts["Resource_List.place"]]))
-        for column, values in self._measure(lines, texts).items():
-            self._grow(column, values)
+        texts["account"] = [one or _unless_default(other) for one, other in zip(texts["account"], texts["project"])]
+        waits = zip(texts["depend"], texts["Resource_List.depend"])
+        texts["dependency"] = [_depends(first or second) for first, second in waits]
+        measured = {"exclusive": np.array([_whole_nodes(place) for place in texts["Resource_List.place"]])}
+        measured |= self._measure(lines, texts)
+        codes = {name: words.of(texts[_NAMES.get(name, name)]) for name, words in self._columns.words.items()}
+        self._columns.add(as_ids([name or "" for name in names]), measured | codes)
 
     def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
-        """Returns all numeric columns and the status of a batch of records."""
-        ctime, qtime, etime, start, end = (_above_0(texts[key]) for key in _STAMPS)
+        """Returns all numeric columns of a batch of records, and adds the texts of the status."""
+        ctime, qtime, etime, start, end = (positive(_plain(texts[key])) for key in _STAMPS)
         limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
-        submit = np.where(np.isnan(ctime), qtime, ctime)
+        submit = either(ctime, qtime)
         start = np.where(np.isnan(start) & (used > 0), end - used, start)
         end = np.where(np.isnan(end), start + used, end)
         run = self._known(lines, end - start, "run time (end before start)")
-        wait = self._known(lines, np.where(np.isnan(start), end, start) - submit, "wait (start before submission)")
+        wait = self._known(lines, either(start, end) - submit, "wait (start before submission)")
         self._late += int((run - used > _SLACK).sum())
         procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
         held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
-        slots = _first(_above_0(texts["resources_used.ncpus"]), _above_0(texts["total_execution_slots"]))
-        alloc = _first(slots, held_procs)
+        counts = {
+            key: positive(_plain(texts[key]))
+            for key in (
+                "resources_used.ncpus",
+                "total_execution_slots",
+                "run_count",
+                "start_count",
+                "unique_node_count",
+            )
+        }
+        alloc = either(either(counts["resources_used.ncpus"], counts["total_execution_slots"]), held_procs)
         each = np.where(alloc > 0, alloc, procs)
         pmem = self._amount("Resource_List.pmem", texts, lines)
-        runs = _first(_above_0(texts["run_count"]), _above_0(texts["start_count"])) - 1
+        runs = either(counts["run_count"], counts["start_count"]) - 1
         at_limit = (run >= limit) & (limit > 0)
-        never = np.isnan(start)
         torque = [bool(owner) and not count for owner, count in zip(texts["owner"], texts["run_count"])]
-        words = map(ending, texts["Exit_status"], never.tolist(), torque, at_limit.tolist())
+        texts["status"] = list(map(ending, texts["Exit_status"], np.isnan(start).tolist(), torque, at_limit.tolist()))
         return {
             "submit_time": submit,
             "eligible_time": etime,
@@ -210,47 +205,34 @@ class _Log:
             "run_time": run,
             "req_procs": procs,
             "alloc_procs": alloc,
-            "req_nodes": _above_0(texts["Resource_List.nodect"]),
-            "alloc_nodes": _first(_above_0(texts["unique_node_count"]), nodes),
-            "req_gpus": _first(_plain(texts["Resource_List.ngpus"]), gpus),
-            "req_time": np.where(limit > 0, limit, np.nan),
-            "req_mem_kib": _first(self._amount("Resource_List.mem", texts, lines), pmem * procs),
+            "req_nodes": positive(_plain(texts["Resource_List.nodect"])),
+            "alloc_nodes": either(counts["unique_node_count"], nodes),
+            "req_gpus": either(_plain(texts["Resource_List.ngpus"]), gpus),
+            "req_time": positive(limit),
+            "req_mem_kib": either(self._amount("Resource_List.mem", texts, lines), pmem * procs),
             "used_mem_kib": self._amount("resources_used.mem", texts, lines),
             "avg_cpu_time": cpu_time / each,
-            "restarts": np.maximum(_first(runs, _plain(texts["reruns"])), 0.0),
-            "status": self._code("status", list(words)),
+            "restarts": np.maximum(either(runs, _plain(texts["reruns"])), 0.0),
         }
-
-    def _code(self, name: str, texts: Sequence[str]) -> np.ndarray:
-        """Returns the codes of names."""
-        return np.fromiter(map(self._words[name].__getitem__, texts), dtype=np.int32, count=len(texts))
-
-    def _grow(self, name: str, values: np.ndarray) -> None:
-        """Appends values to a growing column."""
-        unknown = -1.0 if name in self._words else np.nan
-        self._columns.setdefault(name, GrowingColumn(unknown)).add(values)
 
     def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         """Returns durations in seconds; reports texts that are not durations."""
-        values = np.fromiter(map(self._times.__getitem__, texts), dtype=float, count=len(texts))
-        for k in np.flatnonzero(np.isinf(values)).tolist():
-            self._problems.unknown(lines[k], f"{key} that are not durations (accepted: seconds, H:M:S)", texts[k])
+        values = self._times.of(texts)
+        what = f"{key} that are not durations (accepted: seconds, H:M:S)"
+        self._problems.unknown_at(np.flatnonzero(np.isinf(values)).tolist(), lines, what, texts)
         return np.where(np.isinf(values), np.nan, values)
 
     def _amount(self, key: str, texts: Mapping[str, Sequence[str]], lines: Sequence[int]) -> np.ndarray:
         """Returns sizes in KiB; 0 is unknown, and texts that are not sizes are unknown and reported."""
         kib_of = {text: size_kib(text) if text else 0.0 for text in set(texts[key])}
         values = np.fromiter(map(kib_of.__getitem__, texts[key]), dtype=float, count=len(texts[key]))
-        for k in np.flatnonzero(np.isnan(values)).tolist():
-            what = f"{key} that are not sizes (accepted: a number with b, kb, mb, gb, tb, or w)"
-            self._problems.unknown(lines[k], what, texts[key][k])
-        return np.where(values > 0, values, np.nan)
+        what = f"{key} that are not sizes (accepted: a number with b, kb, mb, gb, tb, or w)"
+        self._problems.unknown_at(np.flatnonzero(np.isnan(values)).tolist(), lines, what, texts[key])
+        return positive(values)
 
     def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
         """Returns the values with negative values replaced by NaN, and reports the negative values."""
-        for k in np.flatnonzero(values < 0).tolist():
-            self._problems.unknown(lines[k], what, values[k])
-        return np.where(values < 0, np.nan, values)
+        return self._problems.without_negative(values, lines, what, form="{}")
 
     def _sized(
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
@@ -268,17 +250,9 @@ class _Log:
 
     def trace(self, source: str) -> Trace:
         """Returns all jobs as a sorted trace, with notes."""
-        if not self.jobs:
-            because = self._problems.because()
-            raise input_error(
-                source, "the log has no E record (a job that ended)" + because, hint="read the log of a later day"
-            )
-        columns: dict[str, Values] = {}
-        for name, growing in self._columns.items():
-            if (values := growing.join()) is not None:
-                words = self._words.get(name)
-                columns[name] = values if words is None else sorted_nominal(values, words.names)
-        columns["job_id"] = join_ids(self._ids)
+        if not self._columns.jobs:
+            what = "the log has no E record (a job that ended)" + self._problems.because()
+            raise input_error(source, what, hint="read the log of a later day")
         others = {f"PBS {kind} record (only E counts)": n for kind, n in sorted(self._others.items())}
         parents = {"parent of an array (its subjobs count)": self._parents} if self._parents else {}
         notes = self._problems.notes()
@@ -290,21 +264,13 @@ class _Log:
                 " (suspended, or slow to start or end): their run time is end - start"
             )
         dropped = self._problems.counts() | parents | others
-        return Trace(in_house_order(columns), LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
+        info = LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes))
+        return Trace(in_house_order(self._columns.join()), info)
 
 
-class _Seconds(dict[str, float]):
-    """A cache of PBS times in seconds; a PBS time is a number of seconds, or H:M:S. Texts of another form map to
-    infinity."""
-
-    def __missing__(self, text: str) -> float:
-        try:
-            value = float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
-        except (BatchcastError, UsageError):
-            value = math.inf
-        if len(self) < 500_000:
-            self[text] = value
-        return value
+def _seconds(text: str) -> float:
+    """Returns a PBS time, which is a number of seconds or H:M:S, in seconds."""
+    return float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
 
 
 def _name(text: str) -> str | None:
@@ -322,12 +288,6 @@ def _is_stamp(text: str) -> bool:
     return text.isdecimal() and len(text) < 13 and int(text) > 0
 
 
-def _above_0(texts: Sequence[str]) -> np.ndarray:
-    """Returns texts as whole numbers; 0 becomes NaN."""
-    values = _plain(texts)
-    return np.where(values > 0, values, np.nan)
-
-
 def _plain(texts: Sequence[str]) -> np.ndarray:
     """Returns texts as whole numbers; NaN for all other texts."""
     if not any(texts):
@@ -336,11 +296,6 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
         return np.array(texts, dtype=np.int64).astype(float)
     except (ValueError, OverflowError):
         return np.fromiter(map(number, texts), dtype=float, count=len(texts))
-
-
-def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Returns the values, with unknown values replaced by `other`."""
-    return np.where(np.isnan(values), other, values)
 
 
 def _whole_nodes(place: str) -> float:

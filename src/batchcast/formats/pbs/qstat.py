@@ -19,18 +19,10 @@ from ...errors import BatchcastError, InputError
 from ...units import parse_duration
 from ..memory import MOST_KIB
 from ..sighting import Field, Sighting, never_ran, read_fields
-from .records import asked
+from .records import asked, ending, number, plain_id
 
-_STATES = {
-    "Q": "PENDING",
-    "H": "PENDING",
-    "W": "PENDING",
-    "R": "RUNNING",
-    "S": "SUSPENDED",
-    "U": "SUSPENDED",
-    "E": "COMPLETING",
-    "T": "COMPLETING",
-}
+_STATES = {"Q": "PENDING", "H": "PENDING", "W": "PENDING", "R": "RUNNING", "S": "SUSPENDED", "U": "SUSPENDED"}
+"""Jobs in other states change from one state to another (E: exiting, T: being moved)."""
 _ENDED = ("F", "X", "C")
 _REASONS = {"H": "JobHeldUser", "W": "BeginTime"}
 _MEMORY = re.compile(r"(\d+)\s*([kmgtp]?)([bw]?)", re.IGNORECASE)
@@ -90,9 +82,8 @@ def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"qstat's JSON cannot be read: {error}", hint="qstat -f -t -x prints the same as text"
-        ) from None
+        hint = "qstat -f -t -x prints the same as text"
+        raise InputError(f"qstat's JSON cannot be read: {error}", hint=hint) from None
     records = document.get("Jobs", {}) if isinstance(document, Mapping) else None
     if not isinstance(records, Mapping):
         raise InputError("qstat's JSON cannot be read: 'Jobs' is not an object with one entry for each job")
@@ -149,24 +140,23 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     used = parse_duration(a.get("resources_used.walltime", ""))
     end = start + used if not math.isnan(start + used) else utc(a.get("comp_time", a.get("mtime", "")))
     withdrawn = ended and never_ran(start, False)
-    pending = _STATES.get(letter) == "PENDING"
+    state = _STATES.get(letter, "COMPLETING")
+    if ended:
+        state = ended_state(a.get("Exit_status", a.get("exit_status", "")), withdrawn, "comp_time" in a)
+    pending = state == "PENDING"
     own = _own(a)
     return Sighting(
-        job_id=short_id(job_id),
+        job_id=plain_id(job_id) or job_id,
         raw_id=job_id,
         submit_time=submit,
-        state=ended_state(a.get("Exit_status", a.get("exit_status", "")), withdrawn, "comp_time" in a)
-        if ended
-        else _STATES.get(letter, "COMPLETING"),
-        certain=ended or _STATES.get(letter, "COMPLETING") != "COMPLETING",
+        state=state,
+        certain=state != "COMPLETING",
         start_time=math.nan if pending or withdrawn else start,
         end_time=end if ended else math.nan,
         never_ran=withdrawn,
         expected_start=utc(a.get("estimated.start_time", "")) if pending else math.nan,
         eligible_time=utc(a.get("Execution_Time", a.get("etime", ""))),
-        reason=_REASONS.get(
-            letter, "Dependency" if "depend" in a and letter == "H" else ("Priority" if pending else "")
-        ),
+        reason=_REASONS.get(letter, "Priority" if pending else ""),
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
         asked=read_fields(ASKED, a, "pbs", own),
@@ -179,7 +169,7 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
     project."""
     procs = asked(*(a.get(f"Resource_List.{name}", "") for name in ("ncpus", "select", "nodes")))[0]
     return {
-        "req_procs": _count(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
+        "req_procs": number(a.get("Resource_List.nodect", "")) or math.nan if math.isnan(procs) else procs,
         "req_mem_kib": size_kib(a.get("Resource_List.mem", "")),
         "user_id": a.get("Job_Owner", "").partition("@")[0] or None,
         "account": a.get("Account_Name") or a.get("project") or None,
@@ -231,33 +221,8 @@ def utc(text: str) -> float:
 
 
 def ended_state(status: str, withdrawn: bool, is_torque: bool = False) -> str:
-    """Return Slurm's state for a PBS exit status.
-
-    PBS adds 256 to the signal that killed a job. The exit status is -29 (Torque: -11) for a job that exceeded its time
-    limit, and -27 (Torque: -10) for a job that exceeded its memory limit.
-    """
-    if withdrawn:
-        return "CANCELLED"
-    if status in ("0", ""):
-        return "COMPLETED"
-    if status == ("-11" if is_torque else "-29"):
-        return "TIMEOUT"
-    if status in ("-27", "-10"):  # memory limit exceeded: -27 in OpenPBS, -10 in Torque
-        return "OUT_OF_MEMORY"
-    return "CANCELLED" if status in ("271", "265") else "FAILED"
-
-
-def short_id(job_id: str) -> str:
-    """Return a job id in the form that batchcast sorts by: `12[3].server` is 12_3, `12.server` is 12."""
-    match = re.match(r"(\d+)(?:\[(\d+)\])?", job_id)
-    if match is None:
-        return job_id
-    return match[1] if match[2] is None else f"{match[1]}_{match[2]}"
-
-
-def _count(text: str) -> float:
-    """Returns a text as a whole number, 0 if the text is not a whole number."""
-    return float(text) if text.isdecimal() else 0.0
+    """Return Slurm's state for a PBS exit status (see `records.ending`). Only Torque has the exit status -10."""
+    return ending(status, withdrawn, is_torque or status == "-10", False).upper()
 
 
 def size_kib(text: str) -> float:

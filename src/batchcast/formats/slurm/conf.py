@@ -206,12 +206,8 @@ def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> 
 def _old_words(words: Mapping[str, str]) -> dict[str, str]:
     """Returns a partition's values by key; keys from before Slurm 16.05 (Priority, Shared) are translated to current
     keys."""
-    new = dict(words)
-    if "priority" in new:
-        new = {"prioritytier": new["priority"], "priorityjobfactor": new["priority"], **new}
-    if "shared" in new:
-        new = {"oversubscribe": new["shared"], **new}
-    return new
+    older = {"prioritytier": "priority", "priorityjobfactor": "priority", "oversubscribe": "shared"}
+    return {**{new: words[old] for new, old in older.items() if old in words}, **words}
 
 
 def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
@@ -268,8 +264,8 @@ def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, 
         "ThreadsPerCore": threads,
         "State": "IDLE" if state in _USUAL else state,
     }
-    fields |= {key: row[key] for key in ("RealMemory", "MemSpecLimit", "CoreSpecCount", "CPUSpecList") if key in row}
-    fields |= {key: row[key] for key in ("AvailableFeatures", "Weight") if key in row}
+    printed = ("RealMemory", "MemSpecLimit", "CoreSpecCount", "CPUSpecList", "AvailableFeatures", "Weight")
+    fields |= {key: row[key] for key in printed if key in row}
     if row.get("Gres"):
         fields["Gres"] = ",".join(_gres(item, typed) for item in row["Gres"].split(","))
     return f"NodeName={name} " + " ".join(f"{key}={value}" for key, value in fields.items()) + "\n"
@@ -335,10 +331,8 @@ def _members(item: str, conf: Conf, partition: str, where: str, path: tuple[str,
         return conf.members[item]
     names = _names(item, where, conf.expand)
     if unknown := [n for n in names if n not in conf.nodes]:
-        raise InputError(
-            f"{where}: partition {partition} names {fold(unknown)}, which no NodeName= line has",
-            hint="if an included file is missing, put it beside slurm.conf",
-        )
+        what = f"{where}: partition {partition} names {fold(unknown)}, which no NodeName= line has"
+        raise InputError(what, hint="if an included file is missing, put it beside slurm.conf")
     return names
 
 

@@ -15,7 +15,8 @@ import msgspec
 
 from ...errors import InputError, input_error
 from ...units import format_duration
-from .json_values import as_list, at, number, tres
+from ..chunks import load_json
+from .scontrol_json import as_list, at, number, tres
 
 COMMAND = "sacct -a --json -S 2026-01-01 > jobs.json"
 _UNSET = {
@@ -89,7 +90,8 @@ def job_columns(text: bytes, source: str = "(memory)") -> tuple[dict[str, list[s
     notes = []
     for document in _documents(text, source):
         for raw in document.jobs:
-            for record in _records(_decoded(raw, source)):
+            job = load_json(bytes(raw).decode("utf-8", "replace"), source, "a list of jobs", COMMAND)
+            for record in _records(job):
                 for name, texts in columns.items():
                     texts.append(record.get(name, ""))
         errors = [str(at(error, "description") or at(error, "error") or error) for error in document.errors]
@@ -122,16 +124,6 @@ def _documents(text: bytes, source: str) -> Iterator[_Document]:
         errors = plain.get("errors")
         yield _Document([msgspec.Raw(json.dumps(job).encode()) for job in jobs], errors if errors else [])
         place += len(rest) - place - len(rest[place:].lstrip())
-
-
-def _decoded(raw: msgspec.Raw, source: str) -> Any:
-    """Returns one decoded job."""
-    try:
-        return json.loads(bytes(raw).decode("utf-8", "replace"))
-    except ValueError as error:
-        raise InputError(f"{source}: not JSON: {error}", hint=COMMAND) from None
-    except RecursionError:
-        raise InputError(f"{source}: JSON nested too deep to be a list of jobs", hint=COMMAND) from None
 
 
 def _records(job: Any) -> list[Record]:

@@ -161,10 +161,8 @@ def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]
     {'a': 3600.0, 'b': 300.0}
     """
     whole = _minutes(config.get("OverTimeLimit", ""))
-    return {
-        p["PartitionName"]: whole if p.get("OverTimeLimit", "NONE") == "NONE" else _minutes(p["OverTimeLimit"])
-        for p in partitions
-    }
+    limits = {p["PartitionName"]: p.get("OverTimeLimit", "NONE") for p in partitions}
+    return {name: whole if limit == "NONE" else _minutes(limit) for name, limit in limits.items()}
 
 
 def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
@@ -175,12 +173,8 @@ def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
     >>> default_times([{"PartitionName": "a", "DefaultTime": "NONE", "MaxTime": "1:00:00"}])
     {'a': 3600.0}
     """
-    return {
-        p["PartitionName"]: parse_duration(
-            p.get("MaxTime", "") if p.get("DefaultTime", "NONE") == "NONE" else p["DefaultTime"]
-        )
-        for p in partitions
-    }
+    times = ((p["PartitionName"], p.get("DefaultTime", "NONE"), p.get("MaxTime", "")) for p in partitions)
+    return {name: parse_duration(most if usual == "NONE" else usual) for name, usual, most in times}
 
 
 def _minutes(text: str) -> float:
@@ -351,8 +345,5 @@ def why_not(asked: Submitted, job: Plannable, defaults: Mapping[str, float]) -> 
     if not math.isnan(asked.limit):
         return "its time limit is below the limit at submission" if job.limit < asked.limit else ""
     default = min((defaults.get(name, 0.0) for name in job.partitions), default=0.0)
-    return (
-        "it was submitted without --time, and its time limit is below its partition's default"
-        if job.limit < default
-        else ""
-    )
+    too_low = "it was submitted without --time, and its time limit is below its partition's default"
+    return too_low if job.limit < default else ""

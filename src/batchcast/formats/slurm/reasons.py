@@ -263,6 +263,4 @@ def plain_reason(reason: str) -> str:
         return "the scheduler has not considered it yet"
     if parts := reason_parts(reason):
         return parts[0] % parts[1]
-    if name in WORDS:
-        return WORDS[name]
-    return f"{name} (Slurm's word)"
+    return WORDS.get(name, f"{name} (Slurm's word)")

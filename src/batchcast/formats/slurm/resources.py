@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's host lists (`t[1-3,7],m1`) and resource strings (`cpu=4,mem=16G,gres/gpu=2`)."""
+"""Slurm's host lists (`t[1-3,7],m1`), resource strings (`cpu=4,mem=16G,gres/gpu=2`) and states of nodes."""
 
 from __future__ import annotations
 
@@ -103,10 +103,8 @@ class Names:
         """Count names that do not come from a list, such as the nodes of `Nodes=ALL`."""
         self._left -= more
         if self._left < 0:
-            raise UsageError(
-                f"the node lists of this machine have more than {self._most} names together "
-                f"(accepted: at most {self._most})"
-            )
+            what = f"the node lists of this machine have more than {self._most} names together"
+            raise UsageError(f"{what} (accepted: at most {self._most})")
 
 
 def fold(names: Iterable[str]) -> str:
@@ -237,3 +235,52 @@ def gpu_type(text: str) -> str:
     """
     types = {match.lower() for match in _TYPED.findall(text)}
     return types.pop() if len(types) == 1 else ""
+
+
+_AWAY = frozenset(
+    {
+        "DOWN", "ERROR", "UNKNOWN", "UNK", "FUTURE", "FUTR", "DRAIN", "DRAINED", "DRAINING", "DRNG", "FAIL", "FAILING",
+        "FAILG", "INVAL", "INVALID", "INVALID_REG",
+    }
+)  # fmt: skip
+"""States in which slurmctld starts no jobs on a node until an administrator or a new registration restores it."""
+_MARKS = "*~#!%$@^-"
+"""sinfo's suffixes of states: not responding (*), powered down (~), powering up (#), powering down (%), and others."""
+_ASLEEP_MARKS = frozenset("~#!%")
+
+
+def is_away(state: str) -> bool:
+    """Whether a node cannot be used until it is restored: down, drained, failing, not registered or not responding.
+
+    Parameters
+    ----------
+    state
+        The state, as Slurm prints it.
+
+    Returns
+    -------
+    bool
+
+    Notes
+    -----
+    A node that saves power (POWERED_DOWN, POWERING_DOWN, POWER_DOWN, POWERING_UP) can be used: slurmctld places jobs on
+    it and powers it up. A node that powers up does not respond; this does not count as a failure. MAINTENANCE is a
+    reservation, which the description of the machine lists separately.
+
+    Examples
+    --------
+    >>> is_away("IDLE+CLOUD+POWERED_DOWN"), is_away("DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING"), is_away("IDLE+DRAIN")
+    (False, True, True)
+    >>> is_away("IDLE+NOT_RESPONDING"), is_away("allocated#"), is_away("idle*"), is_away("IDLE+MAINTENANCE+RESERVED")
+    (True, False, True, False)
+    """
+    words, marks = set(), set()
+    for word in state.upper().split("+"):
+        bare = word.strip().rstrip(_MARKS)
+        words.add(bare)
+        marks |= set(word.strip()[len(bare) :])
+    if words & _AWAY:
+        return True
+    silent = "*" in marks or "NOT_RESPONDING" in words or "NO_RESPOND" in words
+    coming = marks & _ASLEEP_MARKS or any(word.startswith(("POWER", "REBOOT_ISSUED")) for word in words)
+    return silent and not coming

@@ -7,17 +7,19 @@ repaired if possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
+from typing import Any
 
 import numpy as np
 
 from ...columns import OUT_OF_MEMORY
 from ...errors import input_error
 from ...job import status_from_sacct
-from ...table import LogInfo, Nominal, Trace, Values, log_order
-from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
-from ..chunks import GrowingColumn, Problems, as_ids, join_ids, sorted_nominal, whole_texts
+from ...table import LogInfo, Nominal, Trace, Values
+from ...table.columns import SORTED, in_log_order
+from ..batch import SAID_NUMBERS, Batch, either, memos, name_or_null, positive
+from ..chunks import Codes, LogColumns, Problems, as_ids, unix_text, whole_lines
 from ..times import LocalClock, Stamps, are, run_and_wait, unfinished, without_zeros
 from .job_json import job_columns
 from .resources import gpu_type
@@ -42,10 +44,6 @@ _SAID = {
     "licenses": "licenses", "app_id": "command",
 }  # fmt: skip
 """Nominal columns that are read from the submit command, with the names of its options; `command`: the script."""
-_NUMBERS = (
-    "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "avg_cpu_time", "req_procs", "req_time",
-    "req_mem_kib", "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,
-)  # fmt: skip
 
 
 def looks_like_sacct(sample: str) -> bool:
@@ -97,8 +95,9 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     """
     problems = Problems(source, strict)
     records, table = Records(problems), _Table(problems, LocalClock(zone))
-    first, end = "", [b"\n"]
-    for text in whole_texts(_watched(blocks, end)):
+    first, piece = "", b"\n"
+    for piece in whole_lines(unix_text(blocks)):
+        text = piece.decode("utf-8", "replace").removesuffix("\n")
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         first = first or lines[0]
         for layout, columns, numbers in records.take(lines):
@@ -106,7 +105,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     records.close()
     if records.layout is None:
         raise no_header(source, first)
-    return _whole(table, records, source, () if end[0] in (b"\n", b"\r") else (_CUT,))
+    return _whole(table, records, source, () if piece.endswith((b"\n", b"\r")) else (_CUT,))
 
 
 def read_sacct_columns(
@@ -189,16 +188,12 @@ def read_sacct_json(
 _CUT = "the last line does not end with a line break: the file may be truncated"
 
 
-def _watched(blocks: Iterable[bytes], end: list[bytes]) -> Iterator[bytes]:
-    """Yields the blocks, and stores the last byte of the text in `end`."""
-    for block in blocks:
-        end[0] = block[-1:] or end[0]
-        yield block
+_OUTGROWN = "failed jobs count as out of memory: Slurm killed a step that exceeded its share (OverMemoryKill)"
 
 
 def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -> Trace:
     """Returns the trace of all records; InputError if there is no job."""
-    if not table.jobs:
+    if not table.columns.jobs:
         steps = f"; {records.steps} job steps were ignored" if records.steps else ""
         raise input_error(source, "the file has no job record" + steps + table.problems.because(), hint=COMMAND)
     return table.trace(source, records, notes)
@@ -206,30 +201,26 @@ def _whole(table: _Table, records: Records, source: str, notes: Sequence[str]) -
 
 _GPU_TYPES = {"gpu_type": ("reqtres", "reqgres"), "alloc_gpu_type": ("alloctres",)}
 """Fields with the requested GPU type, and with the allocated GPU type, which is not known at submission."""
+_CODED = {**_NAMES, **_GPU_TYPES, "status": ("state",)}
 
 
 class _Table:
     """Collects the columns of jobs, batch by batch."""
 
     def __init__(self, problems: Problems, clock: LocalClock) -> None:
-        self.jobs = self.unfinished = self.unlimited = self.resized = 0
+        self.unfinished = self.unlimited = self.resized = 0
         self.problems, self._clock = problems, clock
         self.names: Mapping[str, int] = {}
-        self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
-        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, *_GPU_TYPES, "status")}
-        self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)}
-        self._words |= {name: Codes(lambda text: gpu_type(text) or None) for name in _GPU_TYPES}
-        self._words["status"] = Codes(status_from_sacct)
-        self._ids: list[np.ndarray] = []
+        words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)}
+        words |= {name: Codes(lambda text: gpu_type(text) or None) for name in _GPU_TYPES}
+        self.columns = LogColumns(words | {"status": Codes(status_from_sacct)})
         self._memo = memos()
 
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Adds columns with one order of fields; drops records without a submit time."""
         self.names = layout.place
         batch = Batch(layout, columns, numbers, self.problems, self._memo)
-        stamps = batch.stamps(self._clock, "submit")
-        assert stamps is not None  # every layout has a column of submit times
-        submit = stamps[0]
+        submit = batch.stamps(self._clock, "submit")[0]
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
@@ -238,26 +229,21 @@ class _Table:
             if good:
                 self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
             return
-        codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in (*_NAMES, "status")}
-        codes |= {name: batch.codes(self._words[name], *fields) for name, fields in _GPU_TYPES.items()}
+        words = self.columns.words
+        codes = {name: batch.codes(words[name], *fields) for name, fields in _CODED.items()}
         batch.report_states("state")
         for name, option in _SAID.items():
-            said = batch.said(self._words[name], option)
+            said = batch.said(words[name], option)
             codes[name] = np.where(codes[name] >= 0, codes[name], said) if name in codes else said
-        for name, column in self._codes.items():
-            column.add(codes[name])
-        for name, values in self._measure(batch, submit, codes["status"]).items():
-            self._numbers[name].add(np.full(len(numbers), np.nan) if values is None else values)
-        self._ids.append(as_ids(columns[layout.job]))
-        self.jobs += len(numbers)
+        measured = self._measure(batch, submit, codes["status"])
+        self.columns.add(as_ids(columns[layout.job]), measured | {name: codes[name] for name in words})
 
-    def _measure(self, batch: Batch, submit: np.ndarray, status: np.ndarray) -> dict[str, np.ndarray | None]:
+    def _measure(self, batch: Batch, submit: np.ndarray, status: np.ndarray) -> dict[str, np.ndarray]:
         """Returns all numeric columns of a batch."""
         elapsed = either(batch.number("number", "elapsedraw"), batch.number("duration", "elapsed"))
         run, wait = self._times(batch, submit, elapsed, status)
         limit, unlimited = batch.limit()
         self.unlimited += unlimited
-        eligible = self._stamps(batch, submit, "eligible")
         req_nodes = batch.number("number", "reqnodes")
         alloc_nodes = batch.number("number", "allocnodes", "nnodes")
         alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
@@ -266,11 +252,11 @@ class _Table:
         cpu_time, held = batch.number("duration", "totalcpu"), positive(alloc)
         return {
             "submit_time": submit,
-            "eligible_time": None if eligible is None else eligible[0],
+            "eligible_time": self._stamps(batch, submit, "eligible")[0],
             "wait_time": wait,
             "run_time": run,
             "alloc_procs": held,
-            "avg_cpu_time": None if cpu_time is None or held is None else cpu_time / held,
+            "avg_cpu_time": cpu_time / held,
             "req_procs": positive(req),
             "req_time": limit,
             "req_mem_kib": either(
@@ -284,75 +270,55 @@ class _Table:
         }
 
     def _times(
-        self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray | None, status: np.ndarray
+        self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns run times and waits, and counts jobs that had not finished."""
-        words = self._words["status"].names
-        start, end = self._stamps(batch, submit, "start"), self._stamps(batch, submit, "end")
+        words = self.columns.words["status"].names
+        start = self._stamps(batch, submit, "start") if batch.text("start") is not None else None
+        end = self._stamps(batch, submit, "end")
         run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
-        self.unfinished += int(unfinished(status, words, None if end is None else end[0]).sum())
+        self.unfinished += int(unfinished(status, words, end[0]).sum())
         self.resized += int(are(status, words, ("resizing",)).sum())
         run = batch.not_negative(run, "run time (end before start)")
         return run, batch.not_negative(wait, "wait (start before submission)")
 
-    def _stamps(self, batch: Batch, submit: np.ndarray, name: str) -> Stamps | None:
+    def _stamps(self, batch: Batch, submit: np.ndarray, name: str) -> Stamps:
         """Returns a column of times, with values that stand for "no time" as unknown."""
-        stamps = batch.stamps(self._clock, name)
-        return None if stamps is None else (without_zeros(stamps[0], submit), stamps[1])
+        epoch, later = batch.stamps(self._clock, name)
+        return without_zeros(epoch, submit), later
 
     def trace(self, source: str, records: Records, more: Sequence[str] = ()) -> Trace:
         """Returns all jobs as a sorted trace, with notes."""
-        ids = join_ids(self._ids)
-        columns: dict[str, Values] = {}
-        for name, growing in self._numbers.items():
-            if (values := growing.join()) is not None:
-                columns[name] = values
-        for name, growing in self._codes.items():
-            if (codes := growing.join()) is not None:
-                columns[name] = sorted_nominal(codes, self._words[name].names)
-        used = records.peaks.of(ids.tolist(), _nodes_held(columns, len(ids)))
-        if not np.isnan(used).all():
-            columns["used_mem_kib"] = used
-        measured = {
-            "used_gpus": records.peaks.busy_gpus(ids.tolist()),
-            "used_gpu_mem_kib": records.peaks.gpu_memory(ids.tolist()),
-        }
+        columns = self.columns.join()
+        ids: Any = columns.pop("job_id")
+        measured, outgrew = records.peaks.by_record(ids.tolist(), _nodes_held(columns, len(ids)))
         columns |= {name: values for name, values in measured.items() if not np.isnan(values).all()}
-        outgrown = _ran_out(columns, records.peaks.outgrown(ids.tolist()))
-        order = log_order(columns["submit_time"], ids)
-        is_sorted = bool((order[1:] > order[:-1]).all())
+        outgrown = _ran_out(columns, outgrew)
         columns["job_id"] = ids
-        if not is_sorted:
-            for name, column in columns.items():
-                columns[name] = column.take(order) if isinstance(column, Nominal) else column[order]
+        columns, is_sorted = in_log_order(columns)
         dropped = self.problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
         notes = [
             *more,
             *records.notes(),
             *records.peaks.notes(),
-            *_outgrown_words(outgrown),
+            *([f"{outgrown} {_OUTGROWN}"] if outgrown else []),
             *self.problems.notes(),
             *self._remarks(),
             *self._clock.notes(),
         ]
-        if not is_sorted:
-            notes.append("the records were not in order of submit time and job number: sorted")
-        header = {"columns": "|".join(self.names)}
-        if self._clock.local:
-            header["local_times"] = str(self._clock.local)
+        notes += [] if is_sorted else [SORTED]
+        header = {"columns": "|".join(self.names), **self._clock.header()}
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
 
     def _remarks(self) -> list[str]:
         """Returns notes about unfinished, resized and unlimited jobs."""
-        notes = []
-        if self.unfinished:
-            notes.append(f"{self.unfinished} jobs had not finished when the dump was written: run time unknown")
-        if self.resized:
-            notes.append(f"{self.resized} records describe an earlier size of a job (RESIZING)")
-        if self.unlimited:
-            notes.append(f"{self.unlimited} jobs have no time limit (UNLIMITED): requested time unknown")
-        return notes
+        counts = {
+            "jobs had not finished when the dump was written: run time unknown": self.unfinished,
+            "records describe an earlier size of a job (RESIZING)": self.resized,
+            "jobs have no time limit (UNLIMITED): requested time unknown": self.unlimited,
+        }
+        return [f"{count} {words}" for words, count in counts.items() if count]
 
 
 def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
@@ -361,17 +327,9 @@ def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
     status = columns.get("status")
     if not isinstance(status, Nominal) or not outgrown.any():
         return 0
-    words = np.array([*status.categories, None], dtype=object)[status.codes]
-    outgrown = outgrown & (words == "failed")
-    words[outgrown] = OUT_OF_MEMORY
-    columns["status"] = Nominal.encode(words.tolist())
+    outgrown = outgrown & status.is_any(["failed"])
+    columns["status"] = status.where(outgrown, OUT_OF_MEMORY)
     return int(outgrown.sum())
-
-
-def _outgrown_words(count: int) -> list[str]:
-    """Returns the note about jobs that ran out of memory."""
-    words = "failed jobs count as out of memory: Slurm killed a step that exceeded its share (OverMemoryKill)"
-    return [f"{count} {words}"] if count else []
 
 
 def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:

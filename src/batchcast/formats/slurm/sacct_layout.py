@@ -7,7 +7,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,16 +99,12 @@ class Layout:
 
     def is_record(self, fields: Sequence[str]) -> bool:
         """Whether the number of fields is right, and job id and submit time are where they belong."""
-        return len(fields) == self.width and not self._misfits(fields, ("jobid", "jobidraw", "submit"))
+        return len(fields) == self.width and not self.misfits(fields, ("jobid", "jobidraw", "submit"))
 
-    def misfits(self, fields: Sequence[str]) -> list[str]:
-        """Return the columns of known format whose fields do not have this format."""
-        return self._misfits(fields, self.names)
-
-    def _misfits(self, fields: Sequence[str], names: Sequence[str]) -> list[str]:
-        """Return the given columns whose fields do not have the column's format."""
+    def misfits(self, fields: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+        """Return which of the given columns (default: all) have a known format that their fields do not have."""
         misfits = []
-        for name in names:
+        for name in names or self.names:
             check = check_of(name)
             if check is not None and name in self.place and not check(fields[self.place[name]]):
                 misfits.append(name)
@@ -117,8 +113,7 @@ class Layout:
     def has_submit(self, fields: Sequence[str]) -> bool:
         """Whether one of the fields is a time. A record without any time is impossible, and checking for a time is
         fast."""
-        check = check_of("submit")
-        return check is not None and any(map(check, fields))
+        return any(map(check_of("submit") or bool, fields))
 
     def mend(self, fields: Sequence[str]) -> Taken:
         """Repair a line whose texts contained delimiters or line breaks, if the other columns determine the right
@@ -165,21 +160,19 @@ class StepPeaks:
     --------
     >>> layout = Layout.of("JobID|Submit|MaxRSS")
     >>> peaks = StepPeaks(); peaks.take(layout, [["7.batch", "7.0"], ["", ""], ["0", "12K"]])
-    >>> peaks.of(["7", "8"], np.array([2.0, 1.0])).tolist(), peaks.zeros
+    >>> peaks.by_record(["7", "8"], np.array([2.0, 1.0]))[0]["used_mem_kib"].tolist(), peaks.zeros
     ([24.0, nan], 1)
     >>> peaks.take(Layout.of("JobID|Submit|TRESUsageInTot"), [["9", "9.0"], ["", ""], ["", "gres/gpuutil=160,mem=1G"]])
-    >>> peaks.busy_gpus(["9", "8"]).tolist(), peaks.gpu_memory(["9"]).tolist()
-    ([1.6, nan], [nan])
+    >>> used, _ = peaks.by_record(["9", "8"], np.ones(2)); used["used_gpus"].tolist(), used["used_gpu_mem_kib"].tolist()
+    ([1.6, nan], [nan, nan])
     """
 
     def __init__(self) -> None:
         self.zeros = self.bad = 0
         self._records: dict[str, int] = {}
         self._before_any: set[str] = set()
-        self._most: dict[Key, float] = {}
+        self._most: dict[str, dict[Key, float]] = {"used_mem_kib": {}, "used_gpus": {}, "used_gpu_mem_kib": {}}
         self._outgrown: set[Key] = set()
-        self._busy: dict[Key, float] = {}
-        self._gpu_memory: dict[Key, float] = {}
 
     def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
         """Read rows of one layout in the order of the file, jobs and steps."""
@@ -203,7 +196,7 @@ class StepPeaks:
             if has_gpus:
                 self._take_gpus(key, row["TRESUsageInTot"])
             if step_peak.node_kib == step_peak.node_kib:
-                self._most[key] = max(step_peak.node_kib, self._most.get(key, 0.0))
+                self._raise_to("used_mem_kib", key, step_peak.node_kib)
                 if dot and outgrew(row):
                     self._outgrown.add(key)
             elif not has_gpus:
@@ -212,14 +205,19 @@ class StepPeaks:
                 self._before_any.add(name)
 
     def _take_gpus(self, key: Key, text: str) -> None:
+        """Reads the GPU use of one step: `gres/gpuutil` is in percent, summed over GPUs."""
         tres = parse_tres(text)
         if _PERCENT.fullmatch(percent := tres.get("gres/gpuutil", "")):
-            self._busy[key] = max(float(percent) / 100.0, self._busy.get(key, 0.0))
+            self._raise_to("used_gpus", key, float(percent) / 100.0)
         if (memory := parse_memory(tres.get("gres/gpumem", ""))) >= 0:
-            self._gpu_memory[key] = max(memory, self._gpu_memory.get(key, 0.0))
+            self._raise_to("used_gpu_mem_kib", key, memory)
 
-    def of(self, ids: Sequence[object], nodes: np.ndarray) -> np.ndarray:
-        """Return the peak memory of each job.
+    def _raise_to(self, name: str, key: Key, value: float) -> None:
+        """Stores the value of a step if it is the largest value of the record so far."""
+        self._most[name][key] = max(value, self._most[name].get(key, 0.0))
+
+    def by_record(self, ids: Sequence[object], nodes: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return what the steps of each job used.
 
         Parameters
         ----------
@@ -230,28 +228,20 @@ class StepPeaks:
 
         Returns
         -------
-        ndarray
-            KiB of the whole job (peak of the busiest node times nodes), shape (n,). NaN if no step was measured.
+        used : dict
+            Columns of shape (n,), NaN if no step was measured. `used_mem_kib`: KiB of the whole job (peak of the
+            busiest node times nodes). `used_gpus`: the GPUs that the record's busiest step kept busy.
+            `used_gpu_mem_kib`: GPU memory of the step that used most, summed over GPUs.
+        outgrown : ndarray
+            Whether a step of each job was killed for its memory (`formats.memory.outgrew`), shape (n,).
         """
-        return self._by_record(self._most, ids) * np.where(nodes > 0, nodes, 1.0)
-
-    def busy_gpus(self, ids: Sequence[object]) -> np.ndarray:
-        """Return the GPUs that each record kept busy, shape (n,); NaN if no step was measured.
-
-        The number is `gres/gpuutil` (percent, summed over GPUs) of the record's busiest step, divided by 100.
-        """
-        return self._by_record(self._busy, ids)
-
-    def gpu_memory(self, ids: Sequence[object]) -> np.ndarray:
-        """Return the GPU memory of the step that used most, KiB summed over GPUs, shape (n,); NaN if unknown."""
-        return self._by_record(self._gpu_memory, ids)
-
-    def _by_record(self, values: Mapping[Key, float], ids: Sequence[object]) -> np.ndarray:
-        return np.array([math.nan if key is None else values.get(key, math.nan) for key in self._keys(ids)])
-
-    def outgrown(self, ids: Sequence[object]) -> np.ndarray:
-        """Return which jobs had a step that was killed for its memory (`formats.memory.outgrew`), shape (n,)."""
-        return np.array([key in self._outgrown for key in self._keys(ids)], bool)
+        keys = list(self._keys(ids))
+        used = {
+            name: np.array([math.nan if key is None else most.get(key, math.nan) for key in keys], dtype=float)
+            for name, most in self._most.items()
+        }
+        used["used_mem_kib"] *= np.where(nodes > 0, nodes, 1.0)
+        return used, np.array([key in self._outgrown for key in keys], bool)
 
     def _keys(self, ids: Sequence[object]) -> Iterator[Key | None]:
         """Yields the key of each record; None if its steps cannot be distinguished from the steps of other records."""
@@ -265,15 +255,11 @@ class StepPeaks:
 
     def notes(self) -> list[str]:
         """Return sentences about memory peaks that were not used."""
-        notes = []
-        if self.zeros:
-            notes.append(f"{self.zeros} job steps have a peak memory of 0 (ended before the first sample): unknown")
-        if self.bad:
-            notes.append(
-                f"{self.bad} job steps have an impossible peak memory (negative, an unknown unit, or more"
-                " than a pebibyte): unknown"
-            )
-        return notes
+        counts = {
+            "a peak memory of 0 (ended before the first sample)": self.zeros,
+            "an impossible peak memory (negative, an unknown unit, or more than a pebibyte)": self.bad,
+        }
+        return [f"{count} job steps have {what}: unknown" for what, count in counts.items() if count]
 
 
 Key = str | tuple[str, int]

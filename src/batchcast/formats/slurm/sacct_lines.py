@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from ...errors import input_error
 from ...job import is_slurm_state
-from ..chunks import Problems
-from .sacct_forms import MOST_PIECES, Taken
-from .sacct_layout import COMMAND, Layout, StepPeaks
+from ..chunks import Problems, rows_where
+from .sacct_forms import MOST_PIECES, Taken, check_of
+from .sacct_layout import COMMAND, DELIMITERS, Layout, StepPeaks
 
 _LONGEST_TEXT = 100  # largest number of lines over which one record can be spread
 _MOST_HOPELESS = 10_000  # lines that may fail the slow search for a repair; a file with more such lines is not a dump
@@ -81,7 +82,7 @@ class Records:
 
     def close(self) -> None:
         """Drop the remaining broken lines, because the text has ended."""
-        self._give_up(len(self._torn))
+        self._give_up()
 
     def notes(self) -> list[str]:
         """Return sentences about repaired lines and additional headers."""
@@ -118,15 +119,11 @@ class Records:
         """Drops records in which the state and one more column do not have their format, because the fields are
         shifted.
         """
-        state = layout.first("state")
-        if state is None:
-            return columns, numbers
-        strange = {text for text in set(columns[state]) if not is_slurm_state(text)}
+        states = columns[layout.place["state"]] if "state" in layout.place else ()
         dropped = set()
-        for k in [k for k, text in enumerate(columns[state]) if text in strange] if strange else ():
-            wrong = [name for name in layout.misfits([column[k] for column in columns]) if name != "state"]
-            if wrong:
-                self._problems.drop(numbers[k], "fields that do not have the format of their column", columns[state][k])
+        for k in rows_where(lambda text: not is_slurm_state(text), states):
+            if {*layout.misfits([column[k] for column in columns])} - {"state"}:
+                self._problems.drop(numbers[k], "fields that do not have the format of their column", states[k])
                 dropped.add(k)
         if not dropped:
             return columns, numbers
@@ -140,27 +137,24 @@ class Records:
         """
         layout, new_layout = self.layout, Layout.of(line)
         if new_layout is not None:
-            self._give_up(len(self._torn))
+            self._give_up()
             self.layout = new_layout
             self.headers += 1
             return []
-        if layout is None:
+        if layout is None or _MESSAGE.fullmatch(line):
             if line.strip():
-                self._problems.drop(self._number, "before the header", line)
-            return []
-        if _MESSAGE.fullmatch(line):
-            self._problems.drop(self._number, MESSAGE, line)
+                self._problems.drop(self._number, "before the header" if layout is None else MESSAGE, line)
             return []
         fields = layout.split(line)
         if fields is not None:
             is_whole = layout.is_record(fields)
             single = Taken(fields) if is_whole else self._mend(fields) if len(fields) > layout.width else Taken(None)
             if single.fields is not None:
-                self._give_up(len(self._torn))
+                self._give_up()
                 self._count_mended(line, not is_whole)
                 return [single.fields]
             if single.undecided:
-                self._give_up(len(self._torn))
+                self._give_up()
                 self._problems.drop(self._number, UNDECIDED, line)
                 return []
             if not self._torn and len(fields) == 1 and layout.ends_in_text and (good or last is not None):
@@ -188,16 +182,16 @@ class Records:
                 continue
             fields = layout.split("\n".join(line for _, line in self._torn[k:]))
             whole = Taken(None) if fields is None else self._mend(fields)
+            if whole == Taken(None):
+                continue
+            self._give_up(k)
+            number, line = self._torn[0]
+            self._torn.clear()
             if whole.fields is not None:
-                self._give_up(k)
-                self._count_mended(self._torn[0][1], True)
-                self._torn.clear()
+                self._count_mended(line, True)
                 return [whole.fields]
-            if whole.undecided:
-                self._give_up(k)
-                self._problems.drop(self._torn[0][0], UNDECIDED, self._torn[0][1])
-                self._torn.clear()
-                return []
+            self._problems.drop(number, UNDECIDED, line)
+            break
         return []
 
     def _mend(self, fields: list[str]) -> Taken:
@@ -216,32 +210,76 @@ class Records:
             self._first_mended = self._first_mended or f"line {self._number}: {line[:60]!r}"
             self.mended += 1
 
-    def _give_up(self, count: int) -> None:
-        """Drops the first `count` broken lines."""
+    def _give_up(self, count: int | None = None) -> None:
+        """Drops the first `count` broken lines; default: all."""
         for number, line in self._torn[:count]:
             if line.strip():
-                self._broken(line, number)
+                self._problems.drop(number, self._why_broken(line), line)
         del self._torn[:count]
 
-    def _broken(self, line: str, number: int) -> None:
-        """Counts a dropped line with the reason."""
+    def _why_broken(self, line: str) -> str:
+        """Returns the reason for which a line is not a job record."""
         assert self.layout is not None
-        fields = self.layout.split(line)
+        fields, width = self.layout.split(line), self.layout.width
         if fields is None:
-            self._problems.drop(number, "quotes that do not match", line)
-        elif len(fields) != self.layout.width:
-            self._problems.drop(number, f"{len(fields)} fields instead of {self.layout.width}", line)
-        else:
-            self._problems.drop(number, "not a job record", line)
+            return "quotes that do not match"
+        return "not a job record" if len(fields) == width else f"{len(fields)} fields instead of {width}"
 
 
 def no_header(source: str, line: str) -> Exception:
     """Build the error for a text without a header of sacct's column names."""
-    return input_error(
-        source,
-        "no header line of sacct's column names with JobID and Submit",
-        line=1,
-        value=line,
-        accepted="`sacct -P` (or --parsable2) with its header, that is, without -n",
-        hint=COMMAND,
-    )
+    what = "no header line of sacct's column names with JobID and Submit"
+    accepted = "`sacct -P` (or --parsable2) with its header, that is, without -n"
+    return input_error(source, what, line=1, value=line, accepted=accepted, hint=COMMAND)
+
+
+_FILETXT = re.compile(r"JobId=\d+ UserId=\S+ GroupId=\S+ Name=")
+_SHOW_JOB = re.compile(r"JobId=\d+ (ArrayJobId=|HetJobId=|JobName=)")
+
+
+def named_text(line: str) -> tuple[str, str] | None:
+    """Recognise a text by its first line.
+
+    Parameters
+    ----------
+    line
+        The first line of the text.
+
+    Returns
+    -------
+    tuple of str, or None
+        What the text is, and how to get a readable log instead. None for other texts.
+
+    Examples
+    --------
+    >>> named_text("7|ada|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:10:00")[0]
+    'a sacct dump without its header line'
+    >>> named_text("JobId=7 UserId=ada(1001) GroupId=ada(1001) Name=relax JobState=COMPLETED")[0]
+    "the file of Slurm's plugin jobcomp/filetxt, which lacks time limits and complete requests"
+    """
+    if _FILETXT.match(line):
+        what = "the file of Slurm's plugin jobcomp/filetxt, which lacks time limits and complete requests"
+        return what, f"if slurmdbd runs, use the accounting records: {COMMAND}"
+    if _SHOW_JOB.match(line):
+        return "the output of `scontrol show job`, which has only current jobs", COMMAND
+    if any(_is_record(line.strip().split(delimiter)) for delimiter in DELIMITERS):
+        return "a sacct dump without its header line", f"leave out -n (--noheader), which removes it: {COMMAND}"
+    return None
+
+
+def _is_record(fields: list[str]) -> bool:
+    """Whether the fields look like a job in sacct's notation: an id, a state, and a time written as a date."""
+    is_job = check_of("jobid") or bool
+    words = [field.strip('"') for field in fields]
+    states = [word.split(" ")[0] for word in words]
+    has_state = any(word.isupper() and len(word) > 2 and is_slurm_state(word) for word in states)
+    return has_state and any(map(_is_date, words)) and any(map(is_job, words))
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is an ISO 8601 date with a time."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return "T" in text

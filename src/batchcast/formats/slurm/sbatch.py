@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import takewhile
 
 from ...units import parse_memory
 from .resources import gpu_type, gres_gpus
@@ -95,13 +96,9 @@ def parse_script(text: str) -> dict[str, str]:
     words: list[str] = []
     for line in text.splitlines():
         stripped = line.strip()
-        match = re.match(r"#SBATCH\s+(.*)", line)
-        if match:
-            options = _without_comment(match[1])
-            try:
-                words += shlex.split(options)
-            except ValueError:  # a quote is not closed, so split the line at blanks
-                words += options.split()
+        if match := re.match(r"#SBATCH\s+(.*)", line):
+            # A comment begins at the first word with `#` outside quotes.
+            words += _words("".join(takewhile(lambda word: not word.startswith("#"), _WORD.findall(match[1]))))
         elif stripped and not stripped.startswith("#"):
             break
     return _options(words)
@@ -110,14 +107,12 @@ def parse_script(text: str) -> dict[str, str]:
 _WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+|\s+""")
 
 
-def _without_comment(line: str) -> str:
-    """Returns a line without the comment, which begins at the first word with `#` outside quotes."""
-    pieces = []
-    for piece in _WORD.findall(line):
-        if piece.startswith("#"):
-            break
-        pieces.append(piece)
-    return "".join(pieces)
+def _words(line: str) -> list[str]:
+    """Returns the words of a line without their quotes; if a quote is not closed, the line is split at blanks."""
+    try:
+        return shlex.split(line)
+    except ValueError:  # accounting truncates long commands, for example
+        return line.split()
 
 
 @lru_cache(maxsize=4096)
@@ -166,12 +161,8 @@ def command_digest(command: str) -> str | None:
 
 def _split(line: str) -> tuple[dict[str, str], list[str]]:
     """Returns the options of a submit command, and the job script with its arguments."""
-    try:
-        words = shlex.split(line)
-    except ValueError:  # a quote is not closed, or accounting truncated the command
-        words = line.split()
     rest: list[str] = []
-    return _options(words[1:], rest), rest
+    return _options(_words(line)[1:], rest), rest
 
 
 def _options(words: list[str], rest: list[str] | None = None) -> dict[str, str]:
@@ -238,11 +229,8 @@ def _tasks(options: Mapping[str, str]) -> float:
 
 def _per_task(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the amounts of --tres-per-task by resource (`cpu=8,gres/gpu:a100:1` or `cpu:8`), without GPU types."""
-    amounts = {}
-    for item in options.get("tres-per-task", "").split(","):
-        name, _, rest = item.strip().replace("=", ":").partition(":")
-        amounts[name.lower()] = rest.rpartition(":")[2]
-    return amounts
+    items = (item.strip().replace("=", ":").partition(":") for item in options.get("tres-per-task", "").split(","))
+    return {name.lower(): rest.rpartition(":")[2] for name, _, rest in items}
 
 
 def gpus(options: Mapping[str, str]) -> float:

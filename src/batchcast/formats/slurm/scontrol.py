@@ -12,9 +12,9 @@ from typing import Any
 from ...errors import InputError, UsageError
 from ...machines.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, check_machine
 from ...units import parse_duration, parse_memory
-from .node_state import is_away
-from .resources import MOST_NODES, Names, amount, parse_tres
+from .resources import MOST_NODES, Names, amount, is_away, parse_tres
 
+Rows = Sequence[Mapping[str, str]]
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
 
 
@@ -105,12 +105,7 @@ _NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
 
 
 def read_machine(
-    node: str,
-    partition: str,
-    config: str = "",
-    reservation: str = "",
-    qos: str = "",
-    assoc: str = "",
+    node: str, partition: str, config: str = "", reservation: str = "", qos: str = "", assoc: str = ""
 ) -> Machine:
     """Build the machine that the output of scontrol and sacctmgr describes.
 
@@ -133,18 +128,17 @@ def read_machine(
     """
     settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
     settings.update(_parameters(settings.get("SchedulerParameters", "")))
-    nodes = tuple(_node_groups(node))
+    node_rows, partition_rows = parse_records(node, "NodeName"), parse_records(partition, "PartitionName")
+    reservation_rows = parse_records(reservation, "ReservationName")
+    nodes = tuple(_node_groups(node_rows))
     if not nodes:
         raise InputError("the text of the nodes has no NodeName=", hint="scontrol show node -o > node.txt")
     everyone, expand = [name for group in nodes for name in group.names], Names()
-    partitions = tuple(
-        _partition(record, everyone, settings, expand) for record in parse_records(partition, "PartitionName")
-    )
+    partitions = tuple(_partition(row, everyone, settings, expand) for row in partition_rows)
     if not partitions:
-        raise InputError(
-            "the text of the partitions has no PartitionName=", hint="scontrol show partition -o > partition.txt"
-        )
-    reservations = [_reservation(record, expand) for record in parse_records(reservation, "ReservationName")]
+        hint = "scontrol show partition -o > partition.txt"
+        raise InputError("the text of the partitions has no PartitionName=", hint=hint)
+    reservations = [_reservation(row, expand) for row in reservation_rows]
     timeless = [f"reservation {r.name} (no start or no end)" for r in reservations if math.isnan(r.end - r.start)]
     machine = Machine(
         nodes,
@@ -154,7 +148,7 @@ def read_machine(
         tuple(r for r in reservations if not math.isnan(r.end - r.start)),
         settings,
         settings.get("ClusterName", ""),
-        (*_left_out(settings, node, partition, reservation, qos, assoc), *timeless),
+        (*_left_out(settings, node_rows, partition_rows, reservation_rows, table(qos), table(assoc)), *timeless),
         {name: float(count) for name, count in gres(settings.get("Licenses", "")).items()},
     )
     check_machine(machine, "the nodes' text")
@@ -200,10 +194,9 @@ def gres(text: str) -> dict[str, int]:
     return counts
 
 
-def _node_groups(text: str) -> list[NodeGroup]:
+def _node_groups(records: list[dict[str, str]]) -> list[NodeGroup]:
     """Returns the nodes; consecutive nodes with equal properties form one group."""
     groups: list[tuple[Any, list[str], list[str]]] = []  # shared properties, all nodes, nodes that are down
-    records = parse_records(text, "NodeName")
     if len(records) > MOST_NODES:
         raise InputError(f"the text of the nodes has more than {MOST_NODES} nodes (accepted: at most {MOST_NODES})")
     for r in records:
@@ -242,6 +235,7 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
     per_cpu, per_node = (amount(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
     if math.isnan(per_cpu) and math.isnan(per_node):
         per_cpu, per_node = (amount(settings.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+    mode = r.get("PreemptMode", "").upper()
     return Partition(
         r["PartitionName"],
         tuple(name for name in everyone if name in named),
@@ -257,9 +251,9 @@ def _partition(r: Mapping[str, str], everyone: list[str], settings: Mapping[str,
         r.get("Default", "NO").upper() == "YES",
         r.get("State", "UP").upper() in ("UP", "INACTIVE"),
         "" if r.get("QoS", "N/A") in _NONE else r["QoS"],
-        r.get("PreemptMode", "OFF").upper() in ("REQUEUE", "CANCEL"),
+        mode in ("REQUEUE", "CANCEL"),
         _weights(r.get("TRESBillingWeights", "")),
-        _own_mode(r.get("PreemptMode", ""), settings),
+        "" if mode == settings.get("PreemptMode", "OFF").upper() else mode,
         _or(amount(r.get("GraceTime", "")), 0.0),
     )
 
@@ -276,9 +270,20 @@ def _weights(text: str) -> dict[str, float]:
 
 def _qos(r: Mapping[str, str]) -> Qos:
     """Returns a QOS from its row."""
-    limits = Limits(
+    preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
+    mode = r.get("PreemptMode", "").upper()
+    return Qos(
+        r["Name"], _or(amount(r.get("Priority", "")), 0.0), preempts, _limits(r), "" if mode == "CLUSTER" else mode,
+        _seconds(r.get("GraceTime", ""), 0.0), _seconds(r.get("PreemptExemptTime", ""), math.nan),
+    )  # fmt: skip
+
+
+def _limits(r: Mapping[str, str]) -> Limits:
+    """Returns the limits in the row of a QOS or an association, each of which has some of the columns."""
+    return Limits(
         grp_jobs=_limit(r, "GrpJobs"),
         grp_tres=_tres(r, "GrpTRES"),
+        max_jobs=_limit(r, "MaxJobs"),
         max_jobs_per_user=_limit(r, "MaxJobsPU"),
         max_jobs_per_account=_limit(r, "MaxJobsPA"),
         max_tres=_tres(r, "MaxTRES"),
@@ -286,42 +291,22 @@ def _qos(r: Mapping[str, str]) -> Qos:
         max_tres_per_account=_tres(r, "MaxTRESPA"),
         max_wall=_seconds(r.get("MaxWall", ""), math.inf),
     )
-    preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
-    mode = r.get("PreemptMode", "").upper()
-    return Qos(
-        r["Name"], _or(amount(r.get("Priority", "")), 0.0), preempts, limits, "" if mode == "CLUSTER" else mode,
-        _seconds(r.get("GraceTime", ""), 0.0), _seconds(r.get("PreemptExemptTime", ""), math.nan),
-    )  # fmt: skip
-
-
-def _own_mode(mode: str, settings: Mapping[str, str]) -> str:
-    """Returns a partition's PreemptMode if it differs from the cluster's, else an empty text."""
-    return "" if mode.upper() == settings.get("PreemptMode", "OFF").upper() else mode.upper()
 
 
 def _association(r: Mapping[str, str]) -> Association:
     """Returns an association from its row."""
-    limits = Limits(
-        grp_jobs=_limit(r, "GrpJobs"),
-        grp_tres=_tres(r, "GrpTRES"),
-        max_jobs=_limit(r, "MaxJobs"),
-        max_tres=_tres(r, "MaxTRES"),
-        max_wall=_seconds(r.get("MaxWall", ""), math.inf),
-    )
     share = r.get("Share", "1")
     parent = r.get("ParentName") or r.get("Par Name") or ("" if r["Account"] == "root" or r.get("User") else "root")
-    return Association(r["Account"], r.get("User", ""), parent, _or(amount(share), 1.0), limits)
+    return Association(r["Account"], r.get("User", ""), parent, _or(amount(share), 1.0), _limits(r))
 
 
 def _reservation(r: Mapping[str, str], expand: Names) -> Reservation:
     """Returns a reservation from its record."""
     start, end = (_stamp(r.get(key, "")) for key in ("StartTime", "EndTime"))
-    words = {
-        key: tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
-    }
-    return Reservation(
-        r["ReservationName"], expand(r.get("Nodes", "")), start, end, words["Users"], words["Accounts"], words["Flags"]
+    users, accounts, flags = (
+        tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
     )
+    return Reservation(r["ReservationName"], expand(r.get("Nodes", "")), start, end, users, accounts, flags)
 
 
 def _stamp(text: str) -> float:
@@ -341,47 +326,33 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _left_out(
-    settings: Mapping[str, str], node: str, partition: str, reservation: str, qos: str, assoc: str
+    settings: Mapping[str, str], nodes: Rows, partitions: Rows, reservations: Rows, qos: Rows, assoc: Rows
 ) -> list[str]:
     """Returns the settings that are in use and that the simulation does not follow, by Slurm's names."""
     used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0").upper() not in _UNUSED]
-    used += ["nodes that join later (MaxNodeCount)"] if _more_nodes(settings, node) else []
-    for key, models in _MODELLED.items():
-        value = settings.get(key, models[0]).split("/")[-1]
-        if value not in models:
-            used.append(f"{key}={value}")
+    most_nodes = _or(amount(settings.get("MaxNodeCount", "")), 0)
+    used += ["nodes that join later (MaxNodeCount)"] if most_nodes > len(nodes) else []
+    values = {key: settings.get(key, models[0]).split("/")[-1] for key, models in _MODELLED.items()}
+    used += [f"{key}={value}" for key, value in values.items() if value not in _MODELLED[key]]
     flags = set(settings.get("PriorityFlags", "").upper().split(",")) - {"", "FAIR_TREE", "(NULL)"}
     used += [f"PriorityFlags={','.join(sorted(flags))}"] if flags else []
     used += [name for name in _parameters(settings.get("SchedulerParameters", "")) if name not in _PARAMETERS]
-    weights = settings.get("PriorityWeightTRES", "").lower()
-    used += (
-        ["PriorityWeightTRES of billing, energy or licenses"] if re.search(r"billing|energy|license", weights) else []
-    )
+    if re.search(r"billing|energy|license", settings.get("PriorityWeightTRES", "").lower()):
+        used.append("PriorityWeightTRES of billing, energy or licenses")
     used += [word for word in settings.get("SelectTypeParameters", "").upper().split(",") if word in _SELECT]
-    used += _of_partitions(parse_records(partition, "PartitionName"))
-    nodes = parse_records(node, "NodeName")
+    used += _of_partitions(partitions)
     used += ["CPUSpecList"] if any(r.get("CPUSpecList", "") not in _NONE for r in nodes) else []
     used += ["CoreSpecCount"] if any(_or(amount(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
-    flags = {f for r in parse_records(reservation, "ReservationName") for f in r.get("Flags", "").split(",")}
+    flags = {f for r in reservations for f in r.get("Flags", "").split(",")}
     used += [f"reservation {flag}" for flag in sorted(flags & {"WEEKDAY", "WEEKEND", "FLEX", "MAGNETIC"})]
-    for title, text in (("qos", qos), ("assoc", assoc)):
-        rows = table(text)
-        for column in _LIMITS:
-            values = {row.get(column, "") for row in rows} - {"", _HARMLESS.get(column, "")}
-            used += [f"{title} {column}"] if values else []
+    for title, rows in (("qos", qos), ("assoc", assoc)):
+        used += [f"{title} {c}" for c in _LIMITS if {row.get(c, "") for row in rows} - {"", _HARMLESS.get(c, "")}]
         used += [f"{title} Flags={row['Flags']}" for row in rows if row.get("Flags")]
-    used += _of_preemption(settings, parse_records(partition, "PartitionName"), table(qos))
+    used += _of_preemption(settings, partitions, qos)
     return list(dict.fromkeys(used))
 
 
-def _more_nodes(settings: Mapping[str, str], node: str) -> bool:
-    """Whether MaxNodeCount allows nodes that join later."""
-    return _or(amount(settings.get("MaxNodeCount", "")), 0) > len(parse_records(node, "NodeName"))
-
-
-def _of_preemption(
-    settings: Mapping[str, str], partitions: Sequence[Mapping[str, str]], qos: Sequence[Mapping[str, str]]
-) -> list[str]:
+def _of_preemption(settings: Mapping[str, str], partitions: Rows, qos: Rows) -> list[str]:
     """Returns preemption settings that the simulation does not follow: all modes but REQUEUE and CANCEL, and
     restrictions.
     """
@@ -394,7 +365,7 @@ def _of_preemption(
     return [*(f"PreemptMode={word}" for word in sorted(words)), *used]
 
 
-def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
+def _of_partitions(rows: Rows) -> list[str]:
     """Returns settings of partitions that the simulation does not follow."""
     used = []
     for r in rows:
@@ -402,14 +373,10 @@ def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
         used += [f"OverSubscribe={share}"] if share.startswith(("FORCE", "YES")) else []
         for key, usual in (("MinNodes", ("0", "1")), ("ExclusiveUser", ("NO",)), ("ExclusiveTopo", ("NO",))):
             used += [f"{key}={r[key]}"] if r.get(key, usual[0]) not in (*usual, *_NONE) else []
-        for key in ("MaxCPUsPerNode", "MaxCPUsPerSocket", "MaxMemPerNode", "MaxMemPerCPU", "QoS"):
+        for key in ("MaxCPUsPerNode", "MaxCPUsPerSocket", "MaxMemPerNode", "MaxMemPerCPU", "QoS", "MaxNodes"):
             used += [f"partition {key}"] if r.get(key, "") not in _NONE else []
-        used += ["partition MaxNodes"] if r.get("MaxNodes", "") not in _NONE else []
-        used += (
-            ["partition AllowAccounts/AllowQos/AllowGroups"]
-            if any(r.get(key, "ALL") not in ("ALL", *_NONE) for key in ("AllowAccounts", "AllowQos", "AllowGroups"))
-            else []
-        )
+        if {r.get(key, "ALL") for key in ("AllowAccounts", "AllowQos", "AllowGroups")} - {"ALL", *_NONE}:
+            used.append("partition AllowAccounts/AllowQos/AllowGroups")
         for key, unused in (("DenyAccounts", ""), ("DenyQos", ""), ("ReqResv", "NO"), ("JobDefaults", "")):
             used += [f"partition {key}"] if r.get(key, unused).upper() not in (unused, "(NULL)", "NONE") else []
         used += ["partition DefMemPerGPU"] if r.get("DefMemPerGPU", "0") not in ("0", *_NONE) else []
@@ -418,10 +385,8 @@ def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
     """Returns the amounts of a TRES limit, memory in MiB."""
-    amounts = {}
-    for name, text in parse_tres(r.get(key, "")).items():
-        amounts[name] = parse_memory(text) / 1024 if name == "mem" else _or(amount(text), math.inf)
-    return amounts
+    amounts = parse_tres(r.get(key, "")).items()
+    return {n: parse_memory(text) / 1024 if n == "mem" else _or(amount(text), math.inf) for n, text in amounts}
 
 
 def _limit(r: Mapping[str, str], key: str) -> float:

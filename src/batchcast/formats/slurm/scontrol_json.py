@@ -13,10 +13,60 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import InputError
-from .json_values import as_list as _list
-from .json_values import at as _at
-from .json_values import number as _number
-from .json_values import tres as _tres
+
+
+def at(item: Any, path: str) -> Any:
+    """Return the value at a path of keys; None if a key is missing.
+
+    Examples
+    --------
+    >>> at({"time": {"limit": 60}}, "time/limit"), at({"time": None}, "time/limit")
+    (60, None)
+    """
+    for key in path.split("/"):
+        item = item.get(key) if isinstance(item, Mapping) else None
+    return item
+
+
+def number(value: Any) -> str:
+    """Return a number as text, also from the form with `set` and `infinite`; empty if it is not set or infinite.
+
+    Examples
+    --------
+    >>> number(60), number({"set": True, "infinite": False, "number": 60}), number({"set": False, "number": 0})
+    ('60', '60', '')
+    """
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    if value is None or isinstance(value, bool | Mapping | list):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def tres(items: Any) -> str:
+    """Return a list of TRES as `cpu=4,mem=2048M,gres/gpu=1`. Memory in TRES is in MiB.
+
+    Examples
+    --------
+    >>> tres([{"type": "mem", "name": "", "count": 2048}, {"type": "gres", "name": "gpu:a100", "count": 2}])
+    'mem=2048M,gres/gpu:a100=2'
+    """
+    return ",".join(
+        f"{t['type']}{'/' + t['name'] if t.get('name') else ''}={t['count']}{'M' if t['type'] == 'mem' else ''}"
+        for t in items or ()
+    )
+
+
+def as_list(value: Any) -> list[str]:
+    """Return words as a list, from a JSON list, a single word or null.
+
+    Examples
+    --------
+    >>> as_list("RUNNING"), as_list(["RUNNING", "COMPLETING"]), as_list(None)
+    (['RUNNING'], ['RUNNING', 'COMPLETING'], [])
+    """
+    return [value] if isinstance(value, str) else [str(word) for word in value or ()]
+
 
 JOB, PER = "limits/max/tres/per/job", "limits/max/tres/per"
 QOS_LIMITS = {
@@ -74,15 +124,16 @@ def as_text(name: str, text: str, where: str = "") -> str:
     """
     if not text.lstrip().startswith("{"):
         return text
+    where, hint = where or name, f"scontrol show {name} --json"
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where or name}: not JSON: {error}", hint=f"scontrol show {name} --json") from None
+        raise InputError(f"{where}: not JSON: {error}", hint=hint) from None
     key, record = RECORDS[name]
     items = document.get(key)
     if not isinstance(items, list):
-        raise InputError(f"{where or name}: the JSON has no list {key!r}", hint=f"scontrol show {name} --json")
-    rows = [_record(record, item, f"{where or name}: {key}[{k}]") for k, item in enumerate(items)]
+        raise InputError(f"{where}: the JSON has no list {key!r}", hint=hint)
+    rows = [_record(record, item, f"{where}: {key}[{k}]") for k, item in enumerate(items)]
     if name in ("qos", "assoc"):
         titles = list(rows[0]) if rows else []
         return "".join("|".join(line) + "\n" for line in [titles, *(list(row.values()) for row in rows)])
@@ -103,29 +154,29 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
     """Returns a node's record."""
     return {
         "NodeName": n["name"],
-        "CPUTot": _number(n.get("cpus")) or "1",
-        "CPUEfctv": _number(n.get("effective_cpus") or n.get("cpus")) or "1",
-        "Sockets": _number(n.get("sockets")) or "1",
-        "ThreadsPerCore": _number(n.get("threads")) or "1",
-        "RealMemory": _number(n.get("real_memory")) or "(null)",
-        "MemSpecLimit": _number(n.get("specialized_memory")) or "0",
-        "CoreSpecCount": _number(n.get("specialized_cores")) or "0",
+        "CPUTot": number(n.get("cpus")) or "1",
+        "CPUEfctv": number(n.get("effective_cpus") or n.get("cpus")) or "1",
+        "Sockets": number(n.get("sockets")) or "1",
+        "ThreadsPerCore": number(n.get("threads")) or "1",
+        "RealMemory": number(n.get("real_memory")) or "(null)",
+        "MemSpecLimit": number(n.get("specialized_memory")) or "0",
+        "CoreSpecCount": number(n.get("specialized_cores")) or "0",
         "Gres": n.get("gres") or "(null)",
         "AvailableFeatures": _words(n.get("features")) or "(null)",
-        "Weight": _number(n.get("weight")) or "1",
-        "State": "+".join((*_list(n.get("state")), *_list(n.get("state_flags")))),  # separate until v0.0.38
+        "Weight": number(n.get("weight")) or "1",
+        "State": "+".join((*as_list(n.get("state")), *as_list(n.get("state_flags")))),  # separate until v0.0.38
     }
 
 
 def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     """Returns a partition's record."""
-    flags = _list(_at(p, "maximums/oversubscribe/flags"))
-    shared = _at(p, "maximums/oversubscribe/jobs")
+    flags = as_list(at(p, "maximums/oversubscribe/flags"))
+    shared = at(p, "maximums/oversubscribe/jobs")
     jobs = 1 if shared is None else int(shared)
     share = "EXCLUSIVE" if jobs == 0 else f"FORCE:{jobs}" if "force" in flags else f"YES:{jobs}" if jobs > 1 else "NO"
-    state = " ".join(_list(_at(p, "partition/state")))
+    state = " ".join(as_list(at(p, "partition/state")))
     memory = {
-        name: _number(_at(p, f"{group}/partition_memory_per_{unit}"))
+        name: number(at(p, f"{group}/partition_memory_per_{unit}"))
         for name, group, unit in (
             ("DefMemPerCPU", "defaults", "cpu"), ("DefMemPerNode", "defaults", "node"),
             ("MaxMemPerCPU", "maximums", "cpu"), ("MaxMemPerNode", "maximums", "node"),
@@ -133,23 +184,23 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     }  # fmt: skip
     return {
         "PartitionName": p["name"],
-        "Nodes": _at(p, "nodes/configured") or "",
-        "MaxTime": _span(_at(p, "maximums/time")) or "UNLIMITED",
-        "DefaultTime": _span(_at(p, "defaults/time")) or "NONE",
-        "PriorityTier": _number(_at(p, "priority/tier")) or "1",
-        "PriorityJobFactor": _number(_at(p, "priority/job_factor")) or "1",
-        "MaxNodes": _number(_at(p, "maximums/nodes")) or "UNLIMITED",
-        "MinNodes": str(_at(p, "minimums/nodes") or 0),
-        "MaxCPUsPerNode": _number(_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
+        "Nodes": at(p, "nodes/configured") or "",
+        "MaxTime": _span(at(p, "maximums/time")) or "UNLIMITED",
+        "DefaultTime": _span(at(p, "defaults/time")) or "NONE",
+        "PriorityTier": number(at(p, "priority/tier")) or "1",
+        "PriorityJobFactor": number(at(p, "priority/job_factor")) or "1",
+        "MaxNodes": number(at(p, "maximums/nodes")) or "UNLIMITED",
+        "MinNodes": str(at(p, "minimums/nodes") or 0),
+        "MaxCPUsPerNode": number(at(p, "maximums/cpus_per_node")) or "UNLIMITED",
         **{name: value if value not in ("", "0") else "UNLIMITED" for name, value in memory.items()},
         "OverSubscribe": share,
-        "GraceTime": _number(p.get("grace_time")) or "0",
+        "GraceTime": number(p.get("grace_time")) or "0",
         "State": state.upper() or "UP",
-        "QoS": _at(p, "qos/assigned") or "N/A",
-        "AllowAccounts": _at(p, "accounts/allowed") or "ALL",
-        "AllowQos": _at(p, "qos/allowed") or "ALL",
-        "AllowGroups": _at(p, "groups/allowed") or "ALL",
-        "TRESBillingWeights": _at(p, "tres/billing_weights") or "(null)",
+        "QoS": at(p, "qos/assigned") or "N/A",
+        "AllowAccounts": at(p, "accounts/allowed") or "ALL",
+        "AllowQos": at(p, "qos/allowed") or "ALL",
+        "AllowGroups": at(p, "groups/allowed") or "ALL",
+        "TRESBillingWeights": at(p, "tres/billing_weights") or "(null)",
     }
 
 
@@ -170,17 +221,17 @@ def _qos(q: Mapping[str, Any]) -> dict[str, str]:
     """Returns a row for a QOS."""
     return {
         "Name": q["name"],
-        "Priority": _number(q.get("priority")),
-        "Preempt": _words(_at(q, "preempt/list")),
-        "Flags": _words(["DenyOnLimit" if flag == "DENY_LIMIT" else flag for flag in _list(q.get("flags"))]),
-        "UsageFactor": f"{float(_number(q.get('usage_factor')) or 1):.6f}",
-        "GraceTime": _clock(_at(q, "limits/grace_time")),
-        "PreemptMode": _words(_at(q, "preempt/mode")).replace("DISABLED", ""),
-        "PreemptExemptTime": _clock(_at(q, "preempt/exempt_time")),
-        **{title: _number(_at(q, path)) for title, path in QOS_LIMITS.items()},
-        **{title: _tres(_at(q, path)) for title, path in QOS_TRES.items()},
-        "MaxWall": _span(_at(q, "limits/max/wall_clock/per/job")),
-        "GrpWall": _span(_at(q, "limits/max/wall_clock/per/qos")),
+        "Priority": number(q.get("priority")),
+        "Preempt": _words(at(q, "preempt/list")),
+        "Flags": _words(["DenyOnLimit" if flag == "DENY_LIMIT" else flag for flag in as_list(q.get("flags"))]),
+        "UsageFactor": f"{float(number(q.get('usage_factor')) or 1):.6f}",
+        "GraceTime": _clock(at(q, "limits/grace_time")),
+        "PreemptMode": _words(at(q, "preempt/mode")).replace("DISABLED", ""),
+        "PreemptExemptTime": _clock(at(q, "preempt/exempt_time")),
+        **{title: number(at(q, path)) for title, path in QOS_LIMITS.items()},
+        **{title: tres(at(q, path)) for title, path in QOS_TRES.items()},
+        "MaxWall": _span(at(q, "limits/max/wall_clock/per/job")),
+        "GrpWall": _span(at(q, "limits/max/wall_clock/per/qos")),
     }
 
 
@@ -191,10 +242,10 @@ def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
         "User": a.get("user") or "",
         "ParentName": a.get("parent_account") or "",
         "Share": str(a.get("shares_raw", 1)),
-        **{title: _number(_at(a, path)) for title, path in ASSOC_LIMITS.items()},
-        **{title: _tres(_at(a, path)) for title, path in ASSOC_TRES.items()},
-        "MaxWall": _span(_at(a, "max/jobs/per/wall_clock")),
-        "GrpWall": _span(_at(a, "max/per/account/wall_clock")),
+        **{title: number(at(a, path)) for title, path in ASSOC_LIMITS.items()},
+        **{title: tres(at(a, path)) for title, path in ASSOC_TRES.items()},
+        "MaxWall": _span(at(a, "max/jobs/per/wall_clock")),
+        "GrpWall": _span(at(a, "max/per/account/wall_clock")),
     }
 
 
@@ -211,23 +262,23 @@ RECORDS: Mapping[str, tuple[str, Any]] = {
 
 def _span(minutes: Any) -> str:
     """Returns minutes in Slurm's form HH:MM:SS."""
-    text = _number(minutes)
+    text = number(minutes)
     return f"{int(float(text)) // 60:02d}:{int(float(text)) % 60:02d}:00" if text else ""
 
 
 def _clock(seconds: Any) -> str:
     """Returns seconds in Slurm's form HH:MM:SS; empty for 0 and for no value."""
-    text = _number(seconds)
+    text = number(seconds)
     whole = int(float(text)) if text else 0
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole else ""
 
 
 def _instant(value: Any) -> str:
     """Returns a time in ISO 8601, in UTC."""
-    text = _number(value)
+    text = number(value)
     return datetime.fromtimestamp(float(text), UTC).strftime("%Y-%m-%dT%H:%M:%S") if text else ""
 
 
 def _words(value: Any) -> str:
     """Returns a list of words with commas."""
-    return ",".join(_list(value))
+    return ",".join(as_list(value))

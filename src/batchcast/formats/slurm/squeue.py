@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ...columns import ASKED, HELD
 from ...errors import BatchcastError, InputError
 from ...units import parse_duration
-from ..memory import STEP_FIELDS, Peak, of_whole_job, outgrew, peak, requested
+from ..memory import STEP_FIELDS, of_whole_job, outgrew, peak, requested
 from ..sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting, never_ran, number, read_fields
 from .resources import parse_tres
 from .sbatch import command_digest
@@ -62,10 +62,8 @@ def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = 
         records.append(dict(zip(fields, (v.strip(" ") for v in values))))
     broken = len(pieces) - whole * width + (1 if tail.strip() else 0)
     if broken and not records:
-        raise InputError(
-            f"the scheduler's answer does not have the requested form: {text[:80]!r}",
-            hint="batchcast doctor shows the version of the client and its answer",
-        )
+        hint = "batchcast doctor shows the version of the client and its answer"
+        raise InputError(f"the scheduler's answer does not have the requested form: {text[:80]!r}", hint=hint)
     return records[1:] if header else records, broken
 
 
@@ -246,7 +244,8 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
     asked = read_fields(ASKED, record, "sacct", _own_of_sacct(record))
     held = {} if withdrawn else read_fields(HELD, record, "sacct")
     memory_peak = peak(steps)
-    if memory_peak.node_kib == memory_peak.node_kib and not withdrawn:
+    is_measured = not math.isnan(memory_peak.node_kib)
+    if is_measured and not withdrawn:
         held["used_mem_kib"] = of_whole_job(memory_peak.node_kib, number(record["AllocNodes"]))
     state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(outgrew, steps)) else state
     for job_id in _task_ids(record["JobID"]):
@@ -262,17 +261,8 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
             priority=number(record["Priority"]),
             asked=asked,
             held=held,
-            unmeasured=_unmeasured(memory_peak, len(steps)),
+            unmeasured="" if is_measured or not steps else "bad" if memory_peak.bad else "zero",
         )
-
-
-def _unmeasured(used: Peak, steps: int) -> str:
-    """Returns the reason why the used memory of a job with steps is unknown: `zero` (no sample was taken), `bad` (no
-    amount), or empty.
-    """
-    if used.node_kib == used.node_kib or not steps:
-        return ""
-    return "bad" if used.bad else "zero"
 
 
 def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:

@@ -107,9 +107,7 @@ def draw_turns(
     starts += rng.exponential(min(LIFETIME_DAYS * 86400.0, span / 4), len(starts)) * (np.diff(app_of, prepend=-1) == 0)
     pauses = np.cumsum(rng.exponential(PAUSE_S, n))
     when = starts[session] + pauses - pauses[opens][session]
-    turns = np.empty(n, np.int64)
-    turns[np.argsort(when, kind="stable")] = np.arange(n)
-    return turns
+    return np.argsort(np.argsort(when, kind="stable"))  # the second sort inverts the permutation
 
 
 KINDS = {"together": (ALL,), "apart": (INTERACTIVE, BATCH)}
@@ -242,8 +240,7 @@ def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recip
 
 def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarray) -> np.ndarray:
     """Return the job of each arrival: jobs of a kind are assigned to the arrivals of this kind in the order `turns`."""
-    by_turn = np.empty(len(turns), np.int64)
-    by_turn[turns] = np.arange(len(turns))
+    by_turn = np.argsort(turns)  # inverts the permutation
     rows = np.empty(len(turns), np.int64)
     for number in np.unique(kind_of_arrival):
         rows[kind_of_arrival == number] = by_turn[kind_of_job[by_turn] == number]
@@ -276,17 +273,16 @@ def _log(recipe: Recipe, submits: np.ndarray, of: np.ndarray, drawn: _Drawn) -> 
         "req_procs": drawn.sizes.astype(float),
         "req_time": drawn.requests,
         "status": Nominal(np.where(drawn.killed, 1, 0).astype(np.int32), ("completed", "timeout")),
-        "user_id": _numbered(drawn.users),
-        "group_id": _numbered((drawn.users - 1) // GROUP_USERS + 1),
-        "app_id": _numbered(drawn.apps + 1),
+        "user_id": Nominal.encode(drawn.users),
+        "group_id": Nominal.encode((drawn.users - 1) // GROUP_USERS + 1),
+        "app_id": Nominal.encode(drawn.apps + 1),
     }
     if recipe.kinds == "apart":
-        columns["queue_id"] = _numbered(of)
+        columns["queue_id"] = Nominal.encode(of)
     info = LogInfo(
         source="(synthetic)",
         format="synthetic",
         unix_start=recipe.unix_start,
-        timezone="UTC",
         max_procs=float(recipe.procs),
         max_procs_source="header",
         header=_header(recipe),
@@ -300,11 +296,6 @@ def _log(recipe: Recipe, submits: np.ndarray, of: np.ndarray, drawn: _Drawn) -> 
 
     wait = simulate(trace, Policy(), "requested", total=recipe.procs).wait_time
     return trace.with_columns({"wait_time": wait})
-
-
-def _numbered(values: np.ndarray) -> Nominal:
-    categories, codes = np.unique(values, return_inverse=True)
-    return Nominal(codes.astype(np.int32), tuple(categories.tolist()))
 
 
 def _header(recipe: Recipe) -> dict[str, str]:

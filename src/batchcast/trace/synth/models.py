@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...columns import OUT_OF_MEMORY
-from ...table import Nominal, Trace, Values
+from ...table import Trace, Values
 
 SLOTS = 48  # half hours of a day
 SLOT_S = 1800.0
@@ -168,9 +168,8 @@ def popularity(rank: np.ndarray) -> np.ndarray:
     head = (14.0491 * np.exp(-0.177531 * np.arange(2, HEAD + 1)) + 0.462513) / 100
     rank = np.asarray(rank)
     first = np.concatenate([[HEAD_SHARE - head.sum()], head])
-    return np.asarray(
-        np.where(rank <= HEAD, first[np.minimum(rank, HEAD) - 1], 7.956 * np.maximum(rank, 1.0) ** -2.267)
-    )
+    tail = 7.956 * np.maximum(rank, 1.0) ** -2.267
+    return np.asarray(np.where(rank <= HEAD, first[np.minimum(rank, HEAD) - 1], tail))
 
 
 def draw_habits(
@@ -315,12 +314,6 @@ def with_memory(rng: np.random.Generator, trace: Trace) -> Trace:
     columns: dict[str, Values] = {
         "req_mem_kib": np.round(asked),
         "used_mem_kib": np.where(ran, np.round(np.minimum(needed, asked)), np.nan),
-        "status": _with_word(trace.nominal("status"), short),
+        "status": trace.nominal("status").where(short, OUT_OF_MEMORY),
     }
     return trace.with_columns(columns, replace(trace.info, memory_per="processor"))
-
-
-def _with_word(status: Nominal, where: np.ndarray) -> Nominal:
-    words = np.array([*status.categories, None], dtype=object)[status.codes]
-    words[where] = OUT_OF_MEMORY
-    return Nominal.encode(words.tolist())
