@@ -323,7 +323,7 @@ def _read_list(reader: Reader, plain: list[Any], place: int, fresh: Any) -> Any:
 
 READERS: tuple[Callable[[Reader, list[Any], int, Any], Any], ...] = (
     *(_read_list,) * 2,  # a placeholder, because `read` handles REFERENCE itself, and LIST
-    lambda reader, plain, place, fresh: tuple(reader._all(*plain[1:], fresh)),
+    lambda reader, plain, place, fresh: tuple(reader._all(plain[1], plain[2], fresh)),
     Reader._dict,
     lambda reader, plain, place, fresh: reader._grown(place, set(), set.update, *plain[1:]),
     lambda reader, plain, place, fresh: frozenset(reader._all(*plain[1:])),
