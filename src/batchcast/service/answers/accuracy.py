@@ -335,7 +335,6 @@ UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
 """
 ADVICE_LEVELS = (0.8, 0.9, 0.95)
 WEEK_S = 7 * DAY_S
-TIMEOUT = "timeout"
 
 
 class Quantity(NamedTuple):
@@ -369,7 +368,7 @@ MEMORY = Quantity(
     "issued_memory", "memory", "request", asked_a_node, lambda row: row["resolution"] == OUT_OF_MEMORY,
     lambda row: float(row["outcome_s"]), "median_ae_kib",
 )  # fmt: skip
-LIMIT = Quantity("issued_limits", "limit", "limit", _limit_of, lambda row: row["status"] == TIMEOUT, _ran, None)
+LIMIT = Quantity("issued_limits", "limit", "limit", _limit_of, lambda row: row["status"] == "timeout", _ran, None)
 
 
 def advice_record(

@@ -19,9 +19,8 @@ from ...units import span
 from .advice import LEAST_JOBS, RISK, Rules, as_request, request_for
 from .job_use import JobUse
 from .track_record import median
-from .usage import LEAST_WASTE, on_size, on_time, suggestion
+from .usage import GIB, LEAST_WASTE, on_size, on_time, suggestion
 
-_GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 WASTES = ("wasted_processor_hours", "wasted_gib_h", "wasted_gpu_h")
 LEAST_GPU_H, LEAST_PERIOD_S, LEAST_RUN_S = 24.0, 86400.0, 600.0
@@ -212,7 +211,7 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     request = request_for(held, ran_out, RISK, rules, math.inf)
     best = request.limit_s
     asked = _middle(j.memory_asked_kib / j.nodes for j in measured)
-    spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / _GIB / 3600
+    spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
         return None
     words = f"requests {as_request(asked)} and uses {as_request(_middle(held))} per node: --mem={as_request(best)}"
@@ -279,4 +278,4 @@ def gpu_memory_of(kind: str) -> float:
     (80.0, 10.0, nan)
     """
     found = re.search(r"(\d+)g(?:b|ib)\b", kind.lower().replace("_", " ").replace("-", " "))
-    return float(found[1]) * _GIB if found else math.nan
+    return float(found[1]) * GIB if found else math.nan
