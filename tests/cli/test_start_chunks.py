@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.predict.protocol import Prediction
-from batchcast.service.answers import chunks
+from batchcast.service.answers import script as scripts
 from batchcast.service.answers.forecaster import Forecaster
 
 from .test_live import _store
@@ -69,5 +69,5 @@ def test_chunks_that_cannot_be_read_say_what_is_accepted(store: str, script: str
 
 def test_work_and_checkpoints_of_all_chunks_reach_the_total() -> None:
     for length in (600.0, 3600.0, 7200.0, 10_000.0):
-        count = chunks.count_chunks(50_000.0, 500.0, length)
+        count = scripts.count_chunks(50_000.0, 500.0, length)
         assert (count - 1) * (length - 500.0) + length >= 50_000.0 > (count - 2) * (length - 500.0) + length

@@ -224,8 +224,8 @@ def deadline_of(by: str | None, now: float) -> float | None:
 
 def _ask_chunks(settings: Settings, script: str, asked: Mapping[str, Any], chunks: str, now: float) -> Answer:
     """Answer `--test --chunks`."""
-    from ...service.answers.chunks import answer_chunks, parse_chunks
     from ...service.answers.forecaster import options_of
+    from ...service.answers.script import answer_chunks, parse_chunks
 
     total, cost = parse_chunks(chunks)
     options, ignored = options_of(script, asked)

@@ -1,43 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares past predictions, and Slurm's own estimates, with the outcomes: errors, coverage, and a verdict.
 
-All figures are aggregates over several jobs.
+The module also compares past suggestions of time limits and memory with what jobs needed and what their users
+requested. All figures are aggregates over several jobs.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
 from array import array
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import nlargest
 from itertools import chain
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+from ...columns import OUT_OF_MEMORY
 from ...errors import NoAnswer
+from ...predict.protocol import Grounds
 from ...store.reader import Reader, Row
-from ...store.rows import NOTHING
+from ...store.rows import NOTHING, asked_a_node
 from ...units import span
 from ..answers import track_record
 from ..settings import Settings
 from .answer import staleness
-from .disclosure import (
-    DAY_S,
-    Site,
-    Viewer,
-    complete_days,
-    complete_days_by,
-    groups,
-    is_of_several,
-    may_show,
-    open_site,
-    rounded,
-    rows_of_complete_days,
-)
-from .track_record import SHORT_S, covered, covered_at, median
+from .disclosure import DAY_S, Site, Viewer, groups, is_of_several, may_show, of_complete_days, open_site, rounded
+from .track_record import SHORT_S, Coverage, median
 
 SCORED = {"waited_10min": 600.0, "waited_1h": 3600.0, "waited_4h": 4 * 3600.0, "waited_1d": 86400.0}
 """Once a job has waited this many seconds, its renewed prediction is stored under this name."""
@@ -83,41 +75,29 @@ def accuracy(
     and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
-    days: set[tuple[Key, float]] | None = None
-    if least_users > 1:
-        days = complete_days_by(reader.each("issued", **chosen), _key, "as_of", least_users, now)
-    scored: dict[Key, _Scored] = {}
-    for row in reader.each("issued", **chosen):
-        key = _key(row)
-        if days is None or (key, row["as_of"] // DAY_S) in days:
-            scored.setdefault(key, _Scored()).add(row)
-    for (moment, kind, method), group in scored.items() if days is None and math.isfinite(now) else ():
+    scored: defaultdict[tuple[str, str, str], _Scored] = defaultdict(_Scored)
+    for row in of_complete_days(partial(reader.each, "issued", **chosen), "as_of", least_users, now, _KEY):
+        scored[_KEY(row)].add(row)
+    for (moment, kind, method), group in scored.items() if least_users <= 1 and math.isfinite(now) else ():
         if (moment, kind) == ("submit", "wait"):
-            named = {"cluster": cluster, "since": since, "partition": partition, "method": method, "nothing": NOTHING}
-            late = track_record.overdue(reader, now, named)
+            late = track_record.overdue(reader, cluster, partition, method, since, now)
             group.add_overdue(sum(row["as_of"] < until for row in late))
     order = {moment: place for place, moment in enumerate(("submit", "asked", *SCORED, "slurm"))}
     shown = sorted(scored.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
     return [rounded(group.scores(*key), least_users) for key, group in shown if group.may_show(least_users)]
 
 
-Key = tuple[str, str, str]
-"""The moment, kind and method of predictions that are scored together."""
-
-
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["moment"], row["kind"], row["method"]
+_KEY = itemgetter("moment", "kind", "method")
+"""Predictions of equal moment, kind and method are scored together."""
 
 
 class _Scored:
     """Running totals over the predictions of one group: counts, and eight bytes for each known outcome."""
 
     def __init__(self) -> None:
-        self.counted: Counter[Any] = Counter()
-        self.scored: Counter[Any] = Counter()
-        self.errors = array("d")
-        self.counts: Counter[str] = Counter()
-        self.reasons: Counter[str] = Counter()
+        self.counted, self.scored = Counter[Any](), Counter[Any]()
+        self.errors, self.coverage = array("d"), Coverage(LEVELS)
+        self.counts, self.reasons = Counter[str](), Counter[str]()
 
     def add(self, row: Row) -> None:
         """Add one prediction."""
@@ -135,16 +115,12 @@ class _Scored:
             return
         self.scored[row["user_id"]] += 1
         self.errors.append(row["point_s"] - row["outcome_s"])
-        for level, hit in zip(LEVELS, covered(row, LEVELS)) if row["levels"] != "[]" else ():
-            if hit is not None:
-                counts[f"judged {level:g}"] += 1
-                counts[f"held {level:g}"] += hit
+        self.coverage.add(row)
 
     def add_overdue(self, jobs: int) -> None:
         """Count predictions of jobs that wait longer than their 90 % time as not covered at every level."""
         self.counts["overdue"] += jobs
-        for level in LEVELS:
-            self.counts[f"judged {level:g}"] += jobs
+        self.coverage.judged.update(dict.fromkeys(LEVELS, jobs))
 
     def may_show(self, least: int) -> bool:
         """Return whether the counts, and the scored predictions if there are any, cover enough users."""
@@ -154,7 +130,7 @@ class _Scored:
         """Return the counts, errors and coverage of this group as one flat object."""
         errors, counts = self.errors, self.counts
         n = len(errors) or math.nan
-        figures: dict[str, Any] = {
+        return {
             "predictor": method,
             "kind": kind,
             "moment": moment,
@@ -167,10 +143,8 @@ class _Scored:
             "mae_s": sum(map(abs, errors)) / n,
             "bias_s": sum(errors) / n,
             "underestimate_rate": sum(e < 0 for e in errors) / n,
+            **self.coverage.shares(),
         }
-        for level in LEVELS:
-            figures[f"coverage_{level * 100:g}"] = counts[f"held {level:g}"] / (counts[f"judged {level:g}"] or math.nan)
-        return figures
 
 
 WITHIN_DAYS = track_record.TRACK_RECORD_S / DAY_S
@@ -195,12 +169,13 @@ def calibration_of(site: Site) -> dict[str, Any]:
     """Return what `calibration` returns, from a store that is already open."""
     least, now, since = site.least, site.now, site.last_days(WITHIN_DAYS)
     method = track_record.answering_method(site.memory)
-    days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
-    judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
-    rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=lambda row: row["as_of"])[::-1]
+    judged = of_complete_days(partial(_came_out, site, method, since), "as_of", least, now)
+    rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=itemgetter("as_of"))[::-1]
     if sum("overdue" not in row for row in rows) < LEAST or not may_show(rows, least):
         raise NoAnswer("fewer than 20 predictions have a known outcome", hint="let the collector run a while")
-    of, waited, short = _headline(rows, least)
+    parts = groups(rows, _is_long, LEAST, least)
+    of, waited = ("long", parts[True]) if True in parts else ("all", rows)
+    short = _figures(parts[False], least) if of == "long" and False in parts else None
     beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now) if r["kind"] == "wait"]
     return {
         "method": method, "cluster": site.cluster, "now": now, "least": least,
@@ -214,18 +189,6 @@ def calibration_of(site: Site) -> dict[str, Any]:
         "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
         "stale": staleness(site.memory, now),
     }  # fmt: skip
-
-
-def _headline(
-    rows: Sequence[Mapping[str, Any]], least: int
-) -> tuple[str, Sequence[Mapping[str, Any]], dict[str, Any] | None]:
-    """Return which waits the headline covers ("long", "all"), the predictions of these waits, and the figures of short
-    waits if known.
-    """
-    parts = groups(rows, _is_long, LEAST, least)
-    if True not in parts:
-        return "all", rows, None
-    return "long", parts[True], _figures(parts[False], least) if False in parts else None
 
 
 def _is_long(row: Mapping[str, Any]) -> bool:
@@ -248,26 +211,15 @@ def _overdue(site: Site, method: str, since: float, partition: str | None = None
     """
     if site.private:
         return []
-    chosen = {"cluster": site.cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
-    return [{**row, "user_id": "", "overdue": True} for row in track_record.overdue(site.reader, site.now, chosen)]
+    late = track_record.overdue(site.reader, site.cluster, partition, method, since, site.now)
+    return [{**row, "user_id": "", "overdue": True} for row in late]
 
 
 def _figures(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
     """Return coverage at 50 and 90 %, median error of started jobs, and the number of overdue jobs (misses)."""
     errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows if "overdue" not in row]
-    figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": median(errors)}
-    figures["overdue"] = len(rows) - len(errors)
-    for level in LEVELS:
-        hits = _hits(rows, level)
-        figures[f"coverage_{100 * level:g}"] = sum(hits) / len(hits) if hits else math.nan
-    return rounded(figures, least)
-
-
-def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
-    """Return whether each job had started by the predicted quantile; predictions without a quantile at this level are
-    left out.
-    """
-    return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
+    figures = {"forecasts": len(rows), "median_ae_s": median(errors), "overdue": len(rows) - len(errors)}
+    return rounded({**figures, **Coverage(LEVELS, rows).shares()}, least)
 
 
 def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
@@ -282,9 +234,9 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
     figures, least = [], site.least
     asked = {"cluster": site.cluster, "method": method, "since": since, "nothing": NOTHING, "most": MOST}
     for name in site.partitions:
-        started = site.reader.ask("started_forecasts", partition=name, **asked)
-        over = rows_of_complete_days(started, "as_of", least, site.now) if least > 1 else started
-        over = [*over, *_overdue(site, method, since, name)]
+        started = partial(iter, site.reader.ask("started_forecasts", partition=name, **asked))
+        judged = of_complete_days(started, "as_of", least, site.now)
+        over = chain(judged, _overdue(site, method, since, name))
         rows = [row for row in over if not long_only or _is_long(row)]
         if len(rows) >= LEAST and may_show(rows, least):
             figures.append({"partition": name, **_figures(rows, least)})
@@ -292,13 +244,11 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
 
 
 def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
-    def bin_of(row: Mapping[str, Any]) -> int:
-        return next(k for k, (low, high) in enumerate(HORIZONS) if low <= max(row["point_s"], 0.0) < high)
+    def range_of(row: Mapping[str, Any]) -> tuple[float, float]:
+        return next((low, high) for low, high in HORIZONS if low <= max(row["point_s"], 0.0) < high)
 
-    return [
-        {"low": HORIZONS[k][0], "high": HORIZONS[k][1], **_figures(group, least)}
-        for k, group in sorted(groups(rows, bin_of, LEAST, least).items())
-    ]
+    parts = groups(rows, range_of, LEAST, least)
+    return [{"low": low, "high": high, **_figures(of, least)} for (low, high), of in sorted(parts.items())]
 
 
 def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,12 +262,8 @@ def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reliability(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """Return the reliability curve: for each level, the share of jobs that had started by the predicted quantile."""
-    points = []
-    for level in GRID:
-        hits = _hits(rows, level)
-        if len(hits) >= LEAST:
-            points.append((level, round(sum(hits) / len(hits), 2)))
-    return points
+    coverage = Coverage(GRID, rows)
+    return [(k, round(coverage.held[k] / coverage.judged[k], 2)) for k in GRID if coverage.judged[k] >= LEAST]
 
 
 NOMINAL = 0.9
@@ -334,19 +280,15 @@ def calibration_verdicts(site: Site, partition: str | None) -> list[dict[str, An
         known = calibration_of(site)
     except NoAnswer:
         return []
-    parts = [(f"partition {group['partition']}", group) for group in known["partitions"]
+    named = [(f"partition {group['partition']}", group) for group in known["partitions"]
              if partition in (None, group["partition"])]  # fmt: skip
-    if partition is not None:
-        return [_object(name, known["method"], group) for name, group in parts]
-    long = f"predicted waits of {span(SHORT_S)} or more"
-    named = [(long if known["of"] == "long" else f"all jobs (too few had {long})", known["headline"])]
-    named += [("shorter predicted waits", known["short"])] if known["short"] else []
-    named += parts
-    named += [
-        (f"predicted waits of {_span(group['low'], group['high'])}", group)
-        for group in known["horizons"]
-        if group["low"] >= SHORT_S
-    ]
+    if partition is None:
+        long = f"predicted waits of {span(SHORT_S)} or more"
+        first = [(long if known["of"] == "long" else f"all jobs (too few had {long})", known["headline"])]
+        first += [("shorter predicted waits", known["short"])] if known["short"] else []
+        waits = [group for group in known["horizons"] if group["low"] >= SHORT_S]
+        spans = [(f"predicted waits of {_span(group['low'], group['high'])}", group) for group in waits]
+        named = [*first, *named, *spans]
     return [_object(name, known["method"], group) for name, group in named]
 
 
@@ -386,3 +328,142 @@ def _span(low: float, high: float) -> str:
     if not math.isfinite(high):
         return f"{span(low)} or more"
     return f"{span(low)} to {span(high)}" if low else f"less than {span(high)}"
+
+
+UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
+"""Suggestions with these grounds are based only on the request itself. Users did not see them, so they are not scored.
+"""
+ADVICE_LEVELS = (0.8, 0.9, 0.95)
+WEEK_S = 7 * DAY_S
+
+
+class Quantity(NamedTuple):
+    """A quantity whose suggestions are scored (memory or time limit): the query of its rows, and how to read a row.
+
+    `forecast` and `advice` are the kinds of the rows with predictions and with suggestions. `own` returns the user's
+    own request, `was_cut` whether the job exceeded that request, `needed` what the job needed, or what it got if that
+    was not enough. `error` is the name of the median error in the answer.
+    """
+
+    statement: str
+    forecast: str
+    advice: str
+    own: Callable[[Row], float]
+    was_cut: Callable[[Row], bool]
+    needed: Callable[[Row], float]
+    error: str | None
+
+
+def _limit_of(row: Row) -> float:
+    return math.nan if row["req_time"] is None else float(row["req_time"])
+
+
+def _ran(row: Row) -> float:
+    """Return the run time, at most the limit: a batch system needs some seconds to end a job that exceeds its limit."""
+    limit, ran = _limit_of(row), float(row["outcome_s"])
+    return limit if ran > limit else ran
+
+
+MEMORY = Quantity(
+    "issued_memory", "memory", "request", asked_a_node, lambda row: row["resolution"] == OUT_OF_MEMORY,
+    lambda row: float(row["outcome_s"]), "median_ae_kib",
+)  # fmt: skip
+LIMIT = Quantity("issued_limits", "limit", "limit", _limit_of, lambda row: row["status"] == "timeout", _ran, None)
+
+
+def advice_record(
+    site: Site, of: Quantity, since: float, until: float, partition: str | None = None
+) -> list[dict[str, Any]]:
+    """Return one flat object per method for predictions made in [since, until), epoch seconds.
+
+    `exceeded_rate`: share of jobs that would have exceeded the suggestion. `asked_over_used`: sum of suggestions over
+    sum of needs. The keys `users_...` give the same figures for the users' own requests. A job that exceeded its own
+    request needed more than it got, so it also exceeds a suggestion that is not larger than its request; for a larger
+    suggestion the outcome is unknown (`undecided_rate`). `coverage_...`: share of needs at or below the predicted
+    quantile. `weeks`: these rates and coverages by week. If jobs are hidden, figures cover complete days with enough
+    users and are rounded (see `disclosure`).
+    """
+    chosen = {"cluster": site.cluster, "since": since, "until": until, "partition": partition}
+    read, least = partial(site.reader.each, of.statement, **chosen), site.least
+    methods: dict[str, tuple[_AdviceScores, dict[float, _AdviceScores]]] = {}
+    for row in of_complete_days(read, "as_of", least, site.now, itemgetter("method")):
+        whole, weeks = methods.setdefault(row["method"], (_AdviceScores(of), {}))
+        whole.add(row)
+        weeks.setdefault(row["as_of"] // WEEK_S, _AdviceScores(of)).add(row)
+    return [
+        {**rounded(whole.scores(name), least), "weeks": _by_week(weeks, least)}
+        for name, (whole, weeks) in sorted(methods.items())
+        if is_of_several(whole.users, least)
+    ]
+
+
+def _by_week(weeks: dict[float, _AdviceScores], least: int) -> list[dict[str, Any]]:
+    """Return the figures of each week with suggestions."""
+    return [
+        {"week_s": week * WEEK_S, **rounded({"requests": judged.counts["asked"], **judged.rates()}, least)}
+        for week, judged in sorted(weeks.items())
+        if is_of_several(judged.users, least) and judged.counts["asked"]
+    ]
+
+
+class _AdviceScores:
+    """Running totals over one method's predictions and suggestions."""
+
+    def __init__(self, of: Quantity) -> None:
+        self.of, self.errors, self.coverage = of, array("d"), Coverage(ADVICE_LEVELS)
+        self.users, self.counts, self.sums = Counter[Any](), Counter[str](), defaultdict[str, float](float)
+
+    def add(self, row: Row) -> None:
+        """Add one row: a prediction, a suggestion, or both."""
+        self.users[row["user_id"]] += 1
+        known = row["outcome_s"] is not None and row["grounds"] not in UNSCORED
+        if row["kind"] == self.of.forecast:
+            self.counts["forecasts"] += 1
+            if known:
+                self._judge_bounds(row)
+        if row["kind"] == self.of.advice and known:
+            self._judge_request(row)
+
+    def _judge_bounds(self, row: Row) -> None:
+        needed = self.of.needed(row)
+        self.counts["came_out"] += 1
+        if self.of.error and not self.of.was_cut(row):
+            self.errors.append(abs(row["point_s"] - needed))
+        self.coverage.add({**row, "outcome_s": needed})
+
+    def _judge_request(self, row: Row) -> None:
+        needed, own, cut = self.of.needed(row), self.of.own(row), self.of.was_cut(row)
+        for name, amount in (("", row["point_s"]), ("users_", own)):
+            if amount != amount or amount == math.inf:
+                continue
+            exceeded = amount <= needed if cut else amount < needed
+            self.counts[f"{name}asked"] += 1
+            self.counts[f"{name}exceeded"] += exceeded
+            self.counts[f"{name}undecided"] += cut and not exceeded
+            self.sums[f"{name}asked"] += amount
+            self.sums[f"{name}needed"] += needed
+
+    def rates(self) -> dict[str, float]:
+        """Return how often jobs exceeded suggestions and the users' own requests, and the coverage of the bounds."""
+        counts, sums, rates = self.counts, self.sums, dict[str, float]()
+        for name in ("", "users_"):
+            rates[f"{name}exceeded_rate"] = counts[f"{name}exceeded"] / (counts[f"{name}asked"] or math.nan)
+            rates[f"{name}asked_over_used"] = sums[f"{name}asked"] / (sums[f"{name}needed"] or math.nan)
+        return {
+            **rates,
+            "undecided_rate": counts["undecided"] / (counts["asked"] or math.nan),
+            **self.coverage.shares(),
+        }
+
+    def scores(self, method: str) -> dict[str, Any]:
+        """Return the counts, errors and rates of one method as one flat object."""
+        counts = self.counts
+        return {
+            "predictor": method,
+            "kind": self.of.forecast,
+            "forecasts": counts["forecasts"],
+            "came_out": counts["came_out"],
+            "requests": counts["asked"],
+            **({self.of.error: median(self.errors)} if self.of.error else {}),
+            **self.rates(),
+        }

@@ -49,14 +49,17 @@ def rests_on_jobs(forecast: Prediction) -> bool:
 
 def of_partition(memory: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
     """Return the stored facts about a partition; empty for an unknown partition."""
-    partitions = (memory.get("site") or {}).get("partitions") or {}
-    return partitions.get(name or "") or {}
+    return partitions_of(memory).get(name or "") or {}
+
+
+def partitions_of(memory: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the stored facts about each partition, by name."""
+    return (memory.get("site") or {}).get("partitions") or {}
 
 
 def default_partition(memory: Mapping[str, Any]) -> str:
     """Return the default partition of the site; empty if it is unknown."""
-    partitions = (memory.get("site") or {}).get("partitions") or {}
-    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
+    return next((name for name, fields in partitions_of(memory).items() if fields.get("is_default")), "")
 
 
 def advised_limit(advice: Prediction, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
@@ -125,19 +128,30 @@ def measured_memory(rows: Sequence[Mapping[str, Any]]) -> MeasuredMemory:
     >>> tuple(measured_memory([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}]))
     ((50.0, 200.0), (False, True), False)
     """
-    kib, ran_out, same = [], [], 0
-    for row in rows:
-        held, asked = node_peak(row), asked_a_node(row)
-        out = row["status"] == OUT_OF_MEMORY
-        if out and asked == asked:
-            held = asked if not held > asked else held
-        if held == held and held > 0:
-            kib.append(held)
-            ran_out.append(out)
-            same += not out and abs(held - asked) <= SAME * held
-    return (
-        MeasuredMemory((), (), True) if is_copied(same, len(kib)) else MeasuredMemory(tuple(kib), tuple(ran_out), False)
-    )
+    needs = [need for need in map(need_of, rows) if need.held > 0]
+    if is_copied_in(needs):
+        return MeasuredMemory((), (), True)
+    return MeasuredMemory(tuple(need.held for need in needs), tuple(need.ran_out for need in needs), False)
+
+
+class MemoryNeed(NamedTuple):
+    """The memory that an ended job used and requested (KiB per node; NaN: unknown), and whether it ran out of it."""
+
+    held: float
+    asked: float
+    ran_out: bool
+
+
+def need_of(row: Mapping[str, Any]) -> MemoryNeed:
+    """Return the memory need of an ended job. A job that ran out of memory used at least its request."""
+    held, asked, out = node_peak(row), asked_a_node(row), row["status"] == OUT_OF_MEMORY
+    return MemoryNeed(asked if out and asked == asked and not held > asked else held, asked, out)
+
+
+def is_copied_in(needs: Sequence[Any]) -> bool:
+    """Return whether accounting only repeats the requests of these jobs instead of measuring their memory."""
+    same = sum(not need.ran_out and abs(need.held - need.asked) <= SAME * need.held for need in needs)
+    return is_copied(same, len(needs))
 
 
 def request_for(kib: Sequence[float], ran_out: Sequence[bool], risk: float, rules: Rules, most: float) -> Advice:
@@ -167,16 +181,10 @@ def similar_words(advice: Advice, needs: Needs, alike: str, risk: float, say: Ca
     jobs = f"{advice.jobs} {needs.known} jobs of {alike}"
     if advice.reached:
         return f"{1 - risk:.0%} of your last {jobs} {needs.kept.format(say(advice.quantile_s))}"
+    above = f"The suggestion is a quarter above {needs.most}"
     if advice.cut:
-        return (
-            f"{advice.cut} of your last {jobs} {needs.cut}, so it is unknown {needs.how} they need. The "
-            "suggestion is a quarter above "
-            f"{needs.most}"
-        )
-    return (
-        f"{jobs} are too few for a {risk:.0%} bound. The suggestion is a quarter above {needs.most}, "
-        f"{say(advice.longest_s)}"
-    )
+        return f"{advice.cut} of your last {jobs} {needs.cut}, so it is unknown {needs.how} they need. {above}"
+    return f"{jobs} are too few for a {risk:.0%} bound. {above}, {say(advice.longest_s)}"
 
 
 def advise_memory(
@@ -199,43 +207,34 @@ def advise_memory(
     """
     site, limits = memory.get("site", {}), of_partition(memory, partition)
     node, jobs = limits.get("node_mem_kib") or math.inf, measured_memory(rows)
+    asked = asked_a_node(rows[0]) if rows else math.nan
     shown: dict[str, Any] = {
-        "memory": None,
-        "memory_kib": None,
-        "memory_by": None,
+        **dict.fromkeys(("memory", "memory_kib", "memory_by", "memory_quantile_kib", "memory_risk_kept")),
         "memory_jobs": len(jobs.kib),
-        "memory_quantile_kib": None,
-        "memory_risk_kept": None,
         "ran_out_of_memory": sum(jobs.ran_out),
-        "asked_memory_kib": _known(asked_a_node(rows[0])) if rows else None,
-        "node_memory_kib": _known(node),
+        "asked_memory_kib": asked if math.isfinite(asked) else None,
+        "node_memory_kib": node if math.isfinite(node) else None,
         "similar_memory_kib": None,
     }
-    similar = _of_similar(settings, jobs, node, alike, risk)
+    similar = _of_similar(rules_of(settings), jobs, node, alike, risk)
     if similar is not None:
         shown |= {**similar, "similar_memory_kib": similar["memory_kib"], "memory_by": "similar jobs"}
     if forecast is None or not forecast.levels or not rests_on_jobs(forecast) or jobs.copied:
         return shown if similar is not None else {**shown, "memory_why": _why_not(site, jobs, len(rows))}
-    return {**shown, **_of_forecast(settings, forecast, method, limits, risk, shown["similar_memory_kib"])}
+    return {**shown, **_of_forecast(rules_of(settings), forecast, method, limits, risk, shown["similar_memory_kib"])}
 
 
 def _of_forecast(
-    settings: Settings,
-    forecast: Prediction,
-    method: str,
-    partition: Mapping[str, Any],
-    risk: float,
-    similar: float | None,
+    rules: Rules, forecast: Prediction, method: str, partition: Mapping[str, Any], risk: float, similar: float | None
 ) -> dict[str, Any]:
-    amount = advised_memory(forecast, risk, rules_of(settings), partition)
+    """Return the suggestion from a prediction; `similar` is the suggestion from similar jobs, if there is one."""
+    amount = advised_memory(forecast, risk, rules, partition)
     assert amount is not None  # the caller has checked that the prediction gives an amount
     bound, kept = bound_at(forecast, 1.0 - risk), reaches_risk(forecast, risk)
-    why = f"{method}: {1 - risk:.0%} of similar jobs use {format_memory(bound)} per node or less ({forecast.basis})"
+    most = f"{format_memory(bound)} per node"
+    why = f"{method}: {1 - risk:.0%} of similar jobs use {most} or less ({forecast.basis})"
     if not kept:
-        why = (
-            f"{method} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, "
-            f"{format_memory(bound)} per node"
-        )
+        why = f"{method} has no bound for a risk as small as {risk:.1%}. The suggestion is its highest bound, {most}"
     shaped = "; no node of the partition has more" if amount == partition.get("node_mem_kib") else ""
     beside = "" if similar is None else f". Similar jobs alone suggest {as_request(similar)}"
     return {
@@ -248,13 +247,11 @@ def _of_forecast(
     }
 
 
-def _of_similar(
-    settings: Settings, jobs: MeasuredMemory, node: float, alike: str, risk: float
-) -> dict[str, Any] | None:
+def _of_similar(rules: Rules, jobs: MeasuredMemory, node: float, alike: str, risk: float) -> dict[str, Any] | None:
     """Return the suggestion from similar jobs alone; None if memory was measured for too few of them."""
     if len(jobs.kib) < LEAST_JOBS:
         return None
-    advice = request_for(jobs.kib, jobs.ran_out, risk, rules_of(settings), node)
+    advice = request_for(jobs.kib, jobs.ran_out, risk, rules, node)
     why = similar_words(advice, MEMORY, alike, risk, lambda kib: format_memory(kib / SAMPLING_MARGIN))
     shaped = "; no node of the partition has more" if advice.limit_s == node else ""
     return {
@@ -274,10 +271,6 @@ def as_request(kib: float) -> str:
     """
     mib = math.ceil(kib / 1024 - 1e-9)
     return f"{mib // 1024}G" if mib >= 1024 and mib % 1024 == 0 else f"{max(mib, 1)}M"
-
-
-def _known(kib: float) -> float | None:
-    return kib if math.isfinite(kib) else None
 
 
 def _why_not(site: Mapping[str, Any], jobs: MeasuredMemory, ended: int) -> str:

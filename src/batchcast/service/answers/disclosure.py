@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...errors import BatchcastError, NoAnswer, Refused, UsageError
+from ...predict.conditional import given_waited
 from ...predict.protocol import Grounds, Prediction
 from ...store.packed import Packed
 from ...store.place import is_open
@@ -41,17 +43,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86400.0
 Row = Mapping[str, Any]
-
-
-def rows_of_complete_days(rows: Sequence[Row], time: str, least: int, now: float) -> list[Row]:
-    """Return the rows whose day is over and has at least `least` users; `time` is a column in epoch seconds (UTC).
-
-    >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
-    >>> len(rows_of_complete_days(rows, "t", 3, 200000.0)), len(rows_of_complete_days(rows, "t", 3, 80000.0))
-    (3, 0)
-    """
-    several = complete_days(rows, time, least, now)
-    return [row for row in rows if row[time] // DAY_S in several]
+T = TypeVar("T", bound=Row)
 
 
 P_SHARE = 0.1
@@ -80,17 +72,26 @@ def may_show(rows: Iterable[Row], least: int) -> bool:
     """Return whether figures over these jobs or predictions may be shown, judged by jobs and processors per user."""
     if least <= 1:
         return True
-    jobs: Counter[Any] = Counter()
-    held: defaultdict[Any, float] = defaultdict(float)
+    totals = _Totals()
     for row in rows:
-        jobs[row["user_id"]] += 1
-        held[row["user_id"]] += _amount(row)
-    return _is_shown(jobs, held, least)
+        totals.add(row)
+    return totals.may_show(least)
 
 
-def _is_shown(jobs: Mapping[Any, float], held: Mapping[Any, float], least: int) -> bool:
-    """Return whether sums of these numbers of jobs by user, and of these processors by user if known, may be shown."""
-    return is_of_several(jobs, least) and (not any(held.values()) or is_of_several(held, least))
+class _Totals:
+    """Numbers of jobs by user, and amounts of processors by user."""
+
+    def __init__(self) -> None:
+        self.jobs, self.held = Counter[Any](), defaultdict[Any, float](float)
+
+    def add(self, row: Row) -> None:
+        """Add one job or one prediction."""
+        self.jobs[row["user_id"]] += 1
+        self.held[row["user_id"]] += _amount(row)
+
+    def may_show(self, least: int) -> bool:
+        """Return whether the sum of the jobs, and the sum of the processors if known, may be shown."""
+        return is_of_several(self.jobs, least) and (not any(self.held.values()) or is_of_several(self.held, least))
 
 
 def _amount(row: Row) -> float:
@@ -103,31 +104,30 @@ def _amount(row: Row) -> float:
     return float(procs if end is None else 0.0 if start is None else (end - start) * procs)
 
 
-def complete_days(rows: Iterable[Row], time: str, least: int, now: float) -> set[float]:
-    """Return the complete days that have rows of enough users, in days since the epoch. The rows are read once and not
-    stored.
+def of_complete_days(
+    read: Callable[[], Iterable[T]], time: str, least: int, now: float, group: Callable[[T], Any] = lambda _: None
+) -> Iterator[T]:
+    """Yield the rows that `read` returns. If `least` is above 1, yield only rows whose day (UTC) is over and has rows
+    of at least `least` users in the row's group; `time` is a column in epoch seconds.
+
+    In that case `read` is called twice, because the rows of a long history are not stored.
 
     >>> rows = [{"t": 5.0 + k, "user_id": user} for k, user in enumerate("abc")] + [{"t": 90000.0, "user_id": "a"}]
-    >>> complete_days(iter(rows), "t", 3, 200000.0)
-    {0.0}
+    >>> [len(list(of_complete_days(lambda: rows, "t", 3, now))) for now in (200000.0, 80000.0)]
+    [3, 0]
     """
-    return {day for _, day in complete_days_by(rows, lambda _: "", time, least, now)}
+    if least <= 1:
+        yield from read()
+        return
 
+    def day_of(row: T) -> tuple[Any, float]:
+        return group(row), row[time] // DAY_S
 
-def complete_days_by(
-    rows: Iterable[Row], group: Callable[[Row], Any], time: str, least: int, now: float
-) -> set[tuple[Any, float]]:
-    """Return for each group of rows the complete days that have rows of enough users, as (group, day)."""
-    jobs: dict[tuple[Any, float], Counter[Any]] = {}
-    held: dict[tuple[Any, float], defaultdict[Any, float]] = {}
-    for row in rows:
-        key = (group(row), row[time] // DAY_S)
-        jobs.setdefault(key, Counter())[row["user_id"]] += 1
-        held.setdefault(key, defaultdict(float))[row["user_id"]] += _amount(row)
-    return {
-        (name, day) for (name, day), of in jobs.items()
-        if day < now // DAY_S and _is_shown(of, held[name, day], least)
-    }  # fmt: skip
+    totals: defaultdict[tuple[Any, float], _Totals] = defaultdict(_Totals)
+    for row in read():
+        totals[day_of(row)].add(row)
+    days = {key for key, of_day in totals.items() if key[1] < now // DAY_S and of_day.may_show(least)}
+    yield from (row for row in read() if day_of(row) in days)
 
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:
@@ -231,6 +231,18 @@ def basis_of(wait: Prediction, more: str = "") -> OfOthers:
     return OfOthers(wait.basis + more, instead + more)
 
 
+def spread_of(prediction: Prediction, waited: float = 0.0) -> tuple[float, float, float]:
+    """Return the median and the 10 % and 90 % quantiles of a prediction for a job that has waited (or run) for `waited`
+    seconds. The quantiles are NaN for a prediction without quantiles.
+
+    >>> spread_of(Prediction(100.0, (0.1, 0.5, 0.9), (10.0, 100.0, 500.0))), spread_of(Prediction(100.0))
+    ((100.0, 10.0, 500.0), (100.0, nan, nan))
+    """
+    given = given_waited(prediction, waited, (0.5, 0.1, 0.9))
+    _, early, late = given.quantiles if given.levels else (math.nan,) * 3
+    return given.point, early, late
+
+
 class Whose(NamedTuple):
     """A selection of finished jobs: by user, account, partition, or any combination of these."""
 
@@ -263,8 +275,7 @@ class Site(NamedTuple):
     @property
     def partitions(self) -> Mapping[str, Mapping[str, Any]]:
         """The stored facts about each partition, by name."""
-        known: Mapping[str, Mapping[str, Any]] = self.memory.get("site", {}).get("partitions", {})
-        return known
+        return (self.memory.get("site") or {}).get("partitions") or {}
 
     def disclosed(self, value: Any) -> Any:
         """Replace each `OfOthers` in a value by what this viewer may see."""
@@ -272,8 +283,31 @@ class Site(NamedTuple):
 
     def last_days(self, days: float) -> float:
         """Return the beginning of the last `days` days, epoch seconds; if jobs are hidden, the beginning of a day."""
-        since = self.now - days * DAY_S
+        return self.shown_from(self.now - days * DAY_S)
+
+    def shown_from(self, since: float) -> float:
+        """Return the instant `since`; if jobs are hidden, the beginning of its day (UTC)."""
         return whole_days(since, math.inf)[0] if self.private else since
+
+    def partition(self, name: Any) -> Mapping[str, Any]:
+        """Return the stored facts about a partition; empty for an unknown partition."""
+        return self.partitions.get(name or "") or {}
+
+    def check_may_see(self, user: str | None) -> None:
+        """Raise Refused if jobs are hidden and the viewer is not their owner `user`."""
+        if self.private and (user is None or self.viewer.name != user):
+            who = self.viewer.name or "somebody unknown"
+            hint = "your own jobs, or accuracy and report -p for figures over several users"
+            raise Refused(f"jobs are private here: {who} may not see other users' jobs", hint=hint)
+
+    def used(self, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
+        """Return the finished jobs of a time span. If figures must cover several users, only jobs of complete days are
+        returned.
+
+        `statement` selects all jobs (`used`), or the jobs with measured memory (`used_memory`).
+        """
+        chosen = {"cluster": self.cluster, "since": since, "until": until, **who._asdict()}
+        return Packed(of_complete_days(partial(self.reader.each, statement, **chosen), "end_time", least, self.now))
 
 
 @contextmanager
@@ -286,32 +320,10 @@ def open_site(settings: Settings, viewer: Viewer, now: float) -> Iterator[Site]:
         yield Site(reader, cluster, memory, private, settings, viewer, now)
 
 
-def check_may_see(site: Site, user: str | None) -> None:
-    """Raise Refused if jobs are hidden and the viewer is not their owner `user`."""
-    if site.private and (user is None or site.viewer.name != user):
-        who = site.viewer.name or "somebody unknown"
-        raise Refused(f"jobs are private here: {who} may not see other users' jobs",
-                      hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
-
-
 def start_settings(settings: Settings, now: float) -> dict[str, Any]:
     """Return the settings that an answer about start times shows."""
-    return {
-        "store": settings.shown("store"), "scheduler": settings["scheduler"], "now_s": now, "track_record_days": 30,
-    }  # fmt: skip
-
-
-def used(site: Site, who: Whose, since: float, until: float, least: int, statement: str = "used") -> Packed:
-    """Return the finished jobs of a time span. If figures must cover several users, only jobs of complete days are
-    returned.
-
-    `statement` selects all jobs (`used`), or the jobs with measured memory (`used_memory`).
-    """
-    chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
-    if least <= 1:
-        return Packed(site.reader.each(statement, **chosen))
-    several = complete_days(site.reader.each(statement, **chosen), "end_time", least, site.now)
-    return Packed(row for row in site.reader.each(statement, **chosen) if row["end_time"] // DAY_S in several)
+    store = {"store": settings.shown("store"), "scheduler": settings["scheduler"]}
+    return {**store, "now_s": now, "track_record_days": 30}
 
 
 def refuse_open_store(settings: Settings) -> None:
@@ -324,24 +336,20 @@ def refuse_open_store(settings: Settings) -> None:
         return  # each answer reports a missing store itself
     if opened:
         shown = settings.shown("store")
-        raise Refused(
-            f"jobs are hidden here, and {shown} is open to others",
-            hint=f"chmod 600 {shown}* ; batchcast collect closes it in its next cycle",
-        )
+        hint = f"chmod 600 {shown}* ; batchcast collect closes it in its next cycle"
+        raise Refused(f"jobs are hidden here, and {shown} is open to others", hint=hint)
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:
     """Return the requested cluster, or the only cluster of the store."""
     clusters = reader.clusters()
-    if asked:
-        if asked not in clusters:
-            raise UsageError(f"no cluster {asked!r} in {reader.shown} (accepted: {', '.join(clusters) or 'none yet'})")
-        return asked
-    if len(clusters) != 1:
-        if not clusters:
-            raise NoAnswer(f"{reader.shown} has no cluster yet", hint="let batchcast collect run one cycle")
+    if asked and asked not in clusters:
+        raise UsageError(f"no cluster {asked!r} in {reader.shown} (accepted: {', '.join(clusters) or 'none yet'})")
+    if not clusters:
+        raise NoAnswer(f"{reader.shown} has no cluster yet", hint="let batchcast collect run one cycle")
+    if len(clusters) > 1 and not asked:
         raise UsageError(f"{reader.shown} has several clusters: choose with -M ({', '.join(clusters)})")
-    return clusters[0]
+    return asked or clusters[0]
 
 
 class Exported(NamedTuple):
@@ -366,10 +374,8 @@ def exported(
         hidden = site.private and not collects
         of = viewer.name if hidden else None
         if hidden and of is None:
-            raise Refused(
-                "jobs are private here, and the user who asks is not known",
-                hint="run the command as the owner of the jobs",
-            )
+            hint = "run the command as the owner of the jobs"
+            raise Refused("jobs are private here, and the user who asks is not known", hint=hint)
         with Store(settings["store"], read_only=True) as store, store.begin() as connection:
             trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of, waiting=True)
     return Exported(trace, site.cluster, of)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -16,12 +16,11 @@ from typing import Any
 
 from ...metrics.beside import Axis, Beside, Waited, beside
 from ...units import span
-from .advice import RISK, Rules, as_request, request_for
+from .advice import LEAST_JOBS, RISK, Rules, as_request, request_for
 from .job_use import JobUse
 from .track_record import median
-from .usage import LEAST_JOBS, LEAST_WASTE, on_size, on_time
+from .usage import GIB, LEAST_WASTE, on_size, on_time, suggestion
 
-_GIB = 1024.0**2
 AXES = {"--time": Axis.LIMIT, "--exclusive": Axis.PROCESSORS, "--mem": Axis.MEMORY}
 WASTES = ("wasted_processor_hours", "wasted_gib_h", "wasted_gpu_h")
 LEAST_GPU_H, LEAST_PERIOD_S, LEAST_RUN_S = 24.0, 86400.0, 600.0
@@ -55,17 +54,16 @@ def _fold(name: str, tasks: Sequence[JobUse]) -> JobUse:
     states = [task.state for task in tasks]
     worst = max(set(states), key=lambda state: (state != "COMPLETED", states.count(state), state))
     held = [task.processors * task.elapsed_s for task in tasks]
-    elapsed = _middle(task.elapsed_s for task in tasks)
+    names = ("waited_s", "eligible_wait_s", "elapsed_s", "limit_s")
+    middle: dict[str, Any] = {name: _middle(getattr(task, name) for task in tasks) for name in names}
+    every = middle["elapsed_s"] * len(tasks)
     shares = [task.gpu_share for task in tasks if task.gpu_share == task.gpu_share]
     return replace(
         tasks[0],
         job_id=f"{name}_[{len({task.job_id for task in tasks})}]",
         state=worst if states.count(worst) == len(states) else f"{worst} {states.count(worst)}",
-        waited_s=_middle(task.waited_s for task in tasks),
-        eligible_wait_s=_middle(task.eligible_wait_s for task in tasks),
-        elapsed_s=elapsed,
-        limit_s=_middle(task.limit_s for task in tasks),
-        processors=sum(held) / (elapsed * len(tasks)) if elapsed > 0 else tasks[0].processors,
+        **middle,
+        processors=sum(held) / every if every > 0 else tasks[0].processors,
         processor_s=math.fsum(task.processor_s for task in tasks if task.processor_s == task.processor_s),
         memory_kib=max((t.memory_kib for t in tasks if t.memory_kib == t.memory_kib), default=math.nan),
         end_time=max(task.end_time for task in tasks),
@@ -87,10 +85,10 @@ def by_month(jobs: Sequence[JobUse], by: str, zone_month: Any) -> list[dict[str,
     amounts, over the jobs for which both amounts are known.
     """
     keyed = sorted(((zone_month(job.end_time), getattr(job, by) or "-", job) for job in jobs), key=lambda k: k[:2])
-    rows = []
-    for (month, name), group in groupby(keyed, key=lambda k: k[:2]):
-        of = [job for _, _, job in group]
-        rows.append({"month": month, by: name, **totals(of)})
+    rows: list[dict[str, Any]] = [
+        {"month": month, by: name, **totals([job for *_, job in group])}
+        for (month, name), group in groupby(keyed, key=lambda k: k[:2])
+    ]
     return sorted(rows, key=lambda r: (r["month"], -r["processor_hours"], r[by]))
 
 
@@ -159,11 +157,11 @@ def _by_turns(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Order suggestions by turns: the largest waste of each flag, then the second largest of each flag, and so on."""
     by_waste = sorted(found, key=lambda one: tuple(-one.get(name, 0.0) for name in WASTES))
     seen: Counter[str] = Counter()
-    turns = []
+    turns: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for one in by_waste:
-        turns.append(seen[one["flag"]])
+        turns[seen[one["flag"]]].append(one)
         seen[one["flag"]] += 1
-    return [by_waste[k] for k in sorted(range(len(turns)), key=lambda k: (turns[k], k))]
+    return [one for turn in turns.values() for one in turn]
 
 
 def _add_waits(found: Sequence[dict[str, Any]], jobs: Sequence[JobUse]) -> None:
@@ -213,24 +211,13 @@ def _on_memory(jobs: Sequence[JobUse], step: float) -> dict[str, Any] | None:
     request = request_for(held, ran_out, RISK, rules, math.inf)
     best = request.limit_s
     asked = _middle(j.memory_asked_kib / j.nodes for j in measured)
-    spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / _GIB / 3600
+    spare = math.fsum(max(j.memory_asked_kib - best * j.nodes, 0) * j.elapsed_s for j in measured) / GIB / 3600
     if asked < LEAST_WASTE * best or spare < 1 or (any(ran_out) and not request.reached):
         return None
     words = f"requests {as_request(asked)} and uses {as_request(_middle(held))} per node: --mem={as_request(best)}"
-    of = (
-        "95 %"
-        if request.reached
-        else f"each of these {len(held)} jobs, the largest of which used {as_request(max(held))}"
-    )
-    enough = f"{words} would have been enough for {of}"
-    return {
-        "flag": "--mem",
-        "cut_off": 0,
-        "advised": best,
-        "wasted_processor_hours": 0.0,
-        "wasted_gib_h": spare,
-        "advice": enough,
-    }
+    every = f"each of these {len(held)} jobs, the largest of which used {as_request(max(held))}"
+    enough = f"{words} would have been enough for {'95 %' if request.reached else every}"
+    return suggestion("--mem", best, enough, wasted_gib_h=spare)
 
 
 def _on_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
@@ -254,22 +241,17 @@ def _idle_gpus(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
     if busy[-1] < IDLE_GPUS:
         unused = _gpu_hours(jobs, math.inf)
         words = f"gets {shown} and used none of them ({unused:,.0f} GPU-hours): --gpus=0, or check that the program "
-        return _gpu_advice(0, unused, f"{words}finds its GPU")
+        return suggestion("--gpus", 0, f"{words}finds its GPU", wasted_gpu_h=unused)
     if held > 1 and need <= HALF * held:
         words = f"gets {shown} and keeps {used:.1f} busy: --gpus={need} would have been enough for 95 %"
-        return _gpu_advice(need, _gpu_hours(jobs, math.inf) - _gpu_hours(jobs, need), words)
+        unused = _gpu_hours(jobs, math.inf) - _gpu_hours(jobs, need)
+        return suggestion("--gpus", need, words, wasted_gpu_h=unused)
     return None
 
 
 def _gpu_hours(jobs: Sequence[JobUse], most: float) -> float:
     """Return the unused GPU-hours of these jobs if each of them had requested at most `most` GPUs."""
     return math.fsum(max(min(j.gpus, most) - j.gpus * j.gpu_share, 0.0) * j.elapsed_s for j in jobs) / 3600
-
-
-def _gpu_advice(advised: float, wasted: float, words: str) -> dict[str, Any]:
-    """Return a suggestion on GPUs with the same fields as the other suggestions."""
-    what = {"flag": "--gpus", "cut_off": 0, "advised": advised, "wasted_processor_hours": 0.0, "wasted_gpu_h": wasted}
-    return {**what, "advice": words}
 
 
 def _on_gpu_memory(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
@@ -284,10 +266,9 @@ def _on_gpu_memory(jobs: Sequence[JobUse]) -> dict[str, Any] | None:
     if used > HALF * size:
         return None
     hours = math.fsum(j.gpus * j.elapsed_s for j in known) / 3600
-    words = (
-        f"used at most {as_request(used)} of the {as_request(size)} of each {known[0].gpu_type}: a GPU with half the "
-    )
-    return _gpu_advice(_middle(j.gpus for j in known), hours / 2, f"{words}memory would have been enough for each")
+    words = f"used at most {as_request(used)} of the {as_request(size)} of each {known[0].gpu_type}: a GPU with half "
+    words += "the memory would have been enough for each"
+    return suggestion("--gpus", _middle(j.gpus for j in known), words, wasted_gpu_h=hours / 2)
 
 
 def gpu_memory_of(kind: str) -> float:
@@ -297,4 +278,4 @@ def gpu_memory_of(kind: str) -> float:
     (80.0, 10.0, nan)
     """
     found = re.search(r"(\d+)g(?:b|ib)\b", kind.lower().replace("_", " ").replace("-", " "))
-    return float(found[1]) * _GIB if found else math.nan
+    return float(found[1]) * GIB if found else math.nan

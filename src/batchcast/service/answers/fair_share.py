@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from ...formats.slurm.reasons import Rule, rule
@@ -24,6 +26,7 @@ from ...machines.machine import Association, Machine, Partition
 from ...units import parse_duration, span
 from .answer import Sentence
 from .disclosure import OfOthers
+from .latest import time_limit
 
 Who = tuple[str, str]
 """An account and a user."""
@@ -93,57 +96,37 @@ def fair_tree(associations: Sequence[Association], usage: Mapping[Who, float]) -
     >>> fair_tree(tree, {("a", "x"): 9.0, ("a", "y"): 3.0})
     {('a', 'z'): 1.0, ('a', 'y'): 0.6666666666666666, ('a', 'x'): 0.3333333333333333}
     """
-    children: dict[str, list[Association]] = {}
-    for association in associations:
-        if association.user or association.account not in ("", "root"):
-            children.setdefault(association.parent or (association.account if association.user else "root"), []).append(
-                association
-            )
-    used: dict[str, float] = {}
-    totals: dict[str, tuple[float, float]] = {}
-
-    def add_up(account: str) -> float:
-        """Fill `used` and `totals` for an account and all accounts below it, and return its usage."""
-        below = children.get(account, [])
-        amounts = [
-            usage.get((association.account, association.user), 0.0) if association.user else add_up(association.account)
-            for association in below
-        ]
-        totals[account] = (math.fsum(association.shares for association in below), math.fsum(amounts))
-        used[account] = totals[account][1]
-        return used[account]
-
-    add_up("root")
-    users = sum(bool(association.user) for association in associations)
+    children: defaultdict[str, list[Association]] = defaultdict(list)
+    for one in associations:
+        if one.user or one.account not in ("", "root"):
+            children[one.parent or (one.account if one.user else "root")].append(one)
+    users = sum(bool(one.user) for one in associations)
     factors: dict[Who, float] = {}
 
-    def level(association: Association, account: str) -> float:
-        shares, everyone = totals[account]
-        mine = (
-            usage.get((association.account, association.user), 0.0)
-            if association.user
-            else used.get(association.account, 0.0)
-        )
-        return (
-            math.inf
-            if not mine or not everyone
-            else (association.shares / shares if shares else 0.0) / (mine / everyone)
-        )
+    def used(one: Association) -> float:
+        return usage.get((one.account, one.user), 0.0) if one.user else totals(one.account)[1]
+
+    @cache
+    def totals(account: str) -> tuple[float, float]:
+        """Return the sums of the shares and of the usage directly below an account."""
+        return math.fsum(one.shares for one in children[account]), math.fsum(map(used, children[account]))
+
+    def level(one: Association, account: str) -> float:
+        (shares, everyone), mine = totals(account), used(one)
+        return (one.shares / shares if shares else 0.0) / (mine / everyone) if mine else math.inf
 
     def visit(accounts: Sequence[str]) -> None:
         """Rank the users below these accounts, depth first. Several accounts of equal level are treated as one
         account.
         """
-        by_level: dict[float, list[Association]] = {}
+        by_level: defaultdict[float, list[Association]] = defaultdict(list)
         for account in accounts:
-            for association in children.get(account, []):
-                by_level.setdefault(level(association, account), []).append(association)
+            for one in children[account]:
+                by_level[level(one, account)].append(one)
         for _, tied in sorted(by_level.items(), reverse=True):
             rank = users - len(factors)
-            factors.update(
-                {(association.account, association.user): rank / users for association in tied if association.user}
-            )
-            visit([association.account for association in tied if not association.user])
+            factors.update({(one.account, one.user): rank / users for one in tied if one.user})
+            visit([one.account for one in tied if not one.user])
 
     visit(["root"])
     return factors
@@ -179,9 +162,9 @@ class Pass(NamedTuple):
     at: float
 
 
-def usage_at(t: float, used: Mapping[Who, float], running: Sequence[Running], now: float, half_life: float) -> dict[
-    Who, float
-]:  # fmt: skip
+def usage_at(
+    t: float, used: Mapping[Who, float], running: Sequence[Running], now: float, half_life: float
+) -> dict[Who, float]:
     """Return the usage at `t`: the present usage after its decay, and the usage that running jobs add until then.
 
     >>> usage_at(20.0, {}, [Running(("a", "x"), 4.0, 10.0)], 0.0, 0.0)
@@ -223,11 +206,15 @@ def project(
     >>> project(jobs, held, used, tree, Weights(0.0, 1000.0, 1.0, 0.0, 60.0), 0.0)
     {'1': Pass(before=0, at=0.0), '2': Pass(before=1, at=120.0)}
     """
+
+    def age(seconds: float) -> float:
+        return min(seconds / weights.max_age, 1.0)
+
     start = fair_tree(associations, usage_at(now, used, running, now, weights.half_life))
-    queues: dict[str, list[Waiting]] = {}
+    queues: defaultdict[str, list[Waiting]] = defaultdict(list)
     for job in waiting:
         if job.who in start:
-            queues.setdefault(job.partition, []).append(job)
+            queues[job.partition].append(job)
     passes: dict[str, Pass] = {}
     for queue in queues.values():
         queue.sort(key=lambda job: (-job.priority, job.place))
@@ -239,9 +226,7 @@ def project(
         for queue in queues.values():
             highest = -math.inf
             for job in queue:
-                older = min((job.eligible_s + t - now) / weights.max_age, 1.0) - min(
-                    job.eligible_s / weights.max_age, 1.0
-                )
+                older = age(job.eligible_s + t - now) - age(job.eligible_s)
                 gain = weights.fair_share * (then[job.who] - start[job.who]) + weights.age * older
                 priority = job.priority + gain
                 if priority > highest and passes[job.job_id].at != passes[job.job_id].at:
@@ -298,9 +283,9 @@ def billed(job: Mapping[str, Any], partition: Partition | None) -> float:
 
 def _end(job: Mapping[str, Any], now: float) -> float:
     """Return the predicted end of a running job, or its time limit if it has run longer than predicted."""
-    limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
-    longest = math.inf if limit is None else float(job["start_time"]) + float(limit)
-    likely = math.inf if job["run_point_s"] is None else float(job["start_time"]) + float(job["run_point_s"])
+    start = float(job["start_time"])
+    longest = start + time_limit(job)
+    likely = math.inf if job["run_point_s"] is None else start + float(job["run_point_s"])
     return min(likely if likely > now else longest, longest)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import tempfile
@@ -28,18 +29,15 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     no store.
     """
     scheduler = open_scheduler(settings)[0]
-    try:
+    with _reachable(why):
         seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
-    except Unreachable as error:
-        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or NEXT_STEP) from None
     waiting = [j for j in seen.jobs if j.state == "PENDING"]
     estimated = sum(j.expected_start == j.expected_start for j in waiting)
     if not estimated:
-        queued = bool(waiting)
-        whose = ", ".join(ids) or f"of {user}"
-        says = f"gives no start for {', '.join(ids) or user}" if queued else f"knows no waiting job {whose}"
+        says = f"knows no waiting job {', '.join(ids) or f'of {user}'}"
         hint = "batchcast start --me" if ids else "batchcast start -u NAME"
-        if queued:
+        if waiting:
+            says = f"gives no start for {', '.join(ids) or user}"
             hint = "ask again in a minute; with batchcast collect, every waiting job has a prediction"
         raise NoAnswer(f"{why}, and the scheduler itself {says}", hint=hint)
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
@@ -91,17 +89,24 @@ def _one_question(
     from ...store.reader import Reader
     from ...store.sighted import write_once
 
-    try:
+    with _reachable(why):
         scheduler = open_scheduler(settings)[0]
         seen = scheduler.history_of(user, since, now, memory=memory)
-    except Unreachable as error:
-        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or NEXT_STEP) from None
     with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
         write_once(Path(place) / "store.db", "here", seen.jobs, now)
         gathers = getattr(scheduler, "gathers", None)
         known = {"site": {"gathers": gathers}} if gathers else {}
         with Reader(str(Path(place) / "store.db")) as reader:
             yield Site(reader, "here", known, False, settings, viewer, now, days=(now - since) / 86400)
+
+
+@contextmanager
+def _reachable(why: str) -> Iterator[None]:
+    """Add the reason why there is no store to the error of a batch system that does not answer."""
+    try:
+        yield
+    except Unreachable as error:
+        raise Unreachable(f"{why}, and {error.message}", hint=error.hint or NEXT_STEP) from None
 
 
 PATIENCE_S = 60.0
@@ -139,15 +144,10 @@ def _is_learned_by_another(settings: Settings) -> bool:
 def is_closed(settings: Settings) -> bool:
     """Return whether the store exists but this user cannot read it."""
     path = sqlite_path(settings["store"])
-    if path is None:
-        return False
     try:
-        path.stat()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return not os.access(path, os.R_OK)
+        return path is not None and bool(path.stat()) and not os.access(path, os.R_OK)
+    except OSError as error:
+        return isinstance(error, PermissionError)
 
 
 def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
@@ -165,13 +165,16 @@ def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Ans
         connection.request("GET", f"/v1/{verb}?{urlencode(given)}")
         document = json.loads(connection.getresponse().read())
     except (OSError, HTTPException, ValueError) as error:
-        raise Unreachable(
-            f"you cannot read the store, and the service on {listen} does not answer ({error})",
-            hint="ask its operator to run batchcast serve, which answers users of a private store",
-        ) from None
+        hint = "ask its operator to run batchcast serve, which answers users of a private store"
+        why = f"you cannot read the store, and the service on {listen} does not answer ({error})"
+        raise Unreachable(why, hint=hint) from None
     finally:
         connection.close()
     return answer_of(document)
+
+
+_NUMERIC = ("_s", "_rate", "_50", "_90", "_share")
+"""JSON's null in fields with these endings becomes NaN, which commands print as an unknown number."""
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:
@@ -179,14 +182,8 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
     if "results" not in document:
         kind = _KINDS.get(document.get("exit_code", 1), BatchcastError)
         raise kind(document.get("error", "no answer"), hint=document.get("try", ""))
-    return Answer(
-        document["log"], document["settings"], document["warnings"], [_numbers(r) for r in document["results"]]
-    )
-
-
-def _numbers(result: Mapping[str, object]) -> dict[str, object]:
-    """Convert JSON's null in numeric fields to NaN, which commands print as an unknown number."""
-    return {
-        name: float("nan") if value is None and name.endswith(("_s", "_rate", "_50", "_90", "_share")) else value
-        for name, value in result.items()
-    }
+    results = [
+        {name: math.nan if value is None and name.endswith(_NUMERIC) else value for name, value in result.items()}
+        for result in document["results"]
+    ]
+    return Answer(document["log"], document["settings"], document["warnings"], results)

@@ -24,16 +24,16 @@ from ...errors import BatchcastError, InputError, NoAnswer, Refused, UsageError
 from ...events.live import LiveClock, LiveJob
 from ...formats.slurm.sbatch import HEARD, gpu_type_of, gpus, memory_kib, not_heard, parse_script, processors
 from ...job import JobRequest, as_submitted
-from ...machines.machine import Machine
-from ...predict.conditional import given_waited
+from ...machines.machine import Machine, NodeGroup
 from ...predict.protocol import Prediction
-from ...store.rows import NOTHING
+from ...store.place import clock_path, machine_path
+from ...store.rows import NOTHING, live_job
 from ...units import format_duration, parse_duration
 from ..answers import track_record
-from ..settings import Settings
+from ..settings import Settings, machine_at
 from .advice import as_request, default_partition, of_partition
 from .answer import INPUTS, Answer, parse_when, staleness
-from .disclosure import Site, Viewer, basis_of, open_site, start_settings
+from .disclosure import Site, Viewer, basis_of, open_site, spread_of, start_settings
 from .latest import capped, latest_start
 
 NO_PRIORITIES = (
@@ -58,32 +58,28 @@ class Forecaster(NamedTuple):
 
     def wait(self, job: JobRequest) -> Prediction:
         """Predict how long the job would wait if it were submitted now."""
-        now = self.clock.state.now
-        answer: Prediction = self.clock.predictors[self.keys["wait"]].predict(job, self.clock.state)
+        now, answer = self.clock.state.now, self._of("wait").predict(job, self.clock.state)
         asked = {"row": job.row, "partition_id": job.partition_id, "req_procs": job.procs, "expected_start": None}
         return capped(answer, latest_start(asked, self.memory, now) - now)
 
     def run(self, job: JobRequest) -> Prediction | None:
         """Predict how long the job would run; None if run times are not predicted."""
-        return self._of("runtime", job)
+        return self._of("runtime").predict(job, self.clock.state) if "runtime" in self.keys else None
 
     def peak(self, job: JobRequest, risk: float | None = None) -> Prediction | None:
         """Predict the job's peak memory per node, KiB; None if accounting measures no memory.
 
         If a risk is given and enough jobs of the same name have ended, return the upper bound of the need at this risk.
         """
-        forecast = self._of("memory", job)
-        if forecast is None or risk is None:
-            return forecast
-        known = self.clock.predictors[self.keys["memory"]].bound(job, risk, forecast)
+        if "memory" not in self.keys:
+            return None
+        forecast: Prediction = self._of("memory").predict(job, self.clock.state)
+        known = None if risk is None else self._of("memory").bound(job, risk, forecast)
         return forecast if known is None else known
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
         """Suggest a time limit at a risk (see `predict.recommend`); None if no method suggests limits."""
-        if "limit" not in self.keys:
-            return None
-        answer: Prediction = self.clock.predictors[self.keys["limit"]].advise(job, self.clock.state, risk)
-        return answer
+        return self._of("limit").advise(job, self.clock.state, risk) if "limit" in self.keys else None
 
     def method(self, kind: str) -> str:
         """Return the name of the method that predicts a kind: wait, runtime, memory or limit."""
@@ -92,14 +88,11 @@ class Forecaster(NamedTuple):
     @property
     def machine(self) -> Machine | None:
         """The captured machine on which queue waits are simulated; None if there is none."""
-        known: Machine | None = getattr(self.clock.predictors.get(self.keys.get("wait", "")), "machine", None)
-        return known
+        return getattr(self._of("wait"), "machine", None) if "wait" in self.keys else None
 
-    def _of(self, kind: str, job: JobRequest) -> Prediction | None:
-        if kind not in self.keys:
-            return None
-        answer: Prediction = self.clock.predictors[self.keys[kind]].predict(job, self.clock.state)
-        return answer
+    def _of(self, kind: str) -> Any:
+        """Return the predictor of a kind."""
+        return self.clock.predictors[self.keys[kind]]
 
 
 KINDS = ("wait", "runtime", "memory", "limit")
@@ -110,28 +103,24 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
     started yet.
     """
     if not site.reader.ask("has_started", cluster=site.cluster):
-        raise NoAnswer(
-            f"no job has started in {site.cluster} since the collector began",
-            hint="ask again after some jobs have started",
-        )
+        why = f"no job has started in {site.cluster} since the collector began"
+        raise NoAnswer(why, hint="ask again after some jobs have started")
     if site.memory.get("told_until") is None:  # without a known queue, every job would seem to start at once
-        raise NoAnswer(
-            f"history of {site.cluster} is still being read", hint="ask again in a few minutes; batchcast doctor"
-        )
+        why = f"history of {site.cluster} is still being read"
+        raise NoAnswer(why, hint="ask again in a few minutes; batchcast doctor")
     first = {kind: next(iter(site.memory.get(f"{kind}_methods") or ()), None) for kind in kinds}
     if "wait" in first:
         first["wait"] = track_record.answering_method(site.memory)
     methods = {json.dumps((kind, name)): (kind, name) for kind, name in first.items() if name}
     keys = {kind: key for key, (kind, _) in methods.items()}
+    from . import model_store
+
     notes: tuple[str, ...] = ()
     clock = _from_model_store(site, methods)
     if clock is None:
         clock = _from_history(site, methods)
         notes = (f"learned from at most {MOST_REPLAYED} jobs, because the collector's models cannot be read here",)
-    clock.state.now = site.now
-    from .model_store import used
-
-    clock.state.usage = used(site.memory)
+    clock.state.now, clock.state.usage = site.now, model_store.used(site.memory)
     nodes = site.memory.get("nodes") or {}
     clock.state.nodes_away = frozenset(name for name, node in nodes.items() if node["away"])
     ask = Forecaster(clock, keys, memory=site.memory)
@@ -140,7 +129,6 @@ def forecaster(site: Site, kinds: Sequence[str] = KINDS) -> Forecaster:
 
 def _from_model_store(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClock | None:
     """Return the saved clock, advanced to now without fitting a model; None if it cannot be used."""
-    from ...store.place import clock_path
     from .model_store import Unusable, load, resume
 
     try:
@@ -165,19 +153,14 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]]) -> LiveClo
 
 def _fresh(site: Site, methods: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Return untrained predictors according to the settings."""
-    from ...store.place import machine_path
-    from ..settings import machine_at
     from .model_store import make_predictor
 
     on = machine_at(site.settings["machine"], machine_path(site.settings["store"], site.cluster))
-    return {key: make_predictor(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}
+    return {key: make_predictor(kind, spec, on) for key, (kind, spec) in methods.items()}
 
 
 def _known(site: Site, since: float) -> Iterator[LiveJob]:
-    from ...store.rows import live_job
-
-    chosen: dict[str, Any] = {"cluster": site.cluster, "until": site.now, "since": since}
-    return map(live_job, site.reader.each("clock_jobs", **chosen))
+    return map(live_job, site.reader.each("clock_jobs", cluster=site.cluster, until=site.now, since=since))
 
 
 def begin_condition(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
@@ -205,8 +188,7 @@ def options_of(script: str, asked: Mapping[str, Any]) -> tuple[dict[str, str], l
     if Path(script).is_dir():
         here, script = os.path.abspath(script), script_in(Path(script))
     options = {"job-name": Path(script).name, "chdir": here} | parse_script(read_script(script))
-    names = {"limit": "time"}
-    options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
+    options |= {"time" if k == "limit" else k.replace("_", "-"): str(v) for k, v in asked.items() if v is not None}
     options["chdir"] = os.path.join(here, options["chdir"])
     heard = {name: value for name, value in options.items() if name in HEARD}
     return heard | _inputs_in(options["chdir"]), not_heard(options)
@@ -250,9 +232,8 @@ def features_in(options: Mapping[str, str]) -> dict[str, float | str]:
     try:
         return checked_features(json.loads(options.get(INPUTS) or "{}"))
     except (ValueError, RecursionError, InputError):
-        raise UsageError(
-            f"{INPUTS}: not features of input files (accepted: a JSON object of numbers and texts)"
-        ) from None
+        accepted = "a JSON object of numbers and texts"
+        raise UsageError(f"{INPUTS}: not features of input files (accepted: {accepted})") from None
 
 
 def read_script(path: str) -> str:
@@ -260,9 +241,8 @@ def read_script(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read: {error.strerror}", hint="name the script that you would submit with sbatch"
-        ) from None
+        hint = "name the script that you would submit with sbatch"
+        raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
 
 
 def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
@@ -279,7 +259,7 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
     procs, nodes = processors(options)
     last = next(iter(site.reader.ask("usual_of", cluster=site.cluster, user=user)), {})
     values = {
-        **{key: last.get(key) for key in ("group_id", "account", "qos")},
+        **{key: options.get(key, last.get(key)) for key in ("group_id", "account", "qos")},
         "job_id": "(test)",
         "submit_time": site.now,
         "req_time": limit,
@@ -293,11 +273,11 @@ def request_of(options: Mapping[str, str], site: Site, user: str) -> JobRequest:
         "partition_id": name,
         "job_name": options.get("job-name"),
         "work_dir": options.get("chdir"),
-        **{key: options[key] for key in ("account", "qos", "constraint") if key in options},
+        **({"constraint": options["constraint"]} if "constraint" in options else {}),
         **({"exclusive": 1.0} if options.get("exclusive", "user") not in ("user", "mcs", "topo") else {}),
     }
     job = as_submitted(-1, values, procs=procs)
-    return job._replace(extra={**job.extra, **features}) if (features := features_in(options)) else job
+    return job._replace(extra={**job.extra, **features_in(options)})
 
 
 MOST_PROCS = 1e8
@@ -347,9 +327,7 @@ def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
     """
     wanted = [word.partition("*")[0].strip() for word in re.split(r"[&|,\[\](){}]", constraint)]
     every = {feature for group in machine.nodes for feature in group.features}
-    part = machine.partition(str(job.partition_id or ""))
-    names = set(part.nodes) if part is not None else set(machine.node_names())
-    there = {feature for group in machine.nodes if names.intersection(group.names) for feature in group.features}
+    there = {feature for group, _ in nodes_of(machine, job.partition_id) for feature in group.features}
     for feature in filter(None, wanted):
         if feature not in every:
             return f"no node has the feature {feature!r} (there are: {', '.join(sorted(every)) or 'none'})"
@@ -359,18 +337,24 @@ def _lacks_feature(machine: Machine, constraint: str, job: JobRequest) -> str:
     return ""
 
 
+def nodes_of(machine: Machine, partition: Any) -> list[tuple[NodeGroup, int]]:
+    """Return the groups of equal nodes in a partition (all nodes if it is unknown), each with its number of nodes."""
+    part = machine.partition(str(partition or ""))
+    names = set(machine.node_names() if part is None else part.nodes)
+    counts = [(group, len(names.intersection(group.names))) for group in machine.nodes]
+    return [(group, count) for group, count in counts if count]
+
+
 def _lacks_gpu(machine: Machine, options: Mapping[str, str], job: JobRequest) -> str:
     """Return why the job's partition never has the requested GPUs; empty if it has them, or if none are requested."""
     wanted, number = gpu_type_of(options), gpus(options)
     if not wanted and not number:
         return ""
-    part = machine.partition(str(job.partition_id or ""))
-    names = set(part.nodes) if part is not None else set(machine.node_names())
     found = [  # GPU type, GPUs per node, number of nodes
-        (kind.partition(":")[2], each, len(names.intersection(group.names)))
-        for group in machine.nodes
+        (kind.partition(":")[2], each, count)
+        for group, count in nodes_of(machine, job.partition_id)
         for kind, each in group.gres.items()
-        if kind.partition(":")[0] == "gpu" and names.intersection(group.names)
+        if kind.partition(":")[0] == "gpu"
     ]
     there = ", ".join(sorted({kind or "gpu" for kind, _, _ in found})) or "none"
     found = [one for one in found if wanted in ("", one[0].lower())]
@@ -454,9 +438,8 @@ def _row(place: int, text: str, ask: Forecaster, site: Site, user: str) -> dict[
     row |= {"partition": job.partition_id, "procs": job.procs, "limit_s": job.req_time, "why": basis_of(wait)}
     if wait.grounds == NOTHING:
         return row
-    given = given_waited(wait, 0.0, (0.5, 0.9))
-    late = given.quantiles[1] if len(given.quantiles) > 1 else math.nan
-    return {**row, "likely_start_s": begin + given.point, "by_90_start_s": begin + late}
+    likely, _, late = spread_of(wait)
+    return {**row, "likely_start_s": begin + likely, "by_90_start_s": begin + late}
 
 
 def _options(text: str) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ the new job itself later.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,16 +17,13 @@ from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY
 from ...errors import NoAnswer
-from ...formats.slurm.reasons import Rule, rule
-from ...predict.conditional import given_waited
 from ...predict.recommend import BY_NAME, rounded_request
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction, asked_a_node, node_peak
 from .advice import RISK, SAMPLING_MARGIN, Rules, advised_limit
-from .disclosure import OfOthers
+from .disclosure import OfOthers, spread_of
 from .track_record import RecordKey, TrackRecord, answering_method
 
-_AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
 KINDS = ("limit", "request", "wait")
 MOST = 20_000
 """The first read takes this many of the latest suggestions and predicted waits; later reads take only new rows."""
@@ -142,42 +140,34 @@ class Hints:
         Raises NoAnswer if there is no limit, no memory and no start time.
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
-        limit, its = _first(
-            self.tables["limit"], _limit_keys(asked), lambda row: _limit(row, like.limit, self.rules, partition)
-        )
+        own = like.limit if like.limit > 0 else math.inf
+
+        def advised(row: Row) -> float | None:
+            return advised_limit(as_prediction(row), own, self.rules, partition)
+
+        limit, its = _first(self.tables["limit"], _limit_keys(asked), advised)
         held, whose = _first(self.tables["request"], islice(_limit_keys(asked), 1), lambda row: row["point_s"])
         if held is None:
             held = self.others.request(like, self.rules, partition)
         wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
         if limit is None and wait is None and held is None:
-            raise NoAnswer(
-                "too few similar jobs have ended so far", hint="predictions start after a few such jobs have ended"
-            )
+            hint = "predictions start after a few such jobs have ended"
+            raise NoAnswer("too few similar jobs have ended so far", hint=hint)
         likely, by_90 = wait if wait is not None else (math.nan, math.nan)
         return {
             "limit_s": limit,
-            "limit_like": None if its is None else its["job_id"],
+            "limit_like": its and its["job_id"],
             "memory_kib": held,
-            "memory_like": None if whose is None else whose["job_id"],
+            "memory_like": whose and whose["job_id"],
             "likely_start_s": now + likely,
             "by_90_start_s": now + by_90,
-            "start_like": _name_of(which, like.user),
+            "start_like": which and (which["job_id"] if which["user_id"] == like.user else OfOthers(which["job_id"])),
         }
 
 
-def _name_of(row: Row | None, user: str) -> Any:
-    """Return the id of the job whose stored prediction an answer repeats. If jobs are hidden, another user's id is
-    replaced by None.
-    """
-    if row is None or row["user_id"] == user:
-        return row and row["job_id"]
-    return OfOthers(row["job_id"])
-
-
 def _limit_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    user, partition, procs = row["user_id"], row["partition_id"], row["req_procs"]
-    yield user, partition, procs, row["job_name"]
-    yield user, partition, procs
+    own = (row["user_id"], row["partition_id"], row["req_procs"])
+    yield from ((*own, row["job_name"]), own)
 
 
 def _wait_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -186,15 +176,11 @@ def _wait_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     yield (row["partition_id"],)
 
 
-def _limit(row: Row, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
-    return advised_limit(as_prediction(row), own if own > 0 else math.inf, rules, partition)
-
-
-def _wait(row: Row) -> tuple[float, float] | None:
+def _wait(row: Row) -> tuple[float, ...] | None:
+    """Return the likely wait and its 90 % bound (s); None without a prediction."""
     if row["point_s"] is None or row["grounds"] == NOTHING:
         return None
-    given = given_waited(as_prediction(row), 0.0, (0.5, 0.9))
-    return given.point, given.quantiles[1] if len(given.quantiles) > 1 else math.nan
+    return spread_of(as_prediction(row))[::2]
 
 
 def _first(
@@ -217,16 +203,15 @@ class QueueSnapshot:
     records: Mapping[RecordKey, TrackRecord]
     version: object
     hints: Hints
-    by_id: dict[str, list[Row]] = field(init=False, default_factory=dict)
-    by_user: dict[str, list[Row]] = field(init=False, default_factory=dict)
+    by_id: defaultdict[str, list[Row]] = field(init=False, default_factory=lambda: defaultdict(list))
+    by_user: defaultdict[str, list[Row]] = field(init=False, default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         for row in self.rows:
             job_id = str(row["job_id"])
-            array = job_id.partition("_")[0]
-            for name in {job_id, array}:
-                self.by_id.setdefault(name, []).append(row)
-            self.by_user.setdefault(row["user_id"] or "", []).append(row)
+            for name in {job_id, job_id.partition("_")[0]}:
+                self.by_id[name].append(row)
+            self.by_user[row["user_id"] or ""].append(row)
 
     def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
         """Return waiting jobs by id or user, in the order of `Reader.waiting`."""
@@ -235,10 +220,3 @@ class QueueSnapshot:
         rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
         chosen = [row for row in rows.values() if user is None or row["user_id"] == user]
         return sorted(chosen, key=lambda row: (row["submit_time"], row["row"]))
-
-
-def needs_store(row: Row) -> bool:
-    """Return whether this wait can be explained only from the store: a limit that other jobs use up, or a
-    reservation.
-    """
-    return rule(row["reason"] or "") in _AFTER_OTHERS

@@ -22,15 +22,11 @@ from ...formats.slurm.squeue import epoch, parse_marked, with_steps
 from ...slurm.transport import MARK, Transport
 from ...units import parse_duration, parse_memory
 
-FIELDS = tuple(
-    dict.fromkeys(
-        (
-            "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw",
-            "TimelimitRaw", "ReqCPUS", "AllocCPUS", "TotalCPU", "ReqMem", "AllocTRES", *STEP_FIELDS, "NodeList",
-            "ConsumedEnergyRaw", "Cluster", "JobName",
-        )
-    )
-)  # fmt: skip
+_FIELDS = (
+    "JobID User Account Partition QOS State Submit Eligible Start End ElapsedRaw TimelimitRaw ReqCPUS AllocCPUS "
+    "TotalCPU ReqMem AllocTRES"
+)
+FIELDS = tuple(dict.fromkeys((*_FIELDS.split(), *STEP_FIELDS, "NodeList", "ConsumedEnergyRaw", "Cluster", "JobName")))
 """The fields in the query to sacct(1), for jobs and their steps."""
 GROUPS = {"account": "--accounts", "partition": "--partition"}
 """sacct's options for the jobs of a group. No version takes `--partitions`."""
@@ -82,7 +78,7 @@ class JobUse:
     @property
     def processor_share(self) -> float:
         """Used processor time as a share of allocated processors times elapsed time."""
-        held = self.processors * self.elapsed_s * (self.tasks if self.tasks > 1 else 1)
+        held = self.processors * self.elapsed_s * max(self.tasks, 1)
         return self.processor_s / held if held > 0 else math.nan
 
     @property
@@ -114,13 +110,10 @@ def _jobs(records: Iterable[Mapping[str, str]], now: float) -> tuple[list[JobUse
     jobs, bad = [], 0
     for job, steps in with_steps(records):
         try:
-            one = _of_job(job, steps, now)
+            jobs.append(_of_job(job, steps, now))
         except (BatchcastError, ValueError):
             bad += 1
-            continue
-        if one is not None:
-            jobs.append(one)
-    return jobs, bad
+    return [job for job in jobs if job is not None], bad
 
 
 def _of_job(job: Mapping[str, str], steps: Sequence[Mapping[str, str]], now: float) -> JobUse | None:
@@ -213,9 +206,9 @@ def of_logs(
 
 def _left_out(dropped: Mapping[str, int]) -> list[str]:
     """Return notes on the records that a reader left out, except broken lines, which the reader's own notes cover."""
-    steps = "job step (only jobs count)"
-    rules = {rule: count for rule, count in dropped.items() if count and rule != steps}
-    return [f"{count} records left out ({rule})" for rule, count in rules.items() if not rule.startswith("broken line")]
+    silent = ("job step (only jobs count)", "broken line")
+    rules = {rule: count for rule, count in dropped.items() if count and not rule.startswith(silent)}
+    return [f"{count} records left out ({rule})" for rule, count in rules.items()]
 
 
 def _of_trace(log: Any) -> list[JobUse]:
@@ -235,7 +228,7 @@ def _of_trace(log: Any) -> list[JobUse]:
     eligible_wait = np.where(start >= eligible, start - eligible, np.nan)
     gpus = np.nan_to_num(log.number("req_gpus"))
     columns = (
-        [str(job_id) for job_id in log.job_id.tolist()],
+        list(map(str, log.job_id.tolist())),
         names("job_name" if "job_name" in log.names else "app_id"),
         *(names(column) for column in ("user_id", "account", "partition_id", "qos")),
         [word.upper() for word in names("status")],

@@ -57,7 +57,7 @@ def queue_place(job: Job) -> tuple[float, float, int]:
 
 def time_limit(job: Job) -> float:
     """Return a job's time limit in seconds; infinity if it has none."""
-    limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
+    limit = job.get("req_time") if job.get("limit_now") is None else job["limit_now"]
     return math.inf if limit is None else float(limit)
 
 

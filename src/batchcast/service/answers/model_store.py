@@ -70,26 +70,20 @@ def save(path: Path, saved: SavedClock) -> str:
     encoded: dict[str, msgpack.Ext] = {}
     left_out = []
     for name, predictor in clock.predictors.items():
-        try:
-            encoded[name] = in_place(
-                msgpack.encode(Writer().plain(predictor))
-            )  # each predictor is encoded separately, because an answer needs only some of them
+        try:  # each predictor is encoded separately, because an answer needs only some of them
+            encoded[name] = in_place(msgpack.encode(Writer().plain(predictor)))
         except NotPlain as error:
             left_out.append(f"{name} must learn again after each start, because it cannot be saved: {error}")
-    body = msgpack.encode(
-        {
-            "state": Writer().plain(clock.state),
-            "predictors": encoded,
-            "cadences": {name: [each.count, each.last] for name, each in clock.cadences.items()},
-            "machines": {name: _machine_of(clock.predictors[name]) for name in encoded},
-            "told_until": saved.told_until,
-            "late": saved.late,
-            "since": saved.since,
-            "heard": list(saved.heard.items()),
-        }
-    )
+    plain = {
+        "state": Writer().plain(clock.state),
+        "predictors": encoded,
+        "cadences": {name: [each.count, each.last] for name, each in clock.cadences.items()},
+        "machines": {name: _machine_of(clock.predictors[name]) for name in encoded},
+        **{name: getattr(saved, name) for name in ("told_until", "late", "since")},
+        "heard": list(saved.heard.items()),
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
-    head = _head(list(encoded))
+    head, body = _head(list(encoded)), msgpack.encode(plain)
     with whole_file(path, 0o600) as part, part.open("wb") as file:
         file.write(head + _digest(_secret_key(), head, body) + b"\n")
         file.write(body)
@@ -152,11 +146,10 @@ def _machine_of(predictor: Any) -> bool:
 
 def can_answer(clock: LiveClock) -> bool:
     """Return whether the packages that the clock's models need can be loaded."""
-    fitted = [predictor for predictor in clock.predictors.values() if getattr(predictor, "model", None) is not None]
+    fitted = [type(one) for one in clock.predictors.values() if getattr(one, "model", None) is not None]
+    needs = {name for kind in fitted for name in getattr(kind, "needs", ())}  # from the code, never from the file
     try:
-        for name in {
-            name for predictor in fitted for name in getattr(type(predictor), "needs", ())
-        }:  # the names come from the code, never from the file
+        for name in needs:
             importlib.import_module(name)
     except Exception:  # the package, or a system library that it needs, is missing
         return False
@@ -240,9 +233,7 @@ def resume(saved: SavedClock, jobs: Iterable[LiveJob], until: float = -math.inf)
     clock = saved.clock
     clock.beside = in_background
     marked = [job._replace(heard=saved.heard.get(job.request.row, 0)) for job in jobs]
-    for event in live_events(marked, math.inf, only=7):
-        clock.tell(event, ask=False)
-    for event in live_events(marked, until):
+    for event in (*live_events(marked, math.inf, only=7), *live_events(marked, until)):
         clock.tell(event, ask=False)
     return clock
 
@@ -265,15 +256,11 @@ def in_background(work: Callable[[], Any]) -> Future[Any]:
     def run() -> None:
         try:
             models, trouble = work(), ""
-        except ModuleNotFoundError:  # `doctor` says so
-            models, trouble = None, ""
         except Exception as error:
-            models, trouble = (
-                None,
-                f"no new model could be loaded, so the previous model answers: {type(error).__name__}: {error}",
-            )
-            if isinstance(error, OSError) and "cannot open shared object file" in str(error):
-                trouble = ""  # `doctor` already reports a missing system library, so no second message is needed
+            why = f"no new model could be loaded, so the previous model answers: {type(error).__name__}: {error}"
+            is_library = isinstance(error, OSError) and "cannot open shared object file" in str(error)
+            # `doctor` already reports a missing package or system library, so no second message is needed
+            models, trouble = None, "" if is_library or isinstance(error, ModuleNotFoundError) else why
         _last_fit["trouble"] = trouble
         future.set_result(models)
 
@@ -286,19 +273,18 @@ def make_predictors(
 ) -> dict[tuple[str, str], Any]:
     """Return untrained predictors by (kind, spec). Wait predictors that simulate on a machine get `machine`."""
     specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
-    keys = [
-        (kind, spec)
+    return {
+        (kind, spec): make_predictor(kind, spec, machine)
         for kind, words in specs.items()
         for spec in split_specs(words, "wait" if kind == "wait" else "runtime")
-    ]
-    return {key: make_predictor(*key, machine if key[0] == "wait" else None) for key in keys}
+    }
 
 
 def make_predictor(kind: str, spec: str, machine: Machine | None = None) -> Any:
-    """Return an untrained predictor of a kind: `runtime`, `wait`, `memory` or `limit`."""
+    """Return an untrained predictor of a kind: `runtime`, `wait`, `memory` or `limit`. Only `wait` uses the machine."""
     if kind == "limit":
         return LimitAdvice(spec, RISK)
-    return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
+    return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine if kind == "wait" else None)
 
 
 def used(memory: Mapping[str, Any]) -> dict[tuple[str, str], float]:

@@ -245,21 +245,18 @@ class Reader:
         self._made[place] = made
         return made
 
-    def _all(self, is_plain: bool, values: list[Any]) -> list[Any]:
-        return values if is_plain else [self.read(one) for one in values]
+    def _all(self, is_plain: bool, values: list[Any], fresh: Any = None) -> list[Any]:
+        """Return values from a flag and their plain forms. `fresh` may be a list or tuple with the fresh objects."""
+        if is_plain:
+            return values
+        if isinstance(fresh, list | tuple) and len(fresh) == len(values):
+            return [self.read(one, old) for one, old in zip(values, fresh)]
+        return [self.read(one) for one in values]
 
-    def _tuple(self, plain: list[Any], _place: int, fresh: Any) -> tuple[Any, ...]:
-        if not plain[1] and isinstance(fresh, tuple) and len(fresh) == len(plain[2]):
-            return tuple(self.read(one, old) for one, old in zip(plain[2], fresh))
-        return tuple(self._all(plain[1], plain[2]))
-
-    def _list(self, plain: list[Any], place: int, fresh: Any) -> list[Any]:
-        made: list[Any] = []
+    def _grown(self, place: int, made: Any, add: Callable[[Any, list[Any]], None], *parts: Any) -> Any:
+        """Fill an empty container. The container is registered first, because its values can refer to it."""
         self._made[place] = made
-        if not plain[1] and isinstance(fresh, list) and len(fresh) == len(plain[2]):
-            made.extend(self.read(one, old) for one, old in zip(plain[2], fresh))
-        else:
-            made.extend(self._all(plain[1], plain[2]))
+        add(made, self._all(*parts))
         return made
 
     def _dict(self, plain: list[Any], place: int, fresh: Any) -> Any:
@@ -274,18 +271,6 @@ class Reader:
         else:
             for name, one in zip(names, values):
                 made[name] = self.read(one, old.get(name))
-        return made
-
-    def _deque(self, plain: list[Any], place: int, _fresh: Any) -> deque[Any]:
-        made: deque[Any] = deque(maxlen=plain[1])
-        self._made[place] = made
-        made.extend(self._all(plain[2], plain[3]))
-        return made
-
-    def _set(self, plain: list[Any], place: int, _fresh: Any) -> set[Any]:
-        made: set[Any] = set()
-        self._made[place] = made
-        made.update(self._all(plain[1], plain[2]))
         return made
 
     def _array(self, plain: list[Any], _place: int, _fresh: Any) -> np.ndarray:
@@ -320,20 +305,23 @@ class Reader:
 
     def _own(self, plain: list[Any], _place: int, fresh: Any) -> Any:
         """Restore a predictor of another package by its own method `restore`."""
-        state = self.read(plain[1])
-        fresh.restore(state)
+        fresh.restore(self.read(plain[1]))
         return fresh
 
 
+def _read_list(reader: Reader, plain: list[Any], place: int, fresh: Any) -> Any:
+    return reader._grown(place, [], list.extend, *plain[1:], fresh)
+
+
 READERS: tuple[Callable[[Reader, list[Any], int, Any], Any], ...] = (
-    *(Reader._list,) * 2,  # placeholders: `read` handles REFERENCE itself
-    Reader._tuple,
+    *(_read_list,) * 2,  # a placeholder, because `read` handles REFERENCE itself, and LIST
+    lambda reader, plain, place, fresh: tuple(reader._all(plain[1], plain[2], fresh)),
     Reader._dict,
-    Reader._set,
-    lambda reader, plain, place, fresh: frozenset(reader._all(plain[1], plain[2])),
-    Reader._deque,
+    lambda reader, plain, place, fresh: reader._grown(place, set(), set.update, *plain[1:]),
+    lambda reader, plain, place, fresh: frozenset(reader._all(*plain[1:])),
+    lambda reader, plain, place, fresh: reader._grown(place, deque(maxlen=plain[1]), deque.extend, *plain[2:]),
     lambda reader, plain, place, fresh: bytearray(plain[1]),
-    *(Reader._list,) * 2,  # placeholders: `read` handles INTEGER and NUMBER itself
+    *(_read_list,) * 2,  # placeholders: `read` handles INTEGER and NUMBER itself
     Reader._array,
     Reader._object,
     Reader._own,

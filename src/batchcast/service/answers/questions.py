@@ -18,23 +18,13 @@ from ...store.rows import NOTHING
 from ...units import format_duration, span
 from ..answers import track_record
 from ..settings import Settings, is_private
+from .accuracy import LIMIT, MEMORY, advice_record, calibration_verdicts
 from .accuracy import accuracy as scores
+from .advice import as_request, default_partition, of_partition
 from .answer import Answer, Sentence, age_of, staleness
-from .disclosure import (
-    Site,
-    Viewer,
-    Whose,
-    check_may_see,
-    disclosed,
-    may_show,
-    open_site,
-    rounded,
-    start_settings,
-    used,
-    whole_days,
-)
+from .disclosure import Site, Viewer, Whose, disclosed, may_show, open_site, rounded, start_settings, whole_days
 from .fair_share import pass_fields
-from .hints import Hints, Like, QueueSnapshot, needs_store
+from .hints import Hints, Like, QueueSnapshot
 from .latest import latest_start
 from .start import Release, release, start_answer
 from .track_record import RecordKey, TrackRecord
@@ -56,23 +46,18 @@ def start_from_store(
     """
     with open_site(settings, viewer, now) as site:
         if user is not None or viewer.name is None:
-            check_may_see(site, user)
+            site.check_may_see(user)
         method = track_record.answering_method(site.memory)
         rows = site.reader.waiting(site.cluster, method, ids, user)
         if site.private:
             rows = [row for row in rows if row["user_id"] == viewer.name]
         if not rows:
             raise _not_waiting(site, ids, user)
-        records = {
-            part: track_record.record_of(site, part, cached_records) for part in {row["partition_id"] for row in rows}
-        }
-        releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
-        said = _said(settings, site.cluster, site.memory, rows, records, releases, now, site.private)
-        return (
-            said
-            if cached_records is None
-            else note_missing_records(said, {(part, site.least) for part in records}, cached_records)
-        )
+        parts = {row["partition_id"] for row in rows}
+        records = {part: track_record.record_of(site, part, cached_records) for part in parts}
+        waiting = [(row, records[row["partition_id"]], release(site, row)) for row in rows]
+        said = _said(site, settings, waiting, now, site.private)
+        return note_missing_records(said, {(part, site.least) for part in parts}, cached_records)
 
 
 def start_from_snapshot(
@@ -85,47 +70,37 @@ def start_from_snapshot(
     rows = queue.waiting(ids, user)
     if hidden:
         rows = [row for row in rows if row["user_id"] == viewer.name]
-    if not rows or any(needs_store(row) for row in rows):
+    # a limit that other jobs use up, and a reservation, can be explained only from the store
+    if not rows or any(rule(row["reason"] or "") in (Rule.LIMIT, Rule.RESERVATION) for row in rows):
         return None
     least = settings["least_users"] if hidden else 1
-    records = {row["partition_id"]: queue.records.get((row["partition_id"], least), {}) for row in rows}
-    said = _said(settings, queue.cluster, queue.memory, rows, records, {}, now, hidden)
-    return note_missing_records(said, {(part, least) for part in records}, queue.records)
+    waiting = [(row, queue.records.get((row["partition_id"], least), {}), None) for row in rows]
+    said = _said(queue, settings, waiting, now, hidden)
+    return note_missing_records(said, {(row["partition_id"], least) for row in rows}, queue.records)
 
 
-def note_missing_records(said: Answer, parts: Set[RecordKey], known: Mapping[RecordKey, TrackRecord]) -> Answer:
-    """Add a warning if the answer needs a track record that has not been computed yet."""
-    return said._replace(warnings=[*said.warnings, NOT_YET]) if parts - known.keys() else said
+def note_missing_records(said: Answer, parts: Set[RecordKey], known: Mapping[RecordKey, TrackRecord] | None) -> Answer:
+    """Add a warning if the answer needs a track record that is not among the `known` track records yet."""
+    is_missing = known is not None and parts - known.keys()
+    return said._replace(warnings=[*said.warnings, NOT_YET]) if is_missing else said
+
+
+_Waiting = tuple[Row, TrackRecord, Release | None]
+"""A waiting job, the track record of its partition, and the end of the hold on the job if it is held."""
 
 
 def _said(
-    settings: Settings,
-    cluster: str,
-    memory: dict[str, Any],
-    rows: Sequence[Row],
-    records: Mapping[str, TrackRecord],
-    releases: Mapping[int, Release | None],
-    now: float,
-    hidden: bool,
+    of: Site | QueueSnapshot, settings: Settings, waiting: Sequence[_Waiting], now: float, hidden: bool
 ) -> Answer:
-    ahead = memory.get("reservations") or []
-    answers = [
-        (row, start_answer(row, now, releases.get(row["row"]), latest_start(row, memory, now), ahead)) for row in rows
-    ]
-    results = [
-        {
-            **answer,
-            **pass_fields(memory, row["job_id"], now),
-            **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"]),
-        }
-        for row, answer in answers
-    ]
-    results = disclosed(results, hidden)
+    cluster, memory, results = of.cluster, of.memory, []
+    for row, known, held in waiting:
+        answer = answer_of_waiting(row, memory, now, held)
+        record = track_record.record_fields(known, answer["likely_wait_s"])
+        results.append(disclosed({**answer, **record}, hidden))
     stale = staleness(memory, now) or age_of(results, now)
     if all(r["method"] is None for r in results):
-        raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet",
-                       hint="the collector makes a prediction within one interval; "
-                       + "; ".join(stale or ["it is up to date"]))  # fmt: skip
+        hint = f"the collector makes a prediction within one interval; {'; '.join(stale or ['it is up to date'])}"
+        raise NoAnswer(f"there is no prediction for {', '.join(r['job_id'] for r in results[:5])} yet", hint=hint)
     unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
     if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
         raise NoAnswer(
@@ -135,23 +110,26 @@ def _said(
     return Answer({"cluster": cluster}, start_settings(settings, now), stale, results)
 
 
+def answer_of_waiting(row: Row, memory: Mapping[str, Any], now: float, held: Release | None) -> dict[str, Any]:
+    """Return the answer about a waiting job, with the time when its priority exceeds those of the jobs before it."""
+    start = start_answer(row, now, held, latest_start(row, memory, now), memory.get("reservations") or [])
+    return {**start, **pass_fields(memory, row["job_id"], now)}
+
+
 def _not_waiting(site: Site, ids: Sequence[str], user: str | None) -> NoAnswer:
     """Return an error that says what happened to jobs that do not wait, as far as this viewer may see it."""
     if not ids:
-        return NoAnswer(f"no job of {user} is waiting in {site.cluster}, as far as the collector knows",
-                        hint="a job just submitted appears within a minute")  # fmt: skip
-    for row in track_record.latest_runs(site.reader, site.cluster, ids):
+        why = f"no job of {user} is waiting in {site.cluster}, as far as the collector knows"
+        return NoAnswer(why, hint="a job just submitted appears within a minute")
+    for row in (row for job_id in ids for row in site.reader.ask("latest_run", cluster=site.cluster, job_id=job_id)):
         if site.private and row["user_id"] != site.viewer.name:
             continue
+        ago = span(max(site.now - row["start_time" if row["open"] else "end_time"], 0.0))
+        doing, hint = f"it ended ({row['status']}) {ago} ago", "batchcast report shows what it used"
         if row["open"]:
-            ago = span(max(site.now - row["start_time"], 0.0))
-            doing = f"it started {ago} ago and is {row['state']} now"
-            if row["state"] == "running":
-                doing = f"it has run for {ago}"
-            return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint="squeue shows it")
-        ago = span(max(site.now - row["end_time"], 0.0))
-        return NoAnswer(f"job {row['job_id']} is not waiting: it ended ({row['status']}) {ago} ago",
-                        hint="batchcast report shows what it used")  # fmt: skip
+            is_running, hint = row["state"] == "running", "squeue shows it"
+            doing = f"it has run for {ago}" if is_running else f"it started {ago} ago and is {row['state']} now"
+        return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint=hint)
     return NoAnswer(
         f"job {', '.join(ids)} is not waiting in {site.cluster}, as far as the collector knows",
         hint="squeue shows whether it runs or has ended; a job just submitted appears within a minute",
@@ -180,7 +158,6 @@ def walltime_of(
     site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
 ) -> Answer:
     """Answer `walltime` from a store that is already open."""
-    from .advice import as_request
     from .walltime import advise, within_days
 
     answer = advise(site, what, glob, user, risk, options)
@@ -200,8 +177,6 @@ def hint(
     hidden = is_private(settings, memory) and not viewer.sees_all
     if hidden and viewer.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
-    from .advice import default_partition, of_partition
-
     partition = like.partition or default_partition(memory)
     like = like._replace(partition=partition)
     if viewer.sees_all or viewer.name == like.user:
@@ -217,19 +192,14 @@ def accuracy(
     settings: Settings, since: float, until: float, partition: str | None, viewer: Viewer, now: float
 ) -> Answer:
     """Compare predictions made in [since, until), epoch seconds, with their outcomes, and judge their reliability."""
-    from .accuracy import calibration_verdicts
-    from .advice_record import LIMIT, MEMORY, advice_record
-
     with open_site(settings, viewer, now) as site:
         least = site.least
         if site.private:
             since, until = whole_days(since, until)
         results = scores(site.reader, site.cluster, since, until, partition, least, now)
         if not results:
-            raise NoAnswer(
-                f"no prediction of {site.cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
-                hint="choose an earlier -S, or let the collector run a while",
-            )
+            why = f"no prediction of {site.cluster} in that time{f' by {least} users or more' if least > 1 else ''}"
+            raise NoAnswer(why, hint="choose an earlier -S, or let the collector run a while")
         shown = {
             "store": settings.shown("store"),
             "starttime_s": since,
@@ -239,10 +209,8 @@ def accuracy(
             "belief": calibration_verdicts(site, partition),
             "arms": _arms(site, since, until) if partition is None else [],
             "who_pays": who_pays(site, since, until) if partition is None else [],
-            **{
-                name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
-                for name, of in (("limits", LIMIT), ("memory", MEMORY))
-            },
+            "limits": advice_record(site, LIMIT, since, until, partition),
+            "memory": advice_record(site, MEMORY, since, until, partition),
         }
         return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), results)
 
@@ -280,23 +248,18 @@ def report_of(site: Site, who: Whose, since: float, until: float) -> Answer:
 
     settings, viewer = site.settings, site.viewer
     hidden = site.private and (who.user is None or who.user != viewer.name)
-    if hidden:
-        since, until = whole_days(since, until)
-    if who.user is not None and hidden:
-        check_may_see(site, who.user)
+    if hidden and who.user is not None:
+        site.check_may_see(who.user)
+    since, until = whole_days(since, until) if hidden else (since, until)
     least = settings["least_users"] if hidden else 1
-    rows = used(site, who, since, until, least)
+    rows = site.used(who, since, until, least)
     by = "partition_id" if hidden else "job_name" if who.user else "user_id"
     if hidden and not may_show(rows, least):
-        raise NoAnswer(
-            f"jobs are private here, and no complete day of that time has jobs of {least} users",
-            hint="choose an earlier -S, or ask for your own jobs",
-        )
+        why = f"jobs are private here, and no complete day of that time has jobs of {least} users"
+        raise NoAnswer(why, hint="choose an earlier -S, or ask for your own jobs")
     if not rows:
-        raise NoAnswer(
-            f"no finished job of {who.user or who.account or who.partition} in that time",
-            hint="an earlier -S, e.g. -S now-90days",
-        )
+        why = f"no finished job of {who.user or who.account or who.partition} in that time"
+        raise NoAnswer(why, hint="an earlier -S, e.g. -S now-90days")
     results = summary(rows, by)
     if hidden:
         shown_names = {name or "-" for (name,), group in rows.grouped(by) if may_show(group, least)}

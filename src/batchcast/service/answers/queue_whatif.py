@@ -61,12 +61,8 @@ class _Queue(NamedTuple):
         """Return when each waiting job starts in one simulation. `lengths` replaces the drawn run times of
         some jobs.
         """
-        changed = lengths or {}
-
-        def length(job: JobRequest, _: SystemState) -> float:
-            return changed.get(job.row, float(self.lengths[job.row][draw]))
-
-        return starts_on(machine, self.state, length, self.asked)
+        drawn = {row: float(times[draw]) for row, times in self.lengths.items()} | {**(lengths or {})}
+        return starts_on(machine, self.state, lambda job, _: drawn[job.row], self.asked)
 
     def delays(self, before: Start, after: Start) -> dict[int, float]:
         """Return by how many seconds each waiting job starts later, except jobs that never start in one of the
@@ -91,15 +87,15 @@ def _opened(site: Site, described: Machine | None) -> _Queue:
     ask = forecaster(site, ("wait", "runtime"))
     machine = described or ask.machine
     if machine is None:
-        raise NoAnswer("no machine is known here, and this question needs its nodes",
-                       hint="--machine FILE, which batchcast machine capture -o FILE writes")  # fmt: skip
+        hint = "--machine FILE, which batchcast machine capture -o FILE writes"
+        raise NoAnswer("no machine is known here, and this question needs its nodes", hint=hint)
     state = ask.clock.state
     if not state.running and not state.queued:
         raise NoAnswer("no job runs or waits now", hint="whatif LOG --machine FILE simulates past weeks")
-    jobs: dict[int, tuple[JobRequest, float]] = {row: (job, 0.0) for row, job in state.queued.items()}
-    jobs |= {row: (held.job, max(state.now - held.start_time, 0.0)) for row, held in state.running.items()}
     rng = np.random.default_rng(SEED)
-    lengths = {row: _drawn(ask, job, ran, rng) for row, (job, ran) in jobs.items()}
+    lengths = {row: _drawn(ask, job, 0.0, rng) for row, job in state.queued.items()}
+    for row, held in state.running.items():
+        lengths[row] = _drawn(ask, held.job, max(state.now - held.start_time, 0.0), rng)
     return _Queue(machine, state, Asked.of(machine, state), lengths)
 
 
@@ -107,15 +103,11 @@ def _drawn(ask: Forecaster, job: JobRequest, ran: float, rng: np.random.Generato
     """Draw run times of a job (s), shape (draws,), from its prediction for a job that has run for `ran` seconds."""
     most = job.req_time if job.req_time > 0 else math.inf
     levels = (rng.permutation(DRAWS) + rng.random(DRAWS)) / DRAWS
-    forecast = ask.run(job)
-    if forecast is None:
-        times = np.full(DRAWS, most)
-    elif forecast.levels:
-        times = np.array(given_waited(forecast, ran, levels.tolist()).quantiles)
-    else:
-        times = np.full(DRAWS, forecast.point)
-    drawn: np.ndarray = np.maximum(np.minimum(times, most), ran + 1.0)
-    return drawn
+    times, forecast = np.full(DRAWS, most), ask.run(job)
+    if forecast is not None:
+        known = given_waited(forecast, ran, levels.tolist()) if forecast.levels else forecast
+        times = np.resize(known.quantiles or known.point, DRAWS)
+    return np.asarray(np.maximum(np.minimum(times, most), ran + 1.0))
 
 
 def reserve(settings: Settings, planned: Outage, viewer: Viewer, now: float, machine: Machine | None = None) -> Answer:
@@ -150,39 +142,32 @@ def _of_start(queue: _Queue, planned: Outage, start: float, delays: Sequence[Map
     late = [[row for row, s in one.items() if s > DELAYED_S] for one in delays]
     lost = [_lost(queue, planned, start, queue.ends(draw)) for draw in range(DRAWS)]
     hours = [queue.hours(one) for one in delays]
-    cost = _interval("cost_hours", [a + b for a, (_, b) in zip(hours, lost)])
-    most = _running_past(queue, planned, start)
     return {
         "start_s": start,
         **_interval("held_waiting", [len(one) for one in late]),
         "held_users": len({str(queue.state.queued[row].user_id) for row in late[0]}),
         "mean_delay_s": _mean([one[row] for rows, one in zip(late, delays) for row in rows]),
         "running_past": float(np.median([count for count, _ in lost])),
-        "running_past_by_limit": len(most),
+        "running_past_by_limit": len(_running_past(queue, planned, start)),
         **_interval("delayed_hours", hours),
         **_interval("lost_hours", [b for _, b in lost]),
-        **cost,
+        **_interval("cost_hours", [a + b for a, (_, b) in zip(hours, lost)]),
     }
 
 
 def _running_past(queue: _Queue, planned: Outage, start: float) -> list[int]:
     """Return the running jobs on the outage's nodes that may run, by their time limits, when the outage begins."""
-    names = planned.names(queue.machine)
+    from ...formats.slurm.resources import expand
+
+    names = set(planned.names(queue.machine))
     whole = len(names) == len(queue.machine.node_names())
     rows = []
     for row, held in queue.state.running.items():
         limit = held.job.req_time if held.job.req_time > 0 else math.inf
-        there = whole or _is_on(queue.state.nodes.get(row, ""), set(names))
-        if there and held.start_time + limit > start:
+        nodes = queue.state.nodes.get(row, "")  # a job whose nodes are unknown may run on one of these nodes
+        if held.start_time + limit > start and (whole or not nodes or not names.isdisjoint(expand(nodes))):
             rows.append(row)
     return rows
-
-
-def _is_on(nodes: str, names: set[str]) -> bool:
-    """Return whether a job runs on one of these nodes; True if the job's nodes are unknown."""
-    from ...formats.slurm.resources import expand
-
-    return not nodes or not names.isdisjoint(expand(nodes))
 
 
 def _lost(queue: _Queue, planned: Outage, start: float, ends: Mapping[int, float]) -> tuple[int, float]:
@@ -199,9 +184,8 @@ def _held(queue: _Queue, planned: Outage, delays: Sequence[Mapping[int, float]])
     often = {row for row in queue.state.queued if np.mean([one.get(row, 0.0) > DELAYED_S for one in delays]) >= 0.5}
     past = _running_past(queue, planned, planned.start)
     users: dict[str, dict[str, Any]] = {}
-    jobs = [("waiting", queue.state.queued[row]) for row in often]
-    jobs += [("running", queue.state.running[row].job) for row in past]
-    for kind, job in jobs:
+    waiting = (("waiting", queue.state.queued[row]) for row in often)
+    for kind, job in (*waiting, *(("running", queue.state.running[row].job) for row in past)):
         one = users.setdefault(str(job.user_id), {"user": str(job.user_id), "waiting": 0, "running": 0, "procs": 0.0})
         one[kind] += 1
         one["procs"] += job.procs
@@ -244,11 +228,8 @@ def extend(
             "most_delay_s": max((s for one in late for s in one), default=0.0),
             **_interval("delayed_hours", [queue.hours(one) for one in delays]),
         }
-        notes = [
-            *staleness(site.memory, now),
-            NO_ARRIVALS.partition(":")[0] + "; the job is assumed to use all of its limit",
-            *queue.notes(),
-        ]
+        assumed = f"{NO_ARRIVALS.partition(':')[0]}; the job is assumed to use all of its limit"
+        notes = [*staleness(site.memory, now), assumed, *queue.notes()]
         return Answer({"cluster": site.cluster}, {"draws": DRAWS}, notes, [result])
 
 

@@ -4,13 +4,15 @@
 `start --test --where` compares these ways to submit a script. The answer states its assumptions: on half the nodes a
 job runs twice as long and requests twice the limit; on twice the nodes it runs half as long under the original limit.
 The store does not know who may use a partition, so every partition is tried. Of all QOS, the store knows only the QOS
-that the user's jobs have had.
+that the user's jobs have had. `start --test --chunks` finds the time limit per chunk that finishes a long computation
+first.
 """
 
 from __future__ import annotations
 
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pvariance
 from typing import Any, NamedTuple
@@ -24,14 +26,14 @@ from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
 from ...store.place import asked_path
 from ...store.rows import as_values
-from ...units import counted, format_duration, parse_memory
+from ...units import counted, format_duration, parse_memory, parse_span
 from ..answers import track_record
 from ..settings import Settings
 from .advice import as_request, rests_on_jobs
 from .answer import Answer, staleness
 from .asked import keep_asked
-from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, start_settings
-from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, request_of
+from .disclosure import OfOthers, Site, Viewer, basis_of, open_site, spread_of, start_settings
+from .forecaster import NEVER, Forecaster, begin_condition, forecaster, never_starts, nodes_of, request_of
 from .start import start_answer
 from .walltime import advise_script
 
@@ -52,19 +54,14 @@ def answer_options(
         method = track_record.answering_method(site.memory)
         if not reason and viewer.name and machine is None:
             keep_asked(asked_path(settings["store"], site.cluster), job, prediction, str(method), now)
-        row = {
+        row: dict[str, Any] = {
             "job_id": "(test)",
             "partition_id": job.partition_id,
             "job_name": job.job_name,
-            "submit_time": now,
-            "eligible_time": begin,
-            "expected_start": None,
             "reason": reason,
-            **as_values(prediction),
-            "method": method,
-            "as_of": now,
         }
-        answer = start_answer(row, now)
+        row |= {"submit_time": now, "eligible_time": begin, "expected_start": None, "method": method, "as_of": now}
+        answer = start_answer({**row, **as_values(prediction)}, now)
         answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
         record = track_record.record_of(site, str(job.partition_id))
         notes = [*staleness(site.memory, now), *(clock.notes if machine is None else ())]
@@ -87,23 +84,16 @@ def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str
 
     state = clock.clock.state
     found = start_on(machine, job, state, lambda each, _: each.req_time if each.req_time > 0 else math.inf)
-    if isinstance(found, str):
-        return {
-            "simulated_start_s": math.nan,
-            "simulated_wait_s": math.nan,
-            "simulated_why": f"the job cannot start: {found}",
-        }
-    start, lost = found
-    why = (
+    start, lost = (math.nan, 0) if isinstance(found, str) else found
+    why: Any = (
         "simulated with Slurm's two scheduling loops: all jobs run to their limits, and no further job arrives; "
         "past usage is unknown"
     )
-    whole = f"{why}; {lost} jobs are not on this machine" if lost else why
-    return {
-        "simulated_start_s": start,
-        "simulated_wait_s": start - state.now,
-        "simulated_why": OfOthers(whole, f"{why}; some jobs are not on this machine" if lost else why),
-    }
+    if isinstance(found, str):
+        why = f"the job cannot start: {found}"
+    elif lost:
+        why = OfOthers(f"{why}; {lost} jobs are not on this machine", f"{why}; some jobs are not on this machine")
+    return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
 
 
 def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job: JobRequest) -> dict[str, Any]:
@@ -113,16 +103,11 @@ def script_advice(site: Site, options: Mapping[str, str], clock: Forecaster, job
     advised = advise_script(site, options, clock) or {}
     peak = clock.peak(job)
     known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
-    by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
+    names = ("limit", "limit_s", "why", "memory", "memory_kib", "memory_why")
     return {
-        "advised_limit": advised.get("limit"),
-        "advised_limit_s": advised.get("limit_s"),
-        "advised_why": advised.get("why"),
-        "advised_memory": advised.get("memory"),
-        "advised_memory_kib": advised.get("memory_kib"),
-        "advised_memory_why": advised.get("memory_why"),
+        **{f"advised_{name}": advised.get(name) for name in names},
         "likely_memory_kib": None if known is None else known.point,
-        "by_90_memory_kib": by_90,
+        "by_90_memory_kib": None if known is None else spread_of(known)[2],
     }
 
 
@@ -194,14 +179,11 @@ def answer_where(
         if gpus(options) and not any(gpu_type_of(options) in types for types in gpu_types(site, ask).values()):
             notes += gpu_notes(site, ask, request_of(options, site, viewer.name or ""))
         if ahead:
-            notes.append(
-                f"counted as waiting ahead: {counted(ahead, 'job')} that you submitted since the collector last read "
-                "the queue"
-            )
+            which = "that you submitted since the collector last read the queue"
+            notes.append(f"counted as waiting ahead: {counted(ahead, 'job')} {which}")
         notes.append(
-            f"{ASSUMED}another type of GPU is equally fast; on half the nodes or GPUs a job runs twice as "
-            "long, on twice as many half as long, with the same total memory; you may use every partition "
-            "shown, and the QOS "
+            f"{ASSUMED}another type of GPU is equally fast; on half the nodes or GPUs a job runs twice as long, on "
+            "twice as many half as long, with the same total memory; you may use every partition shown, and the QOS "
             "that your jobs had there in 90 days"
         )
         notes.append(f"{OF_NEW_JOBS}a waiting job that is submitted again loses its position in the queue and its age")
@@ -215,9 +197,8 @@ def answer_where(
 def check_deadline(by: float | None, now: float) -> None:
     """Raise UsageError for a deadline that has passed; both arguments are in epoch seconds."""
     if by is not None and by <= now:
-        raise UsageError(
-            "--done-by: this time has passed (accepted: a later time: 18:00, now+6hours, 2030-01-31T12:00)"
-        )
+        accepted = "a later time: 18:00, now+6hours, 2030-01-31T12:00"
+        raise UsageError(f"--done-by: this time has passed (accepted: {accepted})")
 
 
 def own_runs(site: Site) -> dict[str, list[float]]:
@@ -227,9 +208,9 @@ def own_runs(site: Site) -> dict[str, list[float]]:
     if site.viewer.name is None:
         return {}
     since = site.now - OWN_RUNS_SINCE_S
-    logs: dict[str, list[float]] = {}
+    logs: defaultdict[str, list[float]] = defaultdict(list)
     for row in site.reader.ask("own_runs", cluster=site.cluster, user=site.viewer.name, since=since):
-        logs.setdefault(row["job_name"], []).append(math.log(max(row["end_time"] - row["start_time"], 1.0)))
+        logs[row["job_name"]].append(math.log(max(row["end_time"] - row["start_time"], 1.0)))
     most = sorted(logs, key=lambda name: -len(logs[name]))[:MOST_NAMES]
     return {name: [len(logs[name]), mean := fmean(logs[name]), pvariance(logs[name], mean)] for name in most}
 
@@ -294,7 +275,9 @@ def _choices(site: Site, options: Mapping[str, str], clock: Forecaster) -> list[
             memory = _memory_of_size(options, nodes, size)
             sizes.append(Placement(what, {**options, **size, **limit, **memory}, 1.0 / share, False))
     there = gpu_types(site, clock) if gpus(options) else None
-    for other in _other_gpus(options, there):
+    # a script that requests no type of GPU may get any type
+    others = set().union(*there.values()) - {gpu_type_of(options), ""} if gpu_type_of(options) and there else ()
+    for other in sorted(others):
         sizes.append(Placement(f"with {other}", with_gpu_type(options, other), 1.0, False))
     partitions = site.partitions or {str(request.partition_id): {}}
     used = _qos_used(site, user)
@@ -334,20 +317,13 @@ def gpu_types(site: Site, clock: Forecaster) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     if clock.machine is not None:
         for part in clock.machine.partitions:
-            names = set(part.nodes)
-            kinds = {kind for group in clock.machine.nodes if names.intersection(group.names) for kind in group.gres}
+            kinds = {kind for group, _ in nodes_of(clock.machine, part.name) for kind in group.gres}
             types = {kind.partition(":")[2].lower() for kind in kinds if kind.partition(":")[0] == "gpu"}
             found |= {part.name: types | {""}} if types else {}
         return found
     for row in site.reader.ask("gpu_types_of", cluster=site.cluster, since=site.now - QOS_SINCE_S):
         found.setdefault(row["partition_id"] or "", {""}).add((row["gpu_type"] or "").lower())
     return found
-
-
-def _other_gpus(options: Mapping[str, str], there: Mapping[str, set[str]] | None) -> list[str]:
-    """Return the other GPU types; an empty list if the script requests no type, because the job may get any type."""
-    asked = gpu_type_of(options)
-    return sorted(set().union(*there.values()) - {asked, ""}) if asked and there else []
 
 
 def _has_gpus(there: Mapping[str, set[str]], partition: str, options: Mapping[str, str]) -> bool:
@@ -373,20 +349,18 @@ def gpu_notes(site: Site, clock: Forecaster, job: JobRequest) -> list[str]:
 def _qos_used(site: Site, user: str) -> dict[str, list[str]]:
     """Return the QOS that the user's jobs had in each partition in the last 90 days."""
     rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=site.now - QOS_SINCE_S) if user else ()
-    used: dict[str, list[str]] = {}
+    used: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row["partition_id"] and row["qos"]:
-            used.setdefault(row["partition_id"], []).append(row["qos"])
+            used[row["partition_id"]].append(row["qos"])
     return used
 
 
 def _advised(site: Site, options: Mapping[str, str], clock: Forecaster) -> dict[str, str]:
     """Return the limit and memory that `walltime` would suggest for the script, as sbatch options, or no options."""
-    advised = advise_script(site, options, clock)
-    if advised is None:
-        return {}
-    memory = {"mem": str(advised["memory"])} if advised["memory"] is not None else {}
-    return {"time": str(advised["limit"]), **memory}
+    advised = advise_script(site, options, clock) or {}
+    flags = {"time": advised.get("limit"), "mem": advised.get("memory")}
+    return {name: str(value) for name, value in flags.items() if value is not None}
 
 
 def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
@@ -396,17 +370,14 @@ def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str,
     ({'mem': '8G'}, {'mem': '4G'})
     """
     kib = parse_memory(options.get("mem", ""))
-    if not kib > 0:
-        return {}
-    return {"mem": as_request(kib * nodes / float(size.get("nodes", nodes)))}
+    return {"mem": as_request(kib * nodes / float(size.get("nodes", nodes)))} if kib > 0 else {}
 
 
 def _result(
     choice: Placement, job: JobRequest, wait: Prediction, run: Prediction | None, begin: float, by: float | None
 ) -> dict[str, Any]:
     """Return one way to submit as a flat object; instants are epoch seconds."""
-    given = given_waited(wait, 0.0, (0.5, 0.1, 0.9))
-    early, late = given.quantiles[1:] if given.levels else (math.nan, math.nan)
+    likely, early, late = spread_of(wait)
     runs = run_times(run, job.req_time, choice.longer)
     typical = runs[len(runs) // 2] if runs else job.req_time
     done = chance_done(wait, runs, by - begin) if by is not None else math.nan
@@ -422,10 +393,10 @@ def _result(
         "gpus": job.req_gpus,
         "gpu_type": gpu_type_of(choice.options),
         "by_10_start_s": begin + early,
-        "likely_start_s": begin + given.point,
+        "likely_start_s": begin + likely,
         "by_90_start_s": begin + late,
         "likely_run_s": typical,
-        "likely_end_s": begin + given.point + typical,
+        "likely_end_s": begin + likely + typical,
         "chance_done_by": done,
         "core_hours": job.procs * typical / 3600.0,
         "gpu_hours": job.req_gpus * typical / 3600.0,
@@ -445,11 +416,9 @@ def run_times(
     """
     if run is None:
         return [limit] if limit == limit else []
-    if not run.levels:
-        return [min(run.point * longer, limit) if limit == limit else run.point * longer]
-    spread = given_waited(run, 0.0, shares).quantiles
-    times = [s * longer if math.isfinite(s) else math.inf for s in spread]
-    return [min(s, limit) if limit == limit else s for s in times]
+    most = _known(limit, math.inf)
+    times = given_waited(run, 0.0, shares).quantiles if run.levels else (run.point,)
+    return [min(s * longer, most) for s in times]
 
 
 def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
@@ -477,18 +446,106 @@ def _ordered(results: list[dict[str, Any]], any_size: bool) -> list[dict[str, An
     best = max((r["chance_done_by"] for r in ranked if r["chance_done_by"] == r["chance_done_by"]), default=None)
 
     def place(r: dict[str, Any]) -> tuple[float, ...]:
-        size = 0.0 if any_size or r["same_size"] else 1.0
+        is_other_size, hours = not (any_size or r["same_size"]), r["core_hours"]
         if best is None:
-            run = r["likely_run_s"] if r["likely_run_s"] == r["likely_run_s"] else 0.0
-            times = (_last_if_unknown(r["by_90_start_s"]) + run, _last_if_unknown(r["likely_start_s"]) + run)
-            return (size, *times, r["core_hours"])
-        chance = r["chance_done_by"] if r["chance_done_by"] == r["chance_done_by"] else -1.0
-        if chance >= best - 0.02:
-            return (size, 0.0, r["core_hours"], -chance)
-        return (size, 1.0, -chance, r["core_hours"])
+            ends = (_known(r[name], math.inf) for name in ("by_90_start_s", "likely_start_s"))
+            return (is_other_size, *(end + _known(r["likely_run_s"], 0.0) for end in ends), hours)
+        chance = _known(r["chance_done_by"], -1.0)
+        return (is_other_size, 0, hours, -chance) if chance >= best - 0.02 else (is_other_size, 1, -chance, hours)
 
     return sorted(results, key=place)
 
 
-def _last_if_unknown(instant: float) -> float:
-    return instant if instant == instant else math.inf
+def _known(number: float, otherwise: float) -> float:
+    return number if number == number else otherwise
+
+
+LENGTHS_S = tuple(3600.0 * hours for hours in (0.5, 1, 2, 4, 8, 12, 24, 48, 72, 96, 168))
+MOST_CHUNKS = 200
+ASSUMED_OF_CHUNKS = (
+    "assumed: each chunk is submitted when the one before it ends, and waits as a chunk of its length submitted now "
+    "would; all waits of one computation are equally short or long, which makes the interval wide"
+)
+
+
+def parse_chunks(text: str) -> tuple[float, float]:
+    """Read `TOTAL,COST` as seconds: the total run time, and the time to write and read one checkpoint.
+
+    >>> parse_chunks("5d,10m"), parse_chunks("36h,0")
+    ((432000.0, 600.0), (129600.0, 0.0))
+    """
+    total, comma, cost = text.partition(",")
+    if not comma:
+        raise UsageError(f"--chunks: {text!r} (accepted: TOTAL,CHECKPOINT_COST such as 5d,10m)")
+    try:
+        spans = parse_span(total), 0.0 if cost.strip() == "0" else parse_span(cost)
+    except UsageError as error:
+        raise UsageError(f"--chunks: {error.message}") from None
+    if not (0 < spans[0] < math.inf and 0 <= spans[1] < spans[0]):
+        raise UsageError(f"--chunks: {text!r} (accepted: a total above 0, and a shorter time for a checkpoint)")
+    return spans
+
+
+def count_chunks(total: float, cost: float, length: float) -> int:
+    """Return how many chunks of this length a computation needs. Each chunk except the last spends `cost` seconds on a
+    checkpoint.
+
+    >>> count_chunks(10.0, 1.0, 10.0), count_chunks(10.0, 1.0, 4.0), count_chunks(10.0, 4.0, 4.0)
+    (1, 3, 0)
+    """
+    if length >= total:
+        return 1
+    return math.ceil((total - length) / (length - cost) - 1e-9) + 1 if length > cost else 0
+
+
+def answer_chunks(
+    settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, total: float, cost: float
+) -> Answer:
+    """Return one result per chunk length that the partition accepts, the earliest likely end first. A chunk is one job
+    of a computation that continues from checkpoints.
+
+    Each chunk is submitted when the previous chunk ends, so it waits in the queue again. A short chunk waits less than
+    a long chunk, but there are more short chunks.
+
+    `chance_first` is the share, of twenty equally likely queue waits, in which this length finishes the computation
+    first.
+    """
+    with open_site(settings, viewer, now) as site:
+        ask = forecaster(site, ("wait",))
+        results: list[dict[str, Any]] = []
+        ends: list[list[float]] = []
+        never = ""
+        for length in sorted({*(s for s in LENGTHS_S if s < total), total}):
+            count = count_chunks(total, cost, length)
+            if not 0 < count <= MOST_CHUNKS:
+                continue
+            asked = {**options, "time": format_duration(math.ceil(length / 60) * 60)}
+            job = request_of(asked, site, viewer.name or "")
+            if why := never_starts(site, asked, job, ask.machine):
+                never = why
+                continue
+            wait = ask.wait(job)
+            waits = given_waited(wait, JUST_SUBMITTED_S, SPREAD_SHARES).quantiles
+            waits = waits or (wait.point,) * len(SPREAD_SHARES)
+            ends.append([count * one + total + (count - 1) * cost for one in waits])
+            results.append({"length_s": length, "limit": asked["time"], "chunks": count, "partition": job.partition_id,
+                            "likely_wait_s": wait.point, "basis": basis_of(wait)})  # fmt: skip
+        if not results:
+            raise NoAnswer(f"no length of chunk can start: {never or 'a checkpoint takes longer than any chunk'}",
+                           hint=NEVER)  # fmt: skip
+        results = [{**one, **_chunk_ends(spread, ends, now)} for one, spread in zip(results, ends)]
+        results.sort(key=lambda one: (one["likely_end_s"], one["chunks"]))
+        shown = {**start_settings(settings, now), "total_s": total, "checkpoint_s": cost}
+        notes = [*staleness(site.memory, now), *ask.notes, ASSUMED_OF_CHUNKS]
+        return Answer({"cluster": site.cluster}, shown, notes, site.disclosed(results))
+
+
+def _chunk_ends(spread: Sequence[float], every: Sequence[Sequence[float]], now: float) -> dict[str, float]:
+    """Return the likely end, its 90 % bound, and the share of cases in which this chunk length finishes first.
+
+    If n chunk lengths finish first at the same time, each of them gets 1/n of this case.
+    """
+    by_90 = sorted(spread)[math.ceil(0.9 * len(spread)) - 1]
+    cases = zip(spread, zip(*every))
+    first = fmean(1 / ends.count(end) if end == min(ends) else 0.0 for end, ends in cases)
+    return {"likely_end_s": now + track_record.median(spread), "by_90_end_s": now + by_90, "chance_first": first}

@@ -14,16 +14,17 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
-from ...predict.conditional import chance_to_start, given_waited
+from ...predict.conditional import chance_to_start
 from ...predict.protocol import Prediction
-from ...store.reader import Reader, Row
+from ...store.reader import Row
 from ...store.rows import NOTHING, as_prediction, newest
 from ...units import format_duration, span
 from .answer import Sentence
-from .disclosure import OfOthers, basis_of
+from .disclosure import OfOthers, Site, basis_of, spread_of
 from .latest import queue_place, starts_in_order, time_limit, with_cut
 
 SOONER, LATER = "sooner", "later"
@@ -63,10 +64,7 @@ MAINTENANCE = (
     "the maintenance %(name)s begins at %(begin)s. With a time limit of at most %(limit)s the job can start before "
     "that; otherwise it probably waits until %(end)s"
 )
-RESERVED = (
-    "the reservation %(name)s begins at %(begin)s. With a time limit of at most %(limit)s the job can start before "
-    "that; otherwise it probably waits until %(end)s"
-)
+RESERVED = MAINTENANCE.replace("the maintenance", "the reservation")
 SENTENCES: tuple[str, ...] = (PASSED, MAINTENANCE, RESERVED)
 SENTENCES += tuple(text for table in (ONE, SOME, HIDDEN, UNEXPLAINED, NODE, NODES) for text in table.values())
 SENTENCES += tuple(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) for text in SENTENCES if MANY_PROCESSORS in text)
@@ -89,22 +87,20 @@ def moved(why: str | None) -> dict[str, Any]:
     if not why:
         return {"why_it_moved": "", "moved_by_s": math.nan, "moved_since_s": math.nan}
     reason = json.loads(why)
-    cause, by = reason["cause"], span(abs(reason["by_s"]))
+    cause, by, is_one = reason["cause"], span(abs(reason["by_s"])), reason.get("jobs") == 1
     sentence: Any
     if not cause:
         sentence = Sentence(UNEXPLAINED[SOONER if reason["by_s"] < 0 else LATER], by=by)
     elif cause == "passed":
         sentence = Sentence(PASSED, by=by)
     elif cause in NODES:
-        sentence = Sentence((NODE if reason.get("jobs") == 1 else NODES)[cause], nodes=reason["nodes"], by=by)
+        sentence = Sentence((NODE if is_one else NODES)[cause], nodes=reason["nodes"], by=by)
     else:
-        figures = {"jobs": f"{reason['jobs']:,}", "by": by}
+        figures, text = {"jobs": f"{reason['jobs']:,}", "by": by}, (ONE if is_one else SOME)[cause]
         if "procs" in reason:
             figures |= {"procs": f"{reason['procs']:,g}", "time": span(reason["seconds"])}
-        text = (ONE if reason["jobs"] == 1 else SOME)[cause]
-        small = reason.get("procs") == 1
-        whole = Sentence(text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if small else text, **figures)
-        sentence = OfOthers(whole, Sentence(HIDDEN[cause], by=by))
+            text = text.replace(MANY_PROCESSORS, ONE_PROCESSOR) if reason["procs"] == 1 else text
+        sentence = OfOthers(Sentence(text, **figures), Sentence(HIDDEN[cause], by=by))
     return {"why_it_moved": sentence, "moved_by_s": reason["by_s"], "moved_since_s": reason["since"]}
 
 
@@ -113,6 +109,11 @@ SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400
 
 
 RESERVED_UNTIL = "the end of the reservation"
+UNKNOWN_HOLD = "the end of the limit or reservation that holds it"
+NODES_AWAY = (
+    "no answer until an administrator acts: there is no reservation, so the nodes that the job needs are down or "
+    "drained"
+)
 
 
 class Release(NamedTuple):
@@ -126,43 +127,39 @@ class Release(NamedTuple):
     basis: Any
 
 
-def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release | None:
+def release(site: Site, row: Row) -> Release | None:
     """Return when a reservation or a limit stops holding this waiting job, as far as known; None if neither
     holds it.
     """
     kind = rule(row["reason"] or "")
     if kind is Rule.RESERVATION:
-        return _behind_reservation(reader, cluster, memory, row, now)
+        return _behind_reservation(site, row)
     if kind is Rule.LIMIT:
-        return _limit(reader, cluster, row, now)
+        return _limit(site, row)
     return None
 
 
-def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
-    known = [r for r in memory.get("reservations") or [] if r["start"] == r["start"] and r["end"] == r["end"]]
+def _reservation(site: Site, row: Row) -> Release:
+    known = [r for r in site.memory.get("reservations") or [] if r["start"] == r["start"] and r["end"] == r["end"]]
     own = next((r for r in known if r["name"] == row.get("reservation")), None)
     if own is not None:
-        begin = max(own["start"], now)
+        begin = max(own["start"], site.now)
         return Release(begin, begin, f"the start of reservation {own['name']}", f"reservation {own['name']}")
-    ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
-    ends = ends or [r["end"] for r in known if r["end"] > now]
+    ahead = [r for r in known if r["end"] > site.now]
+    if ends := [r["end"] for r in ahead if r["maintenance"]] or [r["end"] for r in ahead]:
+        return Release(min(ends), max(ends), RESERVED_UNTIL, "the reservations that scontrol shows")
+    until, basis = "the end of a reservation whose name is not known", "a reservation"
     # Slurm 24.11 and later also give the reason ReqNodeNotAvail for drained nodes
-    if not ends and word(row["reason"]) == "ReqNodeNotAvail":
-        basis = (
-            "no answer until an administrator acts: there is no reservation, so the nodes that the job needs are down"
-            " or drained"
-        )
-        return Release(math.nan, math.nan, "an administrator's action", basis)
-    if not ends:
-        return Release(math.nan, math.nan, "the end of a reservation whose name is not known", "a reservation")
-    return Release(min(ends), max(ends), RESERVED_UNTIL, "the reservations that scontrol shows")
+    if word(row["reason"]) == "ReqNodeNotAvail":
+        until, basis = "an administrator's action", NODES_AWAY
+    return Release(math.nan, math.nan, until, basis)
 
 
 SETTLE_S, STEP_S = 600.0, 300.0
 """Seconds that the scheduler needs to start a job with a shortened limit, and the step of suggested limits (s)."""
 
 
-def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None, now: float) -> Sentence | str:
+def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float, now: float) -> Sentence | str:
     """Return a sentence with the time limit that lets a job start before a coming reservation; "" if no limit does.
 
     The reservation is the first one that the job would overlap if it started now and ran to its time limit. The limit
@@ -175,7 +172,7 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None
     >>> fits_before([friday], 3600.0, 0.0)  # it ends before the maintenance begins
     ''
     """
-    length = math.inf if limit_s is None or not limit_s > 0 else limit_s
+    length = limit_s if limit_s > 0 else math.inf
     ahead = [one for one in reservations if one["end"] > one["start"] > now and now + length > one["start"]]
     if not ahead:
         return ""
@@ -188,39 +185,40 @@ def fits_before(reservations: Sequence[Mapping[str, Any]], limit_s: float | None
     return Sentence(text, name=first["name"], begin=begin, limit=format_duration(most), end=end)
 
 
-def _behind_reservation(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release:
+def _behind_reservation(site: Site, row: Row) -> Release:
     """Return when a job behind a reservation starts: after the reservation and the jobs of the partition that start
     first.
 
     The jobs that start first are simulated in order of priority without backfill, because all of them wait for the same
     reservation to end.
     """
-    found = _reservation(memory, row, now)
+    found, now = _reservation(site, row), site.now
     if found.until != RESERVED_UNTIL:
         return found
-    partitions = (memory.get("site") or {}).get("partitions") or {}
-    partition = partitions.get(row["partition_id"] or "", {})
-    procs, node_procs = partition.get("procs") or memory.get("total_procs"), partition.get("node_procs") or 1.0
+    partition = site.partition(row["partition_id"])
+    procs, node_procs = partition.get("procs") or site.memory.get("total_procs"), partition.get("node_procs") or 1.0
     if not procs or not row["partition_id"]:
         return found
-    jobs = reader.ask("open_with", cluster=cluster, partition=row["partition_id"])
-    running = [job for job in jobs if job["start_time"] is not None]
-    ahead = sorted(
-        (job for job in jobs if job["start_time"] is None and job["row"] != row["row"] and _goes_before(job, row)),
-        key=queue_place,
-    )
+    running, waiting = _open_jobs(site, partition=row["partition_id"])
+    ahead = sorted((job for job in waiting if job["row"] != row["row"] and _goes_before(job, row)), key=queue_place)
     if not ahead:
         return found
     times = []
     for at_most, end in ((False, found.likely), (True, found.latest)):
         held = [(_end(job, now, at_most), _held(job, node_procs)) for job in running]
-        back = max(float(procs) - sum(amount for when, amount in held if when > end), 0.0)
-        holders = [(end, back), *((when, amount) for when, amount in held if when > end)]
+        holders = [(when, amount) for when, amount in held if when > end]
+        back = max(float(procs) - sum(amount for _, amount in holders), 0.0)
         lengths = [(_length(job, at_most), min(_held(job, node_procs), float(procs))) for job in ahead]
-        times.append(own_queue(holders, lengths, min(_held(row, node_procs), float(procs)), end))
+        times.append(own_queue([(end, back), *holders], lengths, min(_held(row, node_procs), float(procs)), end))
     whole = f"{found.basis}, and {len(ahead)} waiting jobs of {row['partition_id']} that go first"
     basis = OfOthers(whole, f"{found.basis}, and waiting jobs of {row['partition_id']} that go first")
     return Release(times[0], max(times), found.until, basis)
+
+
+def _open_jobs(site: Site, **chosen: Any) -> tuple[list[Row], list[Row]]:
+    """Return the running and the waiting jobs that the query `open_with` selects."""
+    jobs = site.reader.ask("open_with", cluster=site.cluster, **chosen)
+    return [job for job in jobs if job["start_time"] is not None], [job for job in jobs if job["start_time"] is None]
 
 
 def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
@@ -230,26 +228,20 @@ def _goes_before(job: Mapping[str, Any], row: Row) -> bool:
     return rule(job["reason"] or "") in (Rule.MACHINE, Rule.RESERVATION) and queue_place(job) < queue_place(row)
 
 
-def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
-    name = word(row["reason"])
+def _limit(site: Site, row: Row) -> Release:
+    name, now = word(row["reason"]), site.now
     chosen, whose = _choice(name, row)
-    jobs = reader.ask("open_with", cluster=cluster, **chosen)
-    holders = [job for job in jobs if job["start_time"] is not None]
-    ahead = [job for job in jobs if job["start_time"] is None and word(job["reason"] or "") == name]
-    ahead = ahead[: next((k for k, job in enumerate(ahead) if job["row"] == row["row"]), len(ahead))]
+    holders, waiting = _open_jobs(site, **chosen)
+    same = [job for job in waiting if word(job["reason"] or "") == name]
+    ahead = list(takewhile(lambda job: job["row"] != row["row"], same))
     until = "the end of jobs under the same limit"
     if not holders:
         return Release(math.nan, math.nan, until, f"no running job {whose} is known to count towards this limit")
-    unit = _unit(name)
-    times = [
-        own_queue(
-            [(_end(job, now, at_most), _amount(job, unit)) for job in holders],
-            [(_length(job, at_most), _amount(job, unit)) for job in ahead],
-            _amount(row, unit),
-            now,
-        )
-        for at_most in (False, True)
-    ]
+    counted, times = _counted(name), []
+    for at_most in (False, True):
+        held = [(_end(job, now, at_most), _amount(job, counted)) for job in holders]
+        lengths = [(_length(job, at_most), _amount(job, counted)) for job in ahead]
+        times.append(own_queue(held, lengths, _amount(row, counted), now))
     whole = f"{len(holders)} running and {len(ahead)} waiting jobs {whose} come first under this limit"
     basis = OfOthers(whole, f"jobs {whose} come first under this limit")
     return Release(times[0], max(times), until, basis)
@@ -287,25 +279,27 @@ def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
     return choice, f"of this {'QOS' if group == 'qos' else group}"
 
 
-def _unit(name: str) -> str:
-    for part, unit in (("Cpu", "procs"), ("Node", "nodes"), ("Mem", "memory"), ("GRES", "gpus"), ("Gres", "gpus")):
-        if part in name:
-            return unit
-    return "licenses" if name == "Licenses" else "jobs"
+_COLUMNS = {"cpu": "req_procs", "node": "req_nodes", "mem": "req_mem_kib", "gres": "req_gpus", "licenses": "licenses"}
+"""The column that a limit counts, by a part of the limit's name. Other limits count jobs."""
 
 
-def _amount(job: Mapping[str, Any], unit: str) -> float:
-    columns = {"procs": "req_procs", "nodes": "req_nodes", "memory": "req_mem_kib", "gpus": "req_gpus"}
-    if unit == "licenses":
+def _counted(name: str) -> str:
+    """Return the column that a limit counts; empty if the limit counts jobs."""
+    return next((column for part, column in _COLUMNS.items() if part in name.lower()), "")
+
+
+def _amount(job: Mapping[str, Any], column: str) -> float:
+    """Return how much of a limit a job uses up."""
+    if column == "licenses":
         count = str(job["licenses"] or "").split(",")[0].partition(":")[2]
         return float(count) if count.isdigit() else 1.0
-    return 1.0 if unit == "jobs" else float(job[columns[unit]] or 1.0)
+    return float(job[column] or 1.0) if column else 1.0
 
 
 def _held(job: Mapping[str, Any], node_procs: float) -> float:
     """Return the processors that a job uses up while it runs: all processors of its nodes if the job is exclusive."""
     alone = (job["exclusive"] or 0.0) > 0
-    return max(_amount(job, "procs"), alone * _amount(job, "nodes") * node_procs)
+    return max(_amount(job, "req_procs"), alone * _amount(job, "req_nodes") * node_procs)
 
 
 def _length(job: Mapping[str, Any], at_most: bool) -> float:
@@ -346,28 +340,26 @@ def start_answer(
     reason = row["reason"] or ""
     kind, name = rule(reason), word(reason)
     issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
-    known_begin = name == "BeginTime" and row["eligible_time"] is not None
     waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
-    given = given_waited(issued, waited, (0.5, 0.1, 0.9)) if issued is not None else None
-    point = given.point if given else math.nan
-    by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
-    at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
+    point, by_10, by_90 = (math.nan,) * 3 if issued is None else spread_of(issued, waited)
+    at = row["submit_time"] if kind is Rule.MACHINE else math.nan
+    if name == "BeginTime" and row["eligible_time"] is not None:
+        at = row["eligible_time"]
     basis: Any = row["basis"] if issued is None and row["basis"] else _basis(issued, waited, row)
     if kind in (Rule.NEVER, Rule.ADMIN):
         point = by_10 = by_90 = math.nan
         basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
     elif kind in (Rule.RESERVATION, Rule.LIMIT):
         at = row["submit_time"]
-        point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
-        by_10 = math.nan  # the earliest end of the hold is unknown
-        basis = held.basis if held is not None else "the end of that condition is not known"
+        held = held or Release(math.nan, math.nan, UNKNOWN_HOLD, "the end of that condition is not known")
+        point, by_10, by_90 = held.likely - at, math.nan, held.latest - at  # the earliest end of the hold is unknown
+        basis = held.basis
     if kind is Rule.MACHINE and max(point, by_90) > latest - at:
         point, by_10, by_90 = (min(value, latest - at) for value in (point, by_10, by_90))
         basis = _cut(basis)
-    spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
-    limit = row.get("req_time") if row.get("limit_now") is None else row["limit_now"]
-    shorter = fits_before(reservations, limit, now) if kind is Rule.RESERVATION and not row.get("reservation") else ""
-    chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
+    is_ahead = kind is Rule.RESERVATION and not row.get("reservation")
+    shorter = fits_before(reservations, time_limit(row), now) if is_ahead else ""
+    predicted = issued if kind is Rule.MACHINE else None
     return {
         "job_id": row["job_id"],
         "partition": row["partition_id"],
@@ -380,8 +372,11 @@ def start_answer(
         "by_10_wait_s": by_10,
         "likely_wait_s": point,
         "by_90_wait_s": by_90,
-        **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
-        "counts_from": _counts_from(kind, name, held),
+        **{
+            f"chance_within_{name}": math.nan if predicted is None else chance_to_start(predicted, waited, seconds)
+            for name, seconds in SPANS_S.items()
+        },
+        "counts_from": _counts_from(kind, name, held if kind in (Rule.RESERVATION, Rule.LIMIT) else None),
         "reason": reason,
         "reason_in_words": plain_reason(reason),
         "maintenance": shorter,
@@ -405,8 +400,8 @@ def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
     if kind is Rule.ELIGIBLE:
         begins = {"Dependency": "the end of the jobs that it depends on", "BeginTime": "its begin time"}
         return begins.get(name, "its release")
-    if kind in (Rule.RESERVATION, Rule.LIMIT):
-        return held.until if held is not None else "the end of the limit or reservation that holds it"
+    if held is not None:
+        return held.until
     other = {Rule.NEVER: "never: it cannot start as it is", Rule.ADMIN: "an administrator's action"}
     return other.get(kind, "submission")
 

@@ -16,7 +16,7 @@ from ...predict.conditional import given_waited
 from ...predict.protocol import SHORTEST
 from ...store.reader import Reader, Row
 from ...store.rows import NOTHING, as_prediction
-from .disclosure import DAY_S, Site, complete_days, is_of_several, rounded, whole_days
+from .disclosure import Site, is_of_several, of_complete_days, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """Accepted forms of a job id: a job, an array task, or a part of a heterogeneous job."""
@@ -86,9 +86,8 @@ def error_of_share(held: Sequence[int], promised: float = 0.9) -> float:
     [0.09, 0.13, 0.13]
     """
     n = len(held)
-    sums = [sum(held[n * k // BLOCKS : n * (k + 1) // BLOCKS]) for k in range(BLOCKS)]
-    sizes = [n * (k + 1) // BLOCKS - n * k // BLOCKS for k in range(BLOCKS)]
-    over_spells = sum((kept - promised * size) ** 2 for kept, size in zip(sums, sizes))
+    periods = [held[n * k // BLOCKS : n * (k + 1) // BLOCKS] for k in range(BLOCKS)]
+    over_spells = sum((sum(period) - promised * len(period)) ** 2 for period in periods)
     return math.sqrt(max(over_spells, promised * (1 - promised) * n)) / n if n else math.nan
 
 
@@ -114,33 +113,26 @@ def track_record(
     since = whole_days(since, math.inf)[0] if hidden else since
     chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
-    days = complete_days(started(), "as_of", least_users, now) if hidden else set()
     most = ALL if hidden else LIKE_THIS  # with figures over a part of a day, subtraction would reveal the other part
     whole, long = _Tally(most), _Tally(most)
-    for row in started():
-        if hidden and row["as_of"] // DAY_S not in days:
-            continue
+    for row in of_complete_days(started, "as_of", least_users, now):
         for tally in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
             tally.add(row)
-    late = [] if hidden or now == math.inf else overdue(reader, now, chosen)
+    late = [] if hidden or now == math.inf else overdue(reader, cluster, partition, method, since, now)
     if (hidden and not whole.is_of(least_users)) or not (whole.errors or late):
         return {}
-    figures = whole.figures(late)
-    late = [row for row in late if row["point_s"] >= SHORT_S]
-    rest = long.figures(late) if len(long.losses) + len(late) >= LEAST_RECORD else {}
-    rest = rest if not hidden or long.is_of(least_users) else {}
-    return {**rounded(figures), "long": rounded(rest)} if hidden else {**figures, "long": rest}
+    late_long = [row for row in late if row["point_s"] >= SHORT_S]
+    is_known = len(long.losses) + len(late_long) >= LEAST_RECORD and (not hidden or long.is_of(least_users))
+    return rounded({**whole.figures(late), "long": long.figures(late_long) if is_known else {}}, least_users)
 
 
-def overdue(reader: Reader, now: float, chosen: Mapping[str, Any]) -> list[Row]:
+def overdue(reader: Reader, cluster: str, partition: str | None, method: str, since: float, now: float) -> list[Row]:
     """Return predictions of jobs that still wait beyond their 90 % time. These predictions are misses, whenever the
-    jobs start.
-
-    `chosen` are the parameters of the query: `cluster`, `partition`, `method`, `since` and `nothing`. `outcome_s` of a
-    row is how long its job has waited until `now`.
+    jobs start. `outcome_s` of a row is how long its job has waited until `now`.
     """
+    chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
     late = reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
-    return [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
+    return [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered(row, (0.9,)) == [False]]
 
 
 class _Tally:
@@ -156,7 +148,7 @@ class _Tally:
         """Add one prediction."""
         self.users[row["user_id"]] += 1
         self.errors.append(abs(row["point_s"] - row["outcome_s"]))
-        hit = covered_at(row, 0.9)
+        (hit,) = covered(row, (0.9,))
         if hit is None:
             return
         if len(self.came_true) < self.most:
@@ -214,33 +206,50 @@ def record_fields(record: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, A
     known.
     """
     long = record.get("long") if wait_s >= SHORT_S else None
-    record = long or record
-    return {
-        "track_record_forecasts": record.get("forecasts", 0),
-        "track_record_overdue": record.get("overdue", 0),
-        "track_record_coverage_90": record.get("coverage_90"),
-        "track_record_median_ae_s": record.get("median_ae_s"),
-        "track_record_like_this": record.get("like_this", 0),
-        "track_record_came_true": record.get("came_true"),
-        "track_record_of": "10 min or more" if long else "all",
+    figures = {
+        "forecasts": 0,
+        "overdue": 0,
+        "coverage_90": None,
+        "median_ae_s": None,
+        "like_this": 0,
+        "came_true": None,
     }
-
-
-def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
-    """Return the latest run of each of these jobs that has begun or ended."""
-    return [row for job_id in ids for row in reader.ask("latest_run", cluster=cluster, job_id=job_id)]
-
-
-def covered_at(row: Mapping[str, Any], level: float) -> bool | None:
-    """Return whether the outcome was at or below the predicted quantile; None if this quantile was not predicted."""
-    return covered(row, (level,))[0]
+    fields = {f"track_record_{name}": (long or record).get(name, blank) for name, blank in figures.items()}
+    return {**fields, "track_record_of": "10 min or more" if long else "all"}
 
 
 def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None]:
-    """Return what `covered_at` returns, for several levels at once."""
-    said = given_waited(as_prediction(row), 0.0, levels)
-    bounds = said.quantiles if said.levels else [math.inf] * len(levels)
+    """Return for each level whether the outcome was at or below the predicted quantile; None if this quantile was not
+    predicted.
+    """
+    if row["levels"] == "[]":
+        return [None] * len(levels)
+    bounds = given_waited(as_prediction(row), 0.0, levels).quantiles
     return [bool(row["outcome_s"] <= bound) if math.isfinite(bound) else None for bound in bounds]
+
+
+class Coverage:
+    """For each level, the number of predictions with a quantile at this level (`judged`), and the number of these
+    predictions whose outcome was at or below the quantile (`held`).
+    """
+
+    def __init__(self, levels: Sequence[float], rows: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.levels = levels
+        self.judged, self.held = Counter[float](), Counter[float]()
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add one prediction with a known outcome."""
+        for level, hit in zip(self.levels, covered(row, self.levels)):
+            if hit is not None:
+                self.judged[level] += 1
+                self.held[level] += hit
+
+    def shares(self) -> dict[str, float]:
+        """Return the coverage at each level as fields of an answer."""
+        judged = self.judged
+        return {f"coverage_{100 * level:g}": self.held[level] / (judged[level] or math.nan) for level in self.levels}
 
 
 def median(values: Iterable[float]) -> float:
@@ -250,6 +259,4 @@ def median(values: Iterable[float]) -> float:
     2.5
     """
     ordered = sorted(values)
-    if not ordered:
-        return math.nan
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else math.nan

@@ -12,19 +12,17 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ...columns import OUT_OF_MEMORY, SAME, is_copied
 from ...predict.recommend import recommend_limit, spent
 from ...store.packed import Packed
-from ...store.rows import asked_a_node, node_peak
 from ...units import format_duration, span
-from .advice import RISK, Rules, as_request, of_partition, request_for
+from .advice import LEAST_JOBS, RISK, Rules, as_request, is_copied_in, need_of, of_partition, request_for
 from .answer import Sentence
 from .disclosure import DAY_S, may_show, rounded
 from .track_record import median
 
-LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
 CUT_OFF = (
@@ -58,11 +56,11 @@ def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         waits.append(start - row["submit_time"])
         timeouts += row["status"] == "timeout"
         held_s += run * procs
-        if _finite(limit):
+        if limit is not None and math.isfinite(limit):
             limits.append(limit)
             asked_s += limit * procs
             used_s += run * procs
-    ordered = array("d", sorted(waits))
+    ordered = sorted(waits)
     return {
         "jobs": len(rows),
         "users": len(users),
@@ -115,7 +113,7 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
     95 %, no limit is suggested. If there are too few jobs for a 95 % quantile, the suggestion refers to the longest run
     instead.
     """
-    limited = [row for row in rows if _finite(row["req_time"])]
+    limited = [row for row in rows if row["req_time"] is not None and math.isfinite(row["req_time"])]
     if not limited:
         return None
     runs = [row["end_time"] - row["start_time"] for row in limited]
@@ -124,28 +122,16 @@ def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dic
     best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
     if sum(cut) >= 2 and not best.reached:
         lost = sum(run * (row["alloc_procs"] or 0) for run, row, was in zip(runs, limited, cut) if was) / 3600
-        return {
-            "flag": "--time",
-            "cut_off": sum(cut),
-            "advised": math.nan,
-            "wasted_processor_hours": lost,
-            "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(median_limit), flag="--time"),
-        }
+        words = Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(median_limit), flag="--time")
+        return suggestion("--time", math.nan, words, lost, cut_off=sum(cut))
     spare = sum(max(row["req_time"] - best.limit_s, 0.0) * (row["alloc_procs"] or 0) for row in limited) / 3600
     if median_limit < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H or (any(cut) and not best.reached):
         return None
-    limit = f"--time={format_duration(best.limit_s)}"
-    return {
-        "flag": "--time",
-        "cut_off": 0,
-        "advised": best.limit_s,
-        "asked_s": median_limit,
-        "ran_s": median(runs),
-        "wasted_processor_hours": spare,
-        "advice": Sentence(SPARED, asked=span(median_limit), ran=span(median(runs)), flag=limit)
-        if best.reached
-        else Sentence(ALL_SPARED, asked=span(median_limit), jobs=str(len(runs)), ran=span(max(runs)), flag=limit),
-    }
+    parts = {"asked": span(median_limit), "flag": f"--time={format_duration(best.limit_s)}"}
+    words = Sentence(ALL_SPARED, jobs=str(len(runs)), ran=span(max(runs)), **parts)
+    if best.reached:
+        words = Sentence(SPARED, ran=span(median(runs)), **parts)
+    return suggestion("--time", best.limit_s, words, spare, asked_s=median_limit, ran_s=median(runs))
 
 
 def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -157,17 +143,16 @@ def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     if idle < LEAST_WASTED_H:
         return None
     asked, held = median(row["req_procs"] for row in sized), median(row["alloc_procs"] for row in sized)
-    return {
-        "flag": "--exclusive",
-        "cut_off": 0,
-        "advised": asked,
-        "wasted_processor_hours": idle,
-        "advice": Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}"),
-    }
+    words = Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}")
+    return suggestion("--exclusive", asked, words, idle)
 
 
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def suggestion(
+    flag: str, advised: float, words: str, hours: float = 0.0, *, cut_off: int = 0, **more: float
+) -> dict[str, Any]:
+    """Return a suggestion on a flag of sbatch as one flat object; `hours` are the wasted processor-hours."""
+    figures = {"flag": flag, "cut_off": cut_off, "advised": advised, "wasted_processor_hours": hours}
+    return {**figures, **more, "advice": words}
 
 
 GIB = 1024.0**2
@@ -244,20 +229,17 @@ class _Job(NamedTuple):
 def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
     """Return the ended jobs whose memory use and request are known, in order of their ends."""
     jobs = []
-    for row in rows:
-        held, asked, out = node_peak(row), asked_a_node(row), row["status"] == OUT_OF_MEMORY
-        held = asked if out and not held > asked else held
-        if held > 0 and asked > 0:
+    for row, need in ((row, need_of(row)) for row in rows):
+        if need.held > 0 and need.asked > 0:
             hours = max(row["alloc_nodes"] or 1.0, 1.0) * (row["end_time"] - row["start_time"]) / 3600.0
-            jobs.append(_Job(row["submit_time"], row["end_time"], held, asked, out, hours))
-    return sorted(jobs, key=lambda job: job.end_time)
+            jobs.append(_Job(row["submit_time"], row["end_time"], *need, hours))
+    return sorted(jobs, key=attrgetter("end_time"))
 
 
 def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
     """Return the figures of one group; None if it has too few jobs, or if accounting only copies the requests."""
     jobs = _measured(rows)
-    same = sum(not job.ran_out and abs(job.held - job.asked) <= SAME * job.held for job in jobs)
-    if len(jobs) < LEAST_JOBS or is_copied(same, len(jobs)):
+    if len(jobs) < LEAST_JOBS or is_copied_in(jobs):
         return None
     partitions = {row["partition_id"] for row in rows}
     node = max(of_partition(memory, name).get("node_mem_kib") or math.inf for name in partitions)
@@ -279,7 +261,7 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
 def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
     """Return the GiB-hours of these jobs under the requests suggested on the days of their submissions."""
     total, ended = 0.0, 0
-    by_submission = sorted(jobs, key=lambda job: job.submit_time)
+    by_submission = sorted(jobs, key=attrgetter("submit_time"))
     for day, of_day in groupby(by_submission, key=lambda job: job.submit_time // DAY_S):
         while ended < len(jobs) and jobs[ended].end_time < day * DAY_S:
             ended += 1

@@ -6,6 +6,8 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +19,9 @@ from ...predict.recommend import recommend_limit, rule_of_thumb
 from ...store.reader import Row
 from ...store.rows import live_job
 from ...units import format_duration, span
-from .advice import (
-    RISK,
-    TIME,
-    advise_memory,
-    advised_limit,
-    of_partition,
-    reaches_risk,
-    rests_on_jobs,
-    rules_of,
-    similar_words,
-)
+from .advice import RISK, TIME, advise_memory, advised_limit, reaches_risk, rests_on_jobs, rules_of, similar_words
 from .answer import Sentence
-from .disclosure import Site, check_may_see
+from .disclosure import Site
 from .track_record import JOB_ID
 from .usage import ADVISED
 
@@ -47,7 +39,7 @@ def advise(
     site: Site, what: str | None, glob: str | None, user: str, risk: float, options: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the suggested limit and memory with reasons, as one flat object. `options` are the options of a script."""
-    wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, options["job-name"], user)
+    wanted = _wanted(site, what, glob, user) if options is None else _of_script(options, user)
     return _advised(site, wanted, risk, _clock(site))
 
 
@@ -55,20 +47,18 @@ def with_limits_of_walltime(site: Site, advised: Sequence[dict[str, Any]]) -> li
     """Replace each time limit from `usage.advise_requests` by the limit that `advise` suggests for the last job of that
     name. A suggestion that is not shorter than the present limit is removed.
     """
-    long = [one for one in advised if one["flag"] == "--time" and not one["cut_off"]]
-    clock = _clock(site) if long else None
+    clock: Forecaster | None = None
     rows = []
     for one in advised:
-        if one in long:
+        own: list[Row] = []
+        if one["flag"] == "--time" and not one["cut_off"]:
+            clock = clock or _clock(site)
             own = [row for row in _finished(site, one["user"]) if (row["job_name"] or "-") == one["job_name"]]
-            if own:
-                last = max(own, key=lambda row: row["start_time"])
-                wanted = _of_job(site, last["job_id"], last)
-                try:
-                    limit = _advised(site, wanted, RISK, clock)["limit_s"]
-                except (NoAnswer, Refused):
-                    rows.append(one)
-                    continue
+        if own:
+            last = max(own, key=itemgetter("start_time"))
+            wanted = _of_job(site, last["job_id"], last)
+            with suppress(NoAnswer, Refused):
+                limit = _advised(site, wanted, RISK, clock)["limit_s"]
                 if not limit < one["asked_s"]:
                     continue
                 if limit != one["advised"]:
@@ -87,7 +77,7 @@ def _of_job(site: Site, job_id: str, row: Row) -> dict[str, Any]:
     """Return name, user, processors and partition of a job in the store."""
     row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), row)
     names = {"user": "user_id", "name": "job_name", "procs": "req_procs", "partition": "partition_id"}
-    return {**{name: row[column] for name, column in names.items()}, "exact": True, "row": row}
+    return {"exact": True, "row": row, **{name: row[column] for name, column in names.items()}}
 
 
 def within_days(site: Site) -> int:
@@ -100,36 +90,29 @@ def advise_script(site: Site, options: Mapping[str, str], clock: Forecaster) -> 
     if site.viewer.name is None or not options.get("job-name"):
         return None
     try:
-        return _advised(site, _of_script(options, options["job-name"], site.viewer.name), RISK, clock)
+        return _advised(site, _of_script(options, site.viewer.name), RISK, clock)
     except (NoAnswer, Refused):
         return None
 
 
 def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster | None) -> dict[str, Any]:
-    check_may_see(site, wanted["user"])
+    site.check_may_see(wanted["user"])
     similar, alike = _similar(_finished(site, wanted["user"]), wanted)
     job = _job(site, wanted, similar)
     limit = clock.limit(job, risk) if clock and job else None
     known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
     least = LEAST_JOBS if known is None or site.private else 1  # if jobs are hidden, only own jobs count
     if len(similar) < least:
-        raise NoAnswer(
-            f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted['user']} in the last "
-            f"{within_days(site)} days; {least} are needed",
-            hint="a wider --name GLOB, or let some jobs finish first",
-        )
+        of = f"{f'only {len(similar)}' if similar else 'no'} similar finished jobs of {wanted['user']}"
+        why = f"{of} in the last {within_days(site)} days; {least} are needed"
+        raise NoAnswer(why, hint="a wider --name GLOB, or let some jobs finish first")
     partition = wanted.get("partition") or similar[0]["partition_id"]
-    runs = [row["end_time"] - row["start_time"] for row in similar]
-    thumb = rule_of_thumb(runs[:RECENT])
     answer = {
         "user": wanted["user"],
         "similar_by": alike,
         "jobs": len(similar),
         "risk": risk,
-        **_of_similar(site, partition, runs, similar, alike, risk, thumb),
-        "asked_limit_s": similar[0]["req_time"],
-        "rule_of_thumb_s": thumb,
-        "rule_of_thumb": format_duration(thumb),
+        **_of_similar(site, partition, similar, alike, risk),
     }
     if clock is not None and job is not None and known is not None:
         answer |= _of_forecast(site, job, known, clock.method("limit"), risk, answer)
@@ -138,18 +121,11 @@ def _advised(site: Site, wanted: dict[str, Any], risk: float, clock: Forecaster 
     return {**answer, **advise_memory(site.settings, site.memory, similar, partition, alike, risk, peak, by)}
 
 
-def _of_similar(
-    site: Site,
-    partition: str | None,
-    runs: Sequence[float],
-    similar: Sequence[Row],
-    alike: str,
-    risk: float,
-    thumb: float,
-) -> dict[str, Any]:
+def _of_similar(site: Site, partition: str | None, similar: Sequence[Row], alike: str, risk: float) -> dict[str, Any]:
     """Return the suggestion from similar finished jobs alone."""
-    rules = rules_of(site.settings)
-    most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, rules.limit_most)
+    rules, runs = rules_of(site.settings), [row["end_time"] - row["start_time"] for row in similar]
+    thumb = rule_of_thumb(runs[:RECENT])
+    most = min(site.partition(partition).get("max_time_s") or math.inf, rules.limit_most)
     cut = [row["status"] == "timeout" for row in similar]
     advice = recommend_limit(runs, cut, risk, floor=rules.limit_floor, step=rules.limit_step, most=most)
     why = similar_words(advice, TIME, alike, risk, span)
@@ -162,6 +138,9 @@ def _of_similar(
         "cut_at_limit": advice.cut,
         "similar_limit_s": advice.limit_s,
         "why": f"{why}{f'; {advice.shaped_by}' if advice.shaped_by else ''} ({_rule_words(thumb)}).",
+        "asked_limit_s": similar[0]["req_time"],
+        "rule_of_thumb_s": thumb,
+        "rule_of_thumb": format_duration(thumb),
     }
 
 
@@ -170,7 +149,7 @@ def _of_forecast(
 ) -> dict[str, Any]:
     """Return a predictor's suggestion, as the collector would store it if the job were submitted now."""
     rules = rules_of(site.settings)
-    limit = advised_limit(advice, job.req_time, rules, of_partition(site.memory, job.partition_id))
+    limit = advised_limit(advice, job.req_time, rules, site.partition(job.partition_id))
     assert limit is not None  # the caller has checked that the prediction gives a limit
     who = method_name(method)
     bound, raised = span(advice.point), advice.point > job.req_time
@@ -250,51 +229,39 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str) -> dict[s
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
         whose = site.viewer.name
         if site.private and not any(row["user_id"] == whose for row in rows):
-            raise Refused(f"jobs are private here, and job {what} does not belong to {whose or 'a known user'}",
-                          hint="your own jobs")  # fmt: skip
+            why = f"jobs are private here, and job {what} does not belong to {whose or 'a known user'}"
+            raise Refused(why, hint="your own jobs")
         if not rows:
-            raise NoAnswer(
-                f"job {what} is not in the store of {site.cluster}", hint="a job just submitted appears within a minute"
-            )
+            why = f"job {what} is not in the store of {site.cluster}"
+            raise NoAnswer(why, hint="a job just submitted appears within a minute")
         return _of_job(site, what, rows[0])
     from .forecaster import options_of
 
-    options = options_of(what, {})[0]  # as in `start --test`, so that both commands suggest the same limit
-    return _of_script(options, options["job-name"], user)
+    return _of_script(
+        options_of(what, {})[0], user
+    )  # as in `start --test`, so that both commands suggest the same limit
 
 
-def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, Any]:
-    return {
-        "user": user,
-        "name": name,
-        "procs": processors(options)[0],
-        "partition": options.get("partition"),
-        "exact": True,
-        "options": options,
-    }
+def _of_script(options: Mapping[str, str], user: str) -> dict[str, Any]:
+    request = {"name": options["job-name"], "procs": processors(options)[0], "partition": options.get("partition")}
+    return {"user": user, "exact": True, "options": options, **request}
 
 
 def _finished(site: Site, user: str) -> list[Row]:
     """Return the user's finished jobs, the latest first."""
-    span = {"since": site.now - WITHIN_S, "until": math.inf}
-    return site.reader.ask("ran_by_itself", cluster=site.cluster, user=user, **span, most=MOST_FINISHED)
+    chosen = {"user": user, "since": site.now - WITHIN_S, "until": math.inf, "most": MOST_FINISHED}
+    return site.reader.ask("ran_by_itself", cluster=site.cluster, **chosen)
 
 
 def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
     """Return the narrowest group with enough jobs, and its description: same name and size, same name, or same size."""
     name, procs = wanted["name"], wanted["procs"]
-
-    def named(row: Row) -> bool:
-        own = row["job_name"] or ""
-        return own == name if wanted["exact"] else fnmatch.fnmatchcase(own, name)
-
-    groups = (
-        [([r for r in rows if named(r) and r["req_procs"] == procs], f"the same name and {procs or 0:g} processors")]
-        if procs
-        else []
-    )
-    groups.append(([r for r in rows if named(r)], f"the name {name}" if wanted["exact"] else f"names like {name}"))
+    is_alike = str.__eq__ if wanted["exact"] else fnmatch.fnmatchcase
+    named = [row for row in rows if is_alike(row["job_name"] or "", name)]
+    groups = [(named, f"the name {name}" if wanted["exact"] else f"names like {name}")]
     if procs:
-        groups.append(([r for r in rows if r["req_procs"] == procs], f"{procs:g} processors"))
-    chosen = next((group for group in groups if len(group[0]) >= LEAST_JOBS), groups[0])
-    return chosen[0][:MOST_JOBS], chosen[1]
+        sized = [row for row in rows if row["req_procs"] == procs]
+        both = [row for row in named if row["req_procs"] == procs]
+        groups = [(both, f"the same name and {procs:g} processors"), *groups, (sized, f"{procs:g} processors")]
+    similar, alike = next((group for group in groups if len(group[0]) >= LEAST_JOBS), groups[0])
+    return similar[:MOST_JOBS], alike

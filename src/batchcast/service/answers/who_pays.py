@@ -65,9 +65,8 @@ def who_pays(site: Site, since: float, until: float) -> list[dict[str, Any]]:
         ordered = simulate_on(machine, trace, queue=QueuePlan(order=Ordering("forecast", run_times, rule)))
     except BatchcastError:  # the past jobs do not fit the present machine
         return []
-    everybody = np.ones(len(trace), bool)
     burst = bursts(trace.nominal("user_id").codes, trace.submit_time)
-    rows = by_group(trace, plain, ordered, everybody, bursts=burst)
+    rows = by_group(trace, plain, ordered, np.ones(len(trace), bool), bursts=burst)
     names = {"user_id": "user", "account": "account"}
     return [{**row, "by": names[row["by"]], **_recorded(trace, row)} for row in rows if row["by"] in names]
 
@@ -82,13 +81,13 @@ def _jobs(site: Site, since: float, until: float) -> tuple[Trace, np.ndarray]:
     ran = [r for r in site.reader.each("arms", **chosen) if (r["job_id"], r["submit_time"]) in asked and r["req_procs"]]
     ran = sorted(ran, key=lambda r: r["submit_time"])[-MOST:]
     more = [asked[r["job_id"], r["submit_time"]] for r in ran]
-    columns = {
+    columns: dict[str, Any] = {
         "job_id": list(range(len(ran))),
         "submit_time": [r["submit_time"] for r in ran],
         "wait_time": [max(r["start_time"] - r["submit_time"], 0.0) for r in ran],
         "run_time": [max(r["end_time"] - r["start_time"], 0.0) for r in ran],
         "req_procs": [float(r["req_procs"]) for r in ran],
-        "req_time": [_number(one["req_time"]) for one in more],
+        "req_time": np.array([one["req_time"] for one in more], float),  # None becomes NaN
         "user_id": [r["user_id"] for r in ran],
         "account": [one["account"] for one in more],
     }
@@ -99,10 +98,6 @@ def _recorded(trace: Trace, row: dict[str, Any]) -> dict[str, float]:
     """Return the mean recorded wait (s) of a group's jobs."""
     names = np.array([str(name or "") for name in trace.nominal(row["by"]).decode()])
     return {"recorded_s": float(trace.wait_time[names == row["group"]].mean())}
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 ALL = "all"
@@ -142,12 +137,9 @@ def arms(
 def _by_size(
     rows: Sequence[Row], drawn: np.ndarray, reached: np.ndarray, seed: int, least: int
 ) -> list[dict[str, Any]]:
-    submit, start, end = (
-        np.array([row[name] for row in rows], float) for name in ("submit_time", "start_time", "end_time")
-    )
-    wait, run = np.maximum(start - submit, 0.0), np.maximum(end - start, 0.0)
-    procs = np.array([math.nan if row["req_procs"] is None else row["req_procs"] for row in rows])
-    sizes = size_class(procs)
+    names = ("submit_time", "start_time", "end_time", "req_procs")
+    submit, start, end, procs = (np.array([row[name] for row in rows], float) for name in names)  # None becomes NaN
+    wait, run, sizes = np.maximum(start - submit, 0.0), np.maximum(end - start, 0.0), size_class(procs)
     users = np.unique([row["user_id"] or "" for row in rows], return_inverse=True)[1]
     group, slowdown = user_weeks(users, submit), bounded_slowdown(wait, run)
     results = []

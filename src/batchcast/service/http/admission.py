@@ -90,18 +90,13 @@ class Admission:
 
     def spoken_for(self, peer: Peer, header: str | None) -> Viewer:
         """Return the viewer of one request: the user that a trusted proxy names, else the connection's user."""
-        if not peer.is_proxy or header is None or not _NAME.fullmatch(header):
-            return peer.viewer
-        return Viewer(header)
+        return Viewer(header) if peer.is_proxy and header and _NAME.fullmatch(header) else peer.viewer
 
     def enter(self, peer: Peer) -> bool:
         """Count a new connection and return True; return False if its user, or all users together, have too many."""
-        if self.is_full:
-            self.refused["full"] += 1
-            return False
         most = CONNECTIONS_OF_A_PROXY if peer.is_proxy or not peer.key else CONNECTIONS_EACH
-        if self._open[peer.key] >= most:
-            self.refused["connections"] += 1
+        if self.is_full or self._open[peer.key] >= most:
+            self.refused["full" if self.is_full else "connections"] += 1
             return False
         self._open[peer.key] += 1
         return True
@@ -127,9 +122,8 @@ class Admission:
             self.refused["rate"] += 1
             return (1.0 - left) / RATE
         if len(self._buckets) >= MOST_BUCKETS:
-            full_again = [name for name, (_, at) in self._buckets.items() if now - at > BURST / RATE]
-            for name in full_again:
-                del self._buckets[name]
+            # the buckets of other users are full again
+            self._buckets = {name: of for name, of in self._buckets.items() if now - of[1] <= BURST / RATE}
         self._buckets[viewer.name] = (left - 1.0, now)
         return 0.0
 
@@ -201,16 +195,14 @@ class Tokens:
         """
         import anyio.to_thread  # only servers have this package installed
 
-        if self._now() - self._read_at >= HELD_S:
-            async with self._reading:
-                if self._now() - self._read_at >= HELD_S:
-                    self._known = await anyio.to_thread.run_sync(self._read)
-                    self._read_at = self._now()
+        async with self._reading:
+            if self._now() - self._read_at >= HELD_S:
+                self._known = await anyio.to_thread.run_sync(self._read)
+                self._read_at = self._now()
         user = user_of(self._known, token, time.time())
         if user is None:
-            raise InvalidToken(
-                "this token is not valid or has expired", hint="an operator can create one: batchcast site token create"
-            )
+            hint = "an operator can create one: batchcast site token create"
+            raise InvalidToken("this token is not valid or has expired", hint=hint)
         return Viewer(user)
 
     def _read(self) -> dict[str, Mapping[str, Any]]:

@@ -2,7 +2,7 @@
 """The HTTP API without sockets: maps path and parameters of a GET request to a status and a JSON document.
 
 Errors are documents with the members that RFC 9457 requires, and with those of batchcast's own documents. The OpenAPI
-3.1 description is generated from the table `ENDPOINTS`.
+3.1 description is generated from `ENDPOINTS`.
 """
 
 from __future__ import annotations
@@ -46,17 +46,9 @@ def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
     >>> json.loads(problem(499, "the client no longer waits for this answer", ""))["title"]
     'Client Closed Request'
     """
-    members: dict[str, Any] = {
-        "type": "about:blank",
-        "title": _TITLES.get(status) or HTTPStatus(status).phrase,
-        "status": status,
-        "detail": what,
-        "schema": "batchcast/error/1",
-        "error": what,
-        "try": hint,
-        "exit_code": exit_code,
-    }
-    return dumps(members)
+    title = _TITLES.get(status) or HTTPStatus(status).phrase
+    members = {"type": "about:blank", "title": title, "status": status, "detail": what, "schema": "batchcast/error/1"}
+    return dumps({**members, "error": what, "try": hint, "exit_code": exit_code})
 
 
 def problem_bytes(status: int, what: str, hint: str) -> bytes:
@@ -169,120 +161,6 @@ def _parse(target: str) -> tuple[Endpoint, Mapping[str, Sequence[str]]]:
     return ENDPOINTS[name], parameters
 
 
-def _start(question: Question) -> Answer | None:
-    ids = [word for value in question.parameters.get("job", ()) for word in value.split(",")]
-    for job_id in ids[: MOST_JOBS + 1]:
-        _check_id(job_id)
-    if len(ids) > MOST_JOBS:
-        raise UsageError(f"{len(ids)} jobs at once (accepted: up to {MOST_JOBS})")
-    settings, viewer, now = question.settings, question.viewer, question.now
-    user = question.value("user") or (None if ids else viewer.name)
-    if not ids and user is None:
-        raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
-    if question.queue is not None:
-        return questions.start_from_snapshot(settings, question.queue, ids, user, viewer, now)
-    return questions.start_from_store(settings, ids, user, viewer, now, question.records)
-
-
-def _walltime(question: Question) -> Answer:
-    job, glob = question.value("job"), question.value("name")
-    options = {name: question.value(name) or "" for name in question.parameters if name in (*HEARD, INPUTS)}
-    if (job is not None) + (glob is not None) + bool(options.get("job-name")) != 1 or (options and (job or glob)):
-        raise UsageError("give one of job=ID, name=GLOB, or a script's options with job-name=NAME")
-    if job is not None:
-        _check_id(job)
-    viewer = question.viewer
-    user = question.value("user") or viewer.name
-    if user is None and job is None:
-        raise UsageError("whose jobs? (accepted: user=NAME)")
-    risk = parse_share(question.value("risk") or "5%")
-    return questions.walltime(question.settings, job, glob, user or "", viewer, risk, question.now, options or None)
-
-
-def _report(question: Question) -> Answer:
-    account, partition = question.value("account"), question.value("partition")
-    user = question.value("user") or (None if account or partition else question.viewer.name)
-    if not (user or account or partition):
-        raise UsageError("whose jobs? (accepted: user=NAME, account=NAME, partition=NAME)")
-    whose = Whose(user, account, partition)
-    return questions.report(question.settings, whose, *_span(question), question.viewer, question.now)
-
-
-def _accuracy(question: Question) -> Answer:
-    partition = question.value("partition")
-    return questions.accuracy(question.settings, *_span(question), partition, question.viewer, question.now)
-
-
-def _test(question: Question) -> Answer:
-    from ..answers.script import answer_options
-
-    options = {name: question.value(name) or "" for name in question.parameters}
-    return answer_options(question.settings, options, question.viewer, question.now)
-
-
-def _where(question: Question) -> Answer:
-    from ..answers.script import answer_where
-
-    by, now = question.value("by"), question.now
-    flags = {name: question.value(name) or "no" for name in ("any-size", "spread")}
-    if wrong := next((name for name, value in flags.items() if value not in ("yes", "no")), ""):
-        raise UsageError(f"{wrong}={flags[wrong][:20]!r} (accepted: yes, no)")
-    options = {name: question.value(name) or "" for name in question.parameters if name not in ("by", *flags)}
-    any_size, spread = (value == "yes" for value in flags.values())
-    deadline = parse_when(by, now) if by else None
-    return answer_where(question.settings, options, question.viewer, now, deadline, any_size, spread)
-
-
-def _choices(question: Question) -> Answer:
-    from ..answers.forecaster import answer_choices
-
-    choices, viewer = list(question.parameters.get("choice", ())), question.viewer
-    return answer_choices(question.settings, choices, question.value("user") or viewer.name or "", viewer, question.now)
-
-
-def _hint(question: Question) -> Answer:
-    settings, viewer, now, queue = question.settings, question.viewer, question.now, question.queue
-    if queue is not None:
-        return questions.hint(settings, queue.cluster, queue.memory, queue.hints, _like(question), viewer, now)
-    with open_site(settings, viewer, now) as site:
-        hints = Hints(rules_of(settings))
-        hints.learn(site.reader, site.cluster, site.memory)
-        return questions.hint(settings, site.cluster, site.memory, hints, _like(question), viewer, now)
-
-
-def _like(question: Question) -> Like:
-    """Return the request of a job that is being submitted; the limit is in minutes or in any of Slurm's forms."""
-    user = question.value("user") or question.viewer.name
-    if user is None:
-        raise UsageError("whose job? (accepted: user=NAME)")
-    procs, limit = question.value("ntasks") or "1", question.value("time")
-    if not re.fullmatch(r"\d{1,9}", procs):
-        raise UsageError(f"ntasks={procs[:20]!r} is not a number of processors (accepted: ntasks=64)")
-    span = parse_duration(limit) if limit else math.nan
-    if limit and math.isnan(span):
-        raise UsageError(f"time={limit[:20]!r} is not a time limit (accepted: minutes, or as sbatch takes it)")
-    memory = parse_memory(question.value("mem") or "")
-    return Like(user, question.value("partition") or "", question.value("name") or "", float(procs), span, memory)
-
-
-def _health(question: Question) -> Answer:
-    """Answer with the findings of `doctor` that need no query to a daemon. The answer's document has no settings."""
-    from ..operations.doctor import store_findings
-
-    return Answer({}, {}, [], list(store_findings(question.settings)))
-
-
-def _span(question: Question) -> tuple[float, float]:
-    end = question.value("endtime")
-    since = parse_when(question.value("starttime") or "now-30days", question.now)
-    return since, parse_when(end, question.now) if end else math.inf
-
-
-def _check_id(job_id: str) -> None:
-    if not JOB_ID.fullmatch(job_id):
-        raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
-
-
 class Cost(Enum):
     """The data that an answer needs, which decides where the server computes the answer."""
 
@@ -303,53 +181,150 @@ class Endpoint(NamedTuple):
     cost: Cost
 
 
-ENDPOINTS: dict[str, Endpoint] = {
-    "/v1/start": Endpoint(
-        "start", ("job", "user"), _start,
-        "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
-        Cost.QUEUE,
-    ),
-    "/v1/test": Endpoint(
-        "start", (*HEARD, INPUTS), _test,
-        "When a job with this request would start, if the viewer submitted it now",
-        Cost.HISTORY,
-    ),
-    "/v1/where": Endpoint(
-        "start", (*HEARD, INPUTS, "by", "any-size", "spread"), _where,
-        "Predicted starts of a job in every partition and with a few sizes, the earliest first",
-        Cost.HISTORY,
-    ),
-    "/v1/choices": Endpoint(
-        "choices", ("choice", "user"), _choices,
-        "When a job would start with each choice of a form, in milliseconds: for portals",
-        Cost.LOADED_CLOCK,
-    ),
-    "/v1/walltime": Endpoint(
-        "walltime", ("job", "name", "user", "risk", *HEARD, INPUTS), _walltime,
-        "A time limit and a memory request for the next similar job, with the reason",
-        Cost.HISTORY,
-    ),
-    "/v1/report": Endpoint(
-        "report", ("user", "account", "partition", "starttime", "endtime"), _report,
-        "What finished jobs requested and used, and which flag to change",
-        Cost.HISTORY,
-    ),
-    "/v1/accuracy": Endpoint(
-        "accuracy", ("partition", "starttime", "endtime"), _accuracy,
-        "Past predictions compared with actual starts and with the scheduler's own predictions",
-        Cost.HISTORY,
-    ),
-    "/v1/hint": Endpoint(
-        "hint", ("user", "partition", "name", "ntasks", "time", "mem"), _hint,
-        "Stored suggestions for similar jobs, answered at once, for job_submit.lua",
-        Cost.OLD_QUEUE,
-    ),
-    "/v1/health": Endpoint(
-        "doctor", (), _health,
-        "State of the store and the collector",
-        Cost.EVERYTHING,
-    ),
-}  # fmt: skip
+ENDPOINTS: dict[str, Endpoint] = {}
+
+
+def _endpoint(verb: str, cost: Cost, *parameters: str) -> Callable[[Handler], Handler]:
+    """Return a decorator that adds a function `_NAME` to `ENDPOINTS` as `/v1/NAME`. Its docstring is the summary."""
+
+    def added(answer: Handler) -> Handler:
+        summary = (answer.__doc__ or "").rstrip(".")
+        ENDPOINTS["/v1/" + answer.__name__.strip("_")] = Endpoint(verb, parameters, answer, summary, cost)
+        return answer
+
+    return added
+
+
+@_endpoint("start", Cost.QUEUE, "job", "user")
+def _start(question: Question) -> Answer | None:
+    """When waiting jobs start: likely, by 90 %, why, and the track record of such answers."""
+    ids = [word for value in question.parameters.get("job", ()) for word in value.split(",")]
+    for job_id in ids[: MOST_JOBS + 1]:
+        _check_id(job_id)
+    if len(ids) > MOST_JOBS:
+        raise UsageError(f"{len(ids)} jobs at once (accepted: up to {MOST_JOBS})")
+    settings, viewer, now = question.settings, question.viewer, question.now
+    user = question.value("user") or (None if ids else viewer.name)
+    if not ids and user is None:
+        raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
+    if question.queue is not None:
+        return questions.start_from_snapshot(settings, question.queue, ids, user, viewer, now)
+    return questions.start_from_store(settings, ids, user, viewer, now, question.records)
+
+
+@_endpoint("start", Cost.HISTORY, *HEARD, INPUTS)
+def _test(question: Question) -> Answer:
+    """When a job with this request would start, if the viewer submitted it now."""
+    from ..answers.script import answer_options
+
+    options = {name: question.value(name) or "" for name in question.parameters}
+    return answer_options(question.settings, options, question.viewer, question.now)
+
+
+@_endpoint("start", Cost.HISTORY, *HEARD, INPUTS, "by", "any-size", "spread")
+def _where(question: Question) -> Answer:
+    """Predicted starts of a job in every partition and with a few sizes, the earliest first."""
+    from ..answers.script import answer_where
+
+    by, now = question.value("by"), question.now
+    flags = {name: question.value(name) or "no" for name in ("any-size", "spread")}
+    if wrong := next((name for name, value in flags.items() if value not in ("yes", "no")), ""):
+        raise UsageError(f"{wrong}={flags[wrong][:20]!r} (accepted: yes, no)")
+    options = {name: question.value(name) or "" for name in question.parameters if name not in ("by", *flags)}
+    any_size, spread = (value == "yes" for value in flags.values())
+    deadline = parse_when(by, now) if by else None
+    return answer_where(question.settings, options, question.viewer, now, deadline, any_size, spread)
+
+
+@_endpoint("choices", Cost.LOADED_CLOCK, "choice", "user")
+def _choices(question: Question) -> Answer:
+    """When a job would start with each choice of a form, in milliseconds: for portals."""
+    from ..answers.forecaster import answer_choices
+
+    choices, viewer = list(question.parameters.get("choice", ())), question.viewer
+    return answer_choices(question.settings, choices, question.value("user") or viewer.name or "", viewer, question.now)
+
+
+@_endpoint("walltime", Cost.HISTORY, "job", "name", "user", "risk", *HEARD, INPUTS)
+def _walltime(question: Question) -> Answer:
+    """A time limit and a memory request for the next similar job, with the reason."""
+    job, glob = question.value("job"), question.value("name")
+    options = {name: question.value(name) or "" for name in question.parameters if name in (*HEARD, INPUTS)}
+    if (job is not None) + (glob is not None) + bool(options.get("job-name")) != 1 or (options and (job or glob)):
+        raise UsageError("give one of job=ID, name=GLOB, or a script's options with job-name=NAME")
+    if job is not None:
+        _check_id(job)
+    viewer = question.viewer
+    user = question.value("user") or viewer.name
+    if user is None and job is None:
+        raise UsageError("whose jobs? (accepted: user=NAME)")
+    risk = parse_share(question.value("risk") or "5%")
+    return questions.walltime(question.settings, job, glob, user or "", viewer, risk, question.now, options or None)
+
+
+@_endpoint("report", Cost.HISTORY, "user", "account", "partition", "starttime", "endtime")
+def _report(question: Question) -> Answer:
+    """What finished jobs requested and used, and which flag to change."""
+    account, partition = question.value("account"), question.value("partition")
+    user = question.value("user") or (None if account or partition else question.viewer.name)
+    if not (user or account or partition):
+        raise UsageError("whose jobs? (accepted: user=NAME, account=NAME, partition=NAME)")
+    whose = Whose(user, account, partition)
+    return questions.report(question.settings, whose, *_span(question), question.viewer, question.now)
+
+
+@_endpoint("accuracy", Cost.HISTORY, "partition", "starttime", "endtime")
+def _accuracy(question: Question) -> Answer:
+    """Past predictions compared with actual starts and with the scheduler's own predictions."""
+    partition = question.value("partition")
+    return questions.accuracy(question.settings, *_span(question), partition, question.viewer, question.now)
+
+
+@_endpoint("hint", Cost.OLD_QUEUE, "user", "partition", "name", "ntasks", "time", "mem")
+def _hint(question: Question) -> Answer:
+    """Stored suggestions for similar jobs, answered at once, for job_submit.lua."""
+    settings, viewer, now, queue = question.settings, question.viewer, question.now, question.queue
+    if queue is not None:
+        return questions.hint(settings, queue.cluster, queue.memory, queue.hints, _like(question), viewer, now)
+    with open_site(settings, viewer, now) as site:
+        hints = Hints(rules_of(settings))
+        hints.learn(site.reader, site.cluster, site.memory)
+        return questions.hint(settings, site.cluster, site.memory, hints, _like(question), viewer, now)
+
+
+@_endpoint("doctor", Cost.EVERYTHING)
+def _health(question: Question) -> Answer:
+    """State of the store and the collector."""
+    # the findings of `doctor` that need no query to a daemon; the document has no settings
+    from ..operations.doctor import store_findings
+
+    return Answer({}, {}, [], list(store_findings(question.settings)))
+
+
+def _like(question: Question) -> Like:
+    """Return the request of a job that is being submitted; the limit is in minutes or in any of Slurm's forms."""
+    user = question.value("user") or question.viewer.name
+    if user is None:
+        raise UsageError("whose job? (accepted: user=NAME)")
+    procs, limit = question.value("ntasks") or "1", question.value("time")
+    if not re.fullmatch(r"\d{1,9}", procs):
+        raise UsageError(f"ntasks={procs[:20]!r} is not a number of processors (accepted: ntasks=64)")
+    span = parse_duration(limit) if limit else math.nan
+    if limit and math.isnan(span):
+        raise UsageError(f"time={limit[:20]!r} is not a time limit (accepted: minutes, or as sbatch takes it)")
+    memory = parse_memory(question.value("mem") or "")
+    return Like(user, question.value("partition") or "", question.value("name") or "", float(procs), span, memory)
+
+
+def _span(question: Question) -> tuple[float, float]:
+    end = question.value("endtime")
+    since = parse_when(question.value("starttime") or "now-30days", question.now)
+    return since, parse_when(end, question.now) if end else math.inf
+
+
+def _check_id(job_id: str) -> None:
+    if not JOB_ID.fullmatch(job_id):
+        raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
 
 
 _MEANING = {
@@ -425,28 +400,13 @@ def _meaning(parameter: str, place: str) -> tuple[str, str]:
     return (f"as sbatch's --{parameter}", "") if of_script else _MEANING[parameter]
 
 
-_ANSWER = {
-    "type": "object",
-    "required": ["schema", "log", "settings", "warnings", "results"],
-    "properties": {
-        "schema": {"type": "string"},
-        "log": {"type": "object"},
-        "settings": {"type": "object"},
-        "warnings": {"type": "array", "items": {"type": "string"}},
-        "results": {"type": "array", "items": {"type": "object"}},
-    },
-}
-_PROBLEM = {
-    "type": "object",
-    "required": ["title", "status", "detail", "schema", "error", "try", "exit_code"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "schema": {"const": "batchcast/error/1"},
-        "error": {"type": "string"},
-        "try": {"type": "string"},
-        "exit_code": {"type": "integer"},
-    },
-}
+def _schema(optional: Mapping[str, Any], required: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object with these members."""
+    return {"type": "object", "required": list(required), "properties": {**optional, **required}}
+
+
+_TEXT, _WHOLE, _OBJECT = ({"type": kind} for kind in ("string", "integer", "object"))
+_LISTS = {name: {"type": "array", "items": items} for name, items in (("warnings", _TEXT), ("results", _OBJECT))}
+_ANSWER = _schema({}, {"schema": _TEXT, "log": _OBJECT, "settings": _OBJECT, **_LISTS})
+_ERROR = {"title": _TEXT, "status": _WHOLE, "detail": _TEXT, "schema": {"const": "batchcast/error/1"}, "error": _TEXT}
+_PROBLEM = _schema({"type": _TEXT}, {**_ERROR, "try": _TEXT, "exit_code": _WHOLE})

@@ -9,7 +9,7 @@ import hashlib
 import ipaddress
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -102,7 +102,7 @@ class Service:
         ask = partial(api.reply, self.settings, target, viewer)
         path, _, parameters = target.partition("?")
         endpoint = api.ENDPOINTS.get(path.rstrip("/"))
-        cost = endpoint.cost if endpoint is not None else None
+        cost = endpoint and endpoint.cost
         if cost is Cost.EVERYTHING and not parameters:
             return await self._healthy(ask)
         if cost is Cost.LOADED_CLOCK:
@@ -150,14 +150,7 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
             *page_routes(),
         ],
         lifespan=lifespan,
-        exception_handlers={
-            404: _unknown,
-            405: _method,
-            HTTPException: _other,
-            ClientDisconnect: _gone,
-            BatchcastError: _known,
-            Exception: _defect,
-        },
+        exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, BatchcastError, Exception), _wrong),
     )
     return _FromMemory(_Frame(inner, admission, log, quiet, is_tcp), admission, log, quiet)
 
@@ -230,7 +223,8 @@ def _is_plain(scope: Scope) -> bool:
 async def _answer(request: Request) -> Response:
     service: Service = request.state.service
     viewer = service.viewer(request)
-    target = _target(request)
+    query = request.scope["query_string"].decode("ascii", "replace")
+    target = request.scope["raw_path"].decode("ascii", "replace") + (f"?{query}" if query else "")
     tag = service.tag(target, viewer)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
@@ -238,12 +232,6 @@ async def _answer(request: Request) -> Response:
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
-
-
-def _target(request: Request) -> str:
-    query = request.scope["query_string"]
-    path: str = request.scope["raw_path"].decode("ascii", "replace")
-    return f"{path}?{query.decode('ascii', 'replace')}" if query else path
 
 
 async def _openapi(request: Request) -> Response:
@@ -258,41 +246,28 @@ async def _metrics(request: Request) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _unknown(request: Request, _: Exception) -> Response:
-    places = ", ".join([*api.ENDPOINTS, "/v1/openapi.json", "/metrics", "/"])
-    return Response(problem(404, f"no {request.url.path[:80]}", f"accepted: {places}", 3), 404, media_type=PROBLEM)
-
-
-async def _method(request: Request, error: Exception) -> Response:
-    allowed = getattr(error, "headers", None) or {}
-    words = problem(405, f"{request.method} is not allowed here", "GET", 2)
-    return Response(words, 405, allowed, PROBLEM)
-
-
-async def _known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, BatchcastError)
-    return _document(413 if isinstance(error, TooLarge) else status_of(error), error.message, error.hint)
-
-
-async def _defect(request: Request, error: Exception) -> Response:
+async def _wrong(request: Request, error: Exception) -> Response:
+    """Return the document of an error. Status 499, for a client that has disconnected, is not a server error in log and
+    metrics.
+    """
+    match error:
+        case HTTPException(status_code=404):
+            places = ", ".join([*api.ENDPOINTS, "/v1/openapi.json", "/metrics", "/"])
+            return _document(404, f"no {request.url.path[:80]}", f"accepted: {places}", exit_code=3)
+        case HTTPException(status_code=405):
+            return _document(405, f"{request.method} is not allowed here", "GET", error.headers, exit_code=2)
+        case HTTPException():
+            return _document(error.status_code, error.detail, "a form with the fields of the page")
+        case ClientDisconnect():
+            return _document(499, "the client closed the connection before its request was complete", "ask again")
+        case BatchcastError():
+            return _document(413 if isinstance(error, TooLarge) else status_of(error), error.message, error.hint)
     return _document(500, f"unexpected {type(error).__name__}", "the server's own log")
-
-
-async def _other(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _document(error.status_code, error.detail, "a form with the fields of the page")
-
-
-async def _gone(request: Request, _: Exception) -> Response:
-    """Answer a client that has disconnected with status 499, which is not a server error in log and metrics."""
-    return _document(499, "the client closed the connection before its request was complete", "ask again")
 
 
 def _broken(what: str, hint: str) -> Response:
     """Refuse a malformed request and close the connection, because it is unknown where the next request begins."""
-    response = _document(400, what, hint)
-    response.headers["Connection"] = "close"
-    return response
+    return _document(400, what, hint, {"Connection": "close"})
 
 
 class _Frame:
@@ -378,9 +353,8 @@ class _Frame:
         if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _document(403, "this form was sent by another web site", "the form on this server's own page")
         if (seconds := self.admission.wait_for(viewer)) > 0:
-            response = _document(429, f"{viewer.name} sends too many questions per second", "wait a second")
-            response.headers["Retry-After"] = str(int(seconds) + 1)
-            return response
+            header = {"Retry-After": str(int(seconds) + 1)}
+            return _document(429, f"{viewer.name} sends too many questions per second", "wait a second", header)
         return None
 
 
@@ -402,13 +376,14 @@ def _not_known(error: BatchcastError) -> Response:
     """
     if not isinstance(error, InvalidToken):
         return _document(status_of(error), error.message, error.hint)
-    response = _document(401, error.message, error.hint)
-    response.headers["WWW-Authenticate"] = 'Bearer realm="batchcast", error="invalid_token"'
-    return response
+    header = {"WWW-Authenticate": 'Bearer realm="batchcast", error="invalid_token"'}
+    return _document(401, error.message, error.hint, header)
 
 
-def _document(status: int, what: str, hint: str) -> Response:
-    return Response(problem(status, what, hint), status, media_type=PROBLEM)
+def _document(
+    status: int, what: str, hint: str, headers: Mapping[str, str] | None = None, exit_code: int = 1
+) -> Response:
+    return Response(problem(status, what, hint, exit_code), status, headers, PROBLEM)
 
 
 def _place(path: str) -> str:

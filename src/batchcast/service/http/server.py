@@ -8,6 +8,7 @@ waiting connections first, so otherwise a user who opens a thousand connections 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import ipaddress
 import logging
@@ -52,13 +53,9 @@ class Listener(socket.socket):
 
 
 def _refuse(connection: socket.socket, words: bytes) -> None:
-    try:
+    with connection, contextlib.suppress(OSError):
         connection.send(words, socket.MSG_DONTWAIT)
         connection.recv(65536, socket.MSG_DONTWAIT)  # on TCP, unread data would make the kernel discard the refusal
-    except OSError:
-        pass
-    finally:
-        connection.close()
 
 
 CONNECT_S = 10
@@ -78,9 +75,8 @@ class Server:
         self.settings, self.quiet = settings, quiet
         self.log = Log(say, settings["log_format"], dated="JOURNAL_STREAM" not in os.environ)
         self.admission = Admission(settings, room=_room())
-        self.socket, self._owned = _given(), False
-        if self.socket is None:
-            self.socket, self._owned = _listening(listen), True
+        given = _given()
+        self.socket, self._owned = given or _listening(listen), given is None
         self.is_tcp = self.socket.family != socket.AF_UNIX
         self.address: Any = self.socket.getsockname()
         self.socket.admission = self.admission
@@ -151,7 +147,6 @@ class Server:
 
     def close(self) -> None:
         """Close the socket and delete its file. A socket from systemd stays open in systemd for the next server."""
-        assert self.socket is not None
         self.socket.close()
         if self._owned and not self.is_tcp:
             Path(str(self.address)).unlink(missing_ok=True)
@@ -160,11 +155,8 @@ class Server:
 def _room() -> int:
     """Raise the limit on open files if needed, and return the maximum number of connections that it allows."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = (
-        MOST_CONNECTIONS + FILES_BESIDE
-        if most == resource.RLIM_INFINITY
-        else min(MOST_CONNECTIONS + FILES_BESIDE, most)
-    )
+    wanted = MOST_CONNECTIONS + FILES_BESIDE
+    files = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     if soft != resource.RLIM_INFINITY and soft < files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
     return max(files - FILES_BESIDE, 1)
@@ -190,9 +182,8 @@ def _listening(listen: str) -> Listener:
         opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
-        raise InputError(
-            f"cannot listen on {listen}: {error.strerror}", hint=f"another address: --listen ({_ACCEPTED})"
-        ) from None
+        hint = f"another address: --listen ({_ACCEPTED})"
+        raise InputError(f"cannot listen on {listen}: {error.strerror}", hint=hint) from None
     return opened
 
 

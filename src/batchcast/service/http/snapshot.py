@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,16 +53,13 @@ class TrackRecordCache:
         return self._kept
 
     async def _read(self, parts: set[RecordKey]) -> None:
-        whose = self._whose
-        known: Mapping[RecordKey, TrackRecord]
+        whose, known = self._whose, {part: self._kept.get(part, {}) for part in parts}
         try:
-            known = await in_child(partial(read_track_records, self.url, *whose, parts, time.time()), READ_S)
+            known |= await in_child(partial(read_track_records, self.url, *whose, parts, time.time()), READ_S)
         except (BatchcastError, OSError, RuntimeError) as error:  # answers do not need a track record
             self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
-            known = {part: self._kept.get(part, {}) for part in parts}
         if whose == self._whose:
-            self._kept = {**self._kept, **known}
-            self._at = time.monotonic()
+            self._kept, self._at = {**self._kept, **known}, time.monotonic()
 
 
 def read_track_records(
@@ -103,15 +101,11 @@ class QueueCache:
         """Return the newest queue. While a newer queue is being read, return the previous queue. Errors of the store
         are raised.
         """
-        now = time.monotonic()
-        if self._queue is not None and now - self._looked < LOOK_EVERY_S:
+        age = time.monotonic() - self._looked
+        if self._queue is not None and age < LOOK_EVERY_S:
             return self._queue
-        if self._at_work is None:
-            self._at_work = asyncio.create_task(self._newest())
-            self._at_work.add_done_callback(self._done)
-        if self._queue is not None and now - self._looked < LAST_FOR_S:
-            return self._queue
-        return await asyncio.shield(self._at_work)
+        reading = self._start_reading()
+        return self._queue if self._queue is not None and age < LAST_FOR_S else await asyncio.shield(reading)
 
     def latest(self, however_old: bool = True) -> QueueSnapshot | None:
         """Return the present queue at once, and start to read a newer one. None before the first read.
@@ -120,10 +114,16 @@ class QueueCache:
         `however_old`, the result is None if `queue` would have to wait.
         """
         age = time.monotonic() - self._looked
-        if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S) and self._at_work is None:
+        if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S):
+            self._start_reading()
+        return self._queue if however_old or age < LAST_FOR_S else None
+
+    def _start_reading(self) -> asyncio.Task[QueueSnapshot]:
+        """Start to read the queue, unless it is being read already; return the task that reads it."""
+        if self._at_work is None:
             self._at_work = asyncio.create_task(self._newest())
             self._at_work.add_done_callback(self._done)
-        return self._queue if however_old or age < LAST_FOR_S else None
+        return self._at_work
 
     def records(self) -> Mapping[RecordKey, TrackRecord]:
         """Return the present track records."""
@@ -167,11 +167,9 @@ class QueueCache:
         path = sqlite_path(self.settings["store"])
         if path is None:
             return int(time.monotonic() // ASK_EVERY_S)
-        states: list[tuple[int, int, int] | None] = []
+        states: list[tuple[int, int, int]] = []
         for name in (path, path.with_name(path.name + "-wal")):
-            try:
+            with suppress(OSError):
                 state = name.stat()
                 states.append((state.st_ino, state.st_size, state.st_mtime_ns))
-            except OSError:
-                states.append(None)
         return tuple(states)

@@ -72,10 +72,8 @@ class WorkQueue:
         after `ANSWER_S` seconds.
         """
         if self._inside[asker.counted] >= MOST_WAITING:
-            whose = asker.turn or "this connection"
-            raise TooManyWaiting(
-                (f"{MOST_WAITING} questions of {whose} are already waiting"), hint="send one request after the other"
-            )
+            why = f"{MOST_WAITING} questions of {asker.turn or 'this connection'} are already waiting"
+            raise TooManyWaiting(why, hint="send one request after the other")
         until = time.monotonic() + ANSWER_S
         self._inside[asker.counted] += 1
         self._turned[asker.turn] += 1

@@ -16,10 +16,8 @@ from ...errors import BatchcastError
 from ...metrics.wait import SIZES, class_of
 from ...store.place import sqlite_path
 from ..answers import track_record
-from ..answers.accuracy import LEVELS, accuracy
-from ..answers.advice_record import LEVELS as JUDGED
-from ..answers.advice_record import LIMIT, MEMORY, advice_record
-from ..answers.disclosure import Site, Viewer, may_show, open_site, rounded, rows_of_complete_days
+from ..answers.accuracy import ADVICE_LEVELS, LEVELS, LIMIT, MEMORY, accuracy, advice_record
+from ..answers.disclosure import Site, Viewer, may_show, of_complete_days, open_site, rounded
 from ..child_process import in_child
 from ..log import Log
 from ..settings import Settings
@@ -146,8 +144,8 @@ def _outcomes(site: Site) -> Iterator[Reading]:
             if one["moment"] == "submit":
                 yield from _forecasts(one, here, "s", LEVELS)
         for of in (LIMIT, MEMORY):
-            for one in advice_record(site.reader, site.cluster, of, partition=partition, **span):
-                yield from _forecasts(one, here, "kib", JUDGED)
+            for one in advice_record(site, of, span["since"], math.inf, partition):
+                yield from _forecasts(one, here, "kib", ADVICE_LEVELS)
                 yield from _advice(one, here)
 
 
@@ -168,9 +166,8 @@ def _waits(site: Site) -> Iterator[Reading]:
         if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
         and row["outcome_s"] is not None and row["start_time"] is not None and row["start_time"] >= now - days * 86400.0
     ]  # fmt: skip
-    rows = rows if least <= 1 else rows_of_complete_days(rows, "start_time", least, now)
     cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in of_complete_days(lambda: rows, "start_time", least, now):
         size = class_of(row["req_procs"], SIZES)
         for partition in ("all", row["partition_id"] or "-"):
             for word in ("all", SIZE_WORDS[size] if size >= 0 else "-"):

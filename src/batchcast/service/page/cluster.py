@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,21 +16,10 @@ from ...store.packed import Packed
 from ...store.rows import NOTHING
 from ...units import format_duration
 from ..answers import questions, track_record
+from ..answers.accuracy import LIMIT, MEMORY, advice_record
 from ..answers.advice import rules_of
-from ..answers.advice_record import LIMIT, MEMORY, advice_record
 from ..answers.answer import staleness
-from ..answers.disclosure import (
-    Site,
-    Viewer,
-    Whose,
-    groups,
-    may_show,
-    open_site,
-    rounded,
-    rows_of_complete_days,
-    used,
-    whole_days,
-)
+from ..answers.disclosure import Row, Site, Viewer, Whose, groups, may_show, of_complete_days, open_site, rounded
 from ..answers.usage import each_advice, memory_advice
 from ..operations.doctor import settings_in_force, store_findings
 from ..settings import Settings
@@ -46,15 +35,14 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
     """
     with open_site(settings, viewer, now) as site:
         least, since = site.least, site.last_days(DAYS)
-        over = used(site, Whose(), since, math.inf, 1)
+        over = site.used(Whose(), since, math.inf, 1)
         still = site.reader.ask("still_open", cluster=site.cluster)
         if not over and not still:
             raise NoAnswer("the collector has not stored any job yet", hint="let batchcast collect run")
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
-        complete = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
+        complete = list(of_complete_days(lambda: ran, "start_time", least, now))
         procs = float((site.memory.get("site") or {}).get("total_procs") or site.memory.get("total_procs") or 0.0)
-        begin = _recorded_from(over, still, since)
-        begin = whole_days(begin, math.inf)[0] if site.private else begin
+        begin = site.shown_from(_recorded_from(over, still, since))
         series = _series(chain(over, still), procs, min(begin, now - 3600.0), now, least)
         waiting = [row for row in still if row["start_time"] is None]
         running = [row for row in still if row["start_time"] is not None]
@@ -63,13 +51,13 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
             "days": _days(begin, now), "procs": procs,
             **rounded({"waiting": _count(waiting, least), "running": _count(running, least)}, least),
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
-            "median_wait": _median(complete), "users": len({row["user_id"] for row in waiting}),
+            "median_wait": _median_wait(complete), "users": len({row["user_id"] for row in waiting}),
             "series": series, "by_hour": _by_hour(complete, least), **_sizes(site, complete, least),
             "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
         }  # fmt: skip
 
 
-def _recorded_from(over: Sequence[Mapping[str, Any]], still: Iterable[Mapping[str, Any]], since: float) -> float:
+def _recorded_from(over: Sequence[Row], still: Iterable[Row], since: float) -> float:
     """Return when the job history since `since` begins: at the first end of a job, because running jobs may have been
     submitted weeks before.
 
@@ -84,21 +72,15 @@ def _days(begin: float, now: float) -> int:
     return max(math.ceil((now - begin) / 86400 - 1e-6), 1)
 
 
-def _held(row: Mapping[str, Any]) -> float:
+def _held(row: Row) -> float:
     return float(row["alloc_procs"] or row["req_procs"] or 0.0)
 
 
-def _wait(row: Mapping[str, Any]) -> float:
-    return max(float(row["start_time"]) - float(row["submit_time"]), 0.0)
+def _median_wait(rows: Sequence[Row]) -> float:
+    return float(track_record.median(max(row["start_time"] - row["submit_time"], 0.0) for row in rows))
 
 
-def _median(rows: Sequence[Mapping[str, Any]]) -> float:
-    return float(track_record.median(_wait(row) for row in rows))
-
-
-def _series(
-    rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float, least: int
-) -> dict[str, list[float]]:
+def _series(rows: Iterable[Row], procs: float, since: float, now: float, least: int) -> dict[str, list[float]]:
     """Return time series of processors in use and processors requested by waiting jobs, as shares of the machine,
     averaged over equal time steps.
 
@@ -107,54 +89,47 @@ def _series(
     """
     step = (now - since) / STEPS
     used, queued = [0.0] * STEPS, [0.0] * STEPS
+
+    def add(totals: list[float], begin: float, end: float, amount: float) -> None:
+        """Add an amount that lasts from `begin` to `end` to the mean of each step."""
+        low, high = max((begin - since) / step, 0.0), min((end - since) / step, float(STEPS))
+        for k in range(int(low), min(math.ceil(high), STEPS)):
+            totals[k] += amount * max(min(high, k + 1) - max(low, k), 0.0)
+
     for row in rows:
-        start, end = row["start_time"], row["end_time"]
+        start, end = row["start_time"], now if row["end_time"] is None else row["end_time"]
         if start is not None:
-            _spread(used, (start - since) / step, ((now if end is None else end) - since) / step, _held(row))
-        left = start if start is not None else end if end is not None else now
-        _spread(queued, (row["submit_time"] - since) / step, (left - since) / step, float(row["req_procs"] or 0.0))
+            add(used, start, end, _held(row))
+        add(queued, row["submit_time"], end if start is None else start, float(row["req_procs"] or 0.0))
     whole = procs or max([*used, 1.0])
 
     def shares(totals: list[float]) -> list[float]:
-        return [round(of["procs"] / whole, 4) for of in (rounded({"procs": total}, least) for total in totals)]
+        return [round(rounded({"procs": total}, least)["procs"] / whole, 4) for total in totals]
 
-    return {"at": [since + (k + 0.5) * step for k in range(STEPS)], "used": shares(used),
-            "queued": shares(queued)}  # fmt: skip
-
-
-def _spread(totals: list[float], begin: float, end: float, amount: float) -> None:
-    """Add an amount that lasts from `begin` to `end` (in units of steps) to the mean of each step."""
-    low, high = max(begin, 0.0), min(end, float(len(totals)))
-    for k in range(int(low), min(math.ceil(high), len(totals))):
-        totals[k] += amount * max(min(high, k + 1) - max(low, k), 0.0)
+    return {"at": [since + (k + 0.5) * step for k in range(STEPS)], "used": shares(used), "queued": shares(queued)}
 
 
-def _cells(
-    rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
-) -> dict[Any, dict[str, float]]:
-    """Return the median wait and a shade (from 1) for each key with enough jobs and users."""
-    cells = {
-        name: rounded({"wait": _median(group), "jobs": len(group)}, least)
-        for name, group in groups(rows, key, LEAST_JOBS, least).items()
-    }
-    return {name: {**cell, "shade": 1 + shade_of(cell["wait"])} for name, cell in cells.items()}
+def _cell(rows: Sequence[Row], least: int) -> dict[str, Any]:
+    """Return the median wait of jobs, their number, and a shade (from 1)."""
+    cell = rounded({"wait": _median_wait(rows), "jobs": len(rows)}, least)
+    return {**cell, "shade": 1 + shade_of(cell["wait"])}
 
 
-def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    def when(row: Mapping[str, Any]) -> tuple[int, int]:
+def _by_hour(rows: Sequence[Row], least: int) -> dict[str, Any]:
+    def when(row: Row) -> tuple[int, int]:
         there = time.localtime(row["submit_time"])
         return there.tm_wday, there.tm_hour // HOURS
 
-    cells = _cells(rows, when, least)
+    cells = {key: _cell(like, least) for key, like in groups(rows, when, LEAST_JOBS, least).items()}
     return {"rows": [[cells.get((day, hour)) for hour in range(24 // HOURS)] for day in range(7)],
             "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
 
 
 MOST_PARTITIONS = 4
-Now = Callable[[str, Sequence[Mapping[str, Any]]], float]
+Now = Callable[[str, Sequence[Row]], float]
 
 
-def _sizes(site: Site, rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
+def _sizes(site: Site, rows: Sequence[Row], least: int) -> dict[str, Any]:
     """Return median waits by size and time limit, for all jobs and for the partitions with the most jobs, with the
     likely wait of an equal job now.
 
@@ -180,7 +155,7 @@ def _waits_now(site: Site) -> Now | None:
     except BatchcastError:
         return None
 
-    def now(partition: str, like: Sequence[Mapping[str, Any]]) -> float:
+    def now(partition: str, like: Sequence[Row]) -> float:
         size, limit = (sorted(float(row[name]) for row in like)[len(like) // 2] for name in ("req_procs", "req_time"))
         options = {"partition": partition, "ntasks": f"{size:.0f}", "time": format_duration(limit), **_gpus(like)}
         try:
@@ -194,7 +169,7 @@ def _waits_now(site: Site) -> Now | None:
     return now
 
 
-def _gpus(like: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _gpus(like: Sequence[Row]) -> dict[str, str]:
     """Return the option `gpus` with the most frequent number and type of GPUs, if most of these jobs requested GPUs.
 
     >>> _gpus([{"req_gpus": 2.0, "gpu_type": "a100"}] * 2 + [{"req_gpus": None, "gpu_type": None}])
@@ -207,30 +182,26 @@ def _gpus(like: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"gpus": f"{kind}:{number:.0f}".lstrip(":")}
 
 
-def _by_size(
-    rows: Sequence[Mapping[str, Any]], least: int, partition: str = "", ask: Now | None = None
-) -> dict[str, Any]:
-    def kind(row: Mapping[str, Any]) -> tuple[int, int]:
+def _by_size(rows: Sequence[Row], least: int, partition: str = "", ask: Now | None = None) -> dict[str, Any]:
+    def kind(row: Row) -> tuple[int, int]:
         return class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)
 
-    cells = _cells(rows, kind, least)
-    if ask is not None:
-        like = groups(rows, kind, LEAST_JOBS, least)
-        for key in cells:
-            if -1 not in key:
-                cells[key]["now"] = ask(partition, like[key])
+    cells = {}
+    for key, like in groups(rows, kind, LEAST_JOBS, least).items():
+        now = {"now": ask(partition, like)} if ask is not None and -1 not in key else {}
+        cells[key] = {**_cell(like, least), **now}
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 
 
-def _count(rows: Sequence[Mapping[str, Any]], least: int) -> float:
+def _count(rows: Sequence[Row], least: int) -> float:
     """Return the number of jobs; NaN if `may_show` forbids it, because a count over few users reveals each user's
     count.
     """
     return len(rows) if not rows or may_show(rows, least) else math.nan
 
 
-def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+def _who(site: Site, waiting: Sequence[Row], least: int) -> list[dict[str, Any]]:
     """Return the waiting jobs by account, or by partition with enough users if jobs are private."""
     column = "partition_id" if site.private else "account"
     figures: list[dict[str, Any]] = [
@@ -250,31 +221,27 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
     """Return the figures for operators. The figures include the settings only for viewers who may see all jobs."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
-        "limits": [], "short": [], "memory": [], "record": [], "pays": [], "hidden": False, "saved": math.nan,
-        "spared": math.nan, "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": OPERATOR_DAYS,
+        **dict.fromkeys(("limits", "short", "memory", "record", "pays", "stale"), ()), "hidden": False, "cluster": "",
+        **dict.fromkeys(("saved", "spared", "hours"), math.nan), "now": now, "days": OPERATOR_DAYS,
         "least": settings["least_users"],
     }  # fmt: skip
     try:
         with open_site(settings, viewer, now) as site:
             least, since = site.least, site.last_days(OPERATOR_DAYS)
-            rows = used(site, Whose(), since, math.inf, least)
+            rows = site.used(Whose(), since, math.inf, least)
             figures["days"] = _days(_recorded_from(rows, (), since), now)
             long, short = _limits(rows, settings, least)
             figures |= {"limits": long[:MOST_LINES], "short": short[:MOST_LINES]}
             figures |= {"hidden": site.private, "cluster": site.cluster, "stale": staleness(site.memory, now)}
-            measured = used(site, Whose(), since, math.inf, least, "used_memory")
+            measured = site.used(Whose(), since, math.inf, least, "used_memory")
             memory = memory_advice(measured, site.memory, rules_of(settings), least)
             figures["memory"] = [one for one in memory if one["tells"]][:MOST_LINES]
-            figures["record"] = [
-                one for of in (LIMIT, MEMORY)
-                for one in advice_record(site.reader, site.cluster, of, since, math.inf, None, least, now)
-                if one["requests"]
-            ]  # fmt: skip
+            record = chain.from_iterable(advice_record(site, of, since, math.inf) for of in (LIMIT, MEMORY))
+            figures["record"] = [one for one in record if one["requests"]]
             figures["pays"] = questions.who_pays(site, now - ORDER_DAYS * 86400, now)
             ran = (row for row in rows if row["start_time"] is not None)
             held_s = sum((row["end_time"] - row["start_time"]) * (row["alloc_procs"] or 0) for row in ran)
-            saved = sum(one["hours"] for one in long[:MOST_LINES])
-            spared = sum(one["gib_h"] for one in memory)
+            saved, spared = sum(one["hours"] for one in long[:MOST_LINES]), sum(one["gib_h"] for one in memory)
             figures |= rounded({"hours": held_s / 3600, "saved": saved, "spared": spared}, least)
     except BatchcastError as error:
         figures["stale"] = [f"{error.message}; {error.hint}"]

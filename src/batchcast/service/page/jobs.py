@@ -9,13 +9,13 @@ A bar shows by when an event has happened with a probability of 10, 50 and 90 %.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer, UsageError
 from ...formats.slurm.sbatch import count_of, not_heard, parse_script, processors
 from ...job import JobRequest
-from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...store.packed import Packed
 from ...store.reader import Row
@@ -24,18 +24,16 @@ from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.advice import as_request
 from ..answers.answer import Sentence, age_of, staleness
-from ..answers.disclosure import Site, Viewer, Whose, basis_of, check_may_see, open_site, used
-from ..answers.fair_share import pass_fields
+from ..answers.disclosure import Site, Viewer, Whose, basis_of, open_site, spread_of
 from ..answers.forecaster import NEVER, begin_condition, forecaster, never_starts, request_of
-from ..answers.latest import latest_start
-from ..answers.questions import NOT_YET
+from ..answers.latest import time_limit
+from ..answers.questions import NOT_YET, answer_of_waiting
 from ..answers.script import placements, script_advice
-from ..answers.start import release, start_answer
+from ..answers.start import release
 from ..answers.track_record import RecordKey, TrackRecord
 from ..answers.usage import advise_requests, summary
 from ..settings import Settings
 
-LEVELS = (0.1, 0.5, 0.9)
 SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
 
 
@@ -49,18 +47,18 @@ class Chances(NamedTuple):
     by_90: float
 
 
+UNKNOWN = Chances(math.nan, math.nan, math.nan)
+
+
 def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
     """Return the instants for a wait or run that began at `since` and still lasts now, from a stored prediction."""
     row = newest(row)
-    if row.get("point_s") is None:
-        return Chances(math.nan, math.nan, math.nan)
-    return _chances_of(as_prediction(row), since, max(now - since, 0.0))
+    return UNKNOWN if row.get("point_s") is None else _chances_of(as_prediction(row), since, max(now - since, 0.0))
 
 
 def _chances_of(prediction: Prediction, since: float, waited: float = 0.0) -> Chances:
-    given = given_waited(prediction, waited, LEVELS)
-    times = given.quantiles if given.levels else (math.nan, given.point, math.nan)
-    return Chances(*(since + t for t in times))
+    likely, early, late = spread_of(prediction, waited)
+    return Chances(since + early, since + likely, since + late)
 
 
 class Axis(NamedTuple):
@@ -121,11 +119,11 @@ def my_jobs(
     Raises Refused if the viewer may not see this user's jobs.
     """
     with open_site(settings, viewer, now) as site:
-        check_may_see(site, user)
+        site.check_may_see(user)
         waiting = _waiting(site, user)
         method = (site.memory.get("runtime_methods") or [""])[0]
         running = site.reader.ask("running_now", cluster=site.cluster, method=method, user=user)[:MOST]
-        finished = used(site, Whose(user), now - DAYS * 86400, math.inf, 1)
+        finished = site.used(Whose(user), now - DAYS * 86400, math.inf, 1)
         shared = axis(now, [bar["chances"] for bar in waiting])
         capped = [_capped(row, of_forecast(row, row["start_time"], now)) for row in running]
         # running jobs have a separate axis, because they may end within hours while others wait for days
@@ -133,7 +131,7 @@ def my_jobs(
         pending = records is not None and (None, site.least) not in records
         lines = _together(waiting, shared)
         finite = [bar["chances"] for bar in waiting if math.isfinite(bar["chances"].by_50)]
-        first = min(finite, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
+        first = min(finite, key=lambda chances: chances.by_50, default=UNKNOWN)
         return {
             "user": user,
             "now": now,
@@ -160,17 +158,14 @@ def my_jobs(
 def _waiting(site: Site, user: str) -> list[dict[str, Any]]:
     now = site.now
     rows = site.reader.waiting(site.cluster, track_record.answering_method(site.memory), (), user)[:MOST]
-    before: dict[int, list[tuple[float, float, float]]] = {}
+    before: defaultdict[int, list[tuple[float, float, float]]] = defaultdict(list)
     for move in site.reader.ask("moves", cluster=site.cluster, user=user):
         by_90 = math.inf if move["by_90_start"] is None else move["by_90_start"]
-        before.setdefault(move["row"], []).append((move["as_of"], move["likely_start"], by_90))
+        before[move["row"]].append((move["as_of"], move["likely_start"], by_90))
     lines = []
     for row in rows:
-        held = release(site.reader, site.cluster, site.memory, row, now)
-        ahead = site.memory.get("reservations") or []
-        start = start_answer(row, now, held, latest_start(row, site.memory, now), ahead)
-        answer = site.disclosed({**start, **pass_fields(site.memory, row["job_id"], now)})
-        answers = [*before.get(row["row"], []), (now, answer["likely_start_s"], answer["by_90_start_s"])]
+        answer = site.disclosed(answer_of_waiting(row, site.memory, now, release(site, row)))
+        answers = [*before[row["row"]], (now, answer["likely_start_s"], answer["by_90_start_s"])]
         drawn = {"track": _track(answers) if answer["counts_from"] == "submission" else None, "procs": row["req_procs"]}
         lines.append({**answer, "chances": _chances(row, answer, now), **drawn})
     return lines
@@ -204,11 +199,8 @@ def _track(answers: Sequence[tuple[float, float, float]]) -> dict[str, Any] | No
 
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
     """Return the instants of the prediction if the job waits for the machine; otherwise the instants in the answer."""
-    likely, by_90 = answer["likely_start_s"], answer["by_90_start_s"]
-    if answer["counts_from"] == "submission" and newest(row)["point_s"] is not None:
-        exact = of_forecast(row, row["submit_time"], now)
-        return Chances(exact.by_10, likely, by_90)
-    return Chances(math.nan, likely, by_90)
+    exact = of_forecast(row, row["submit_time"], now) if answer["counts_from"] == "submission" else UNKNOWN
+    return Chances(exact.by_10, answer["likely_start_s"], answer["by_90_start_s"])
 
 
 def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str, Any]]:
@@ -240,24 +232,19 @@ def _likely(one: Mapping[str, Any]) -> float:
     return start if math.isfinite(start) else math.inf
 
 
-def _limit(row: Row) -> tuple[float | None, float]:
-    """Return the time limit of a running job, and the instant when the limit ends the job (NaN without a limit)."""
-    limit = row["limit_now"] if row["limit_now"] is not None else row["req_time"]
-    return limit, row["start_time"] + limit if limit is not None and math.isfinite(limit) else math.nan
-
-
 def _capped(row: Row, end: Chances) -> Chances:
-    """Limit the instants of a job's end to the end of its time limit."""
-    last = _limit(row)[1]
-    return Chances(*(last if t != t else min(t, last) if last == last else t for t in end))
+    """Limit the instants of a job's end to the end of its time limit (NaN without a limit and a prediction)."""
+    last = row["start_time"] + time_limit(row)
+    return Chances(*((last if math.isfinite(last) else math.nan) if t != t else min(t, last) for t in end))
 
 
 def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
-    limit, last = _limit(row)
+    limit = time_limit(row)
+    last = row["start_time"] + limit
     return {
         "job_id": row["job_id"], "name": row["job_name"], "partition": row["partition_id"], "procs": row["req_procs"],
         "started": row["start_time"], "elapsed": until.now - row["start_time"], "limit": limit, "last": last,
-        "chances": end, "bar": until.bar(end), "last_at": until.at(last) if last == last else None,
+        "chances": end, "bar": until.bar(end), "last_at": until.at(last) if math.isfinite(last) else None,
     }  # fmt: skip
 
 
@@ -273,9 +260,8 @@ def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
 def _limit_used(rows: Packed) -> float:
     limited = [r for r in rows if r["start_time"] is not None and r["req_time"] and math.isfinite(r["req_time"])]
     asked = sum(r["req_time"] * (r["alloc_procs"] or 1) for r in limited)
-    return sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited) / asked if asked else (
-        math.nan
-    )  # fmt: skip
+    ran = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited)
+    return ran / asked if asked else math.nan
 
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
@@ -297,12 +283,11 @@ def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
 def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:
     """Return the request of a stored job as sbatch options. Raises Refused if this viewer may not see the job."""
     with open_site(settings, viewer, math.inf) as site:
-        rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
+        row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=job_id)), None)
         # a viewer who may not see a job gets the same answer as for a job that does not exist
-        check_may_see(site, rows[0]["user_id"] if rows else None)
-        if not rows:
+        site.check_may_see(None if row is None else row["user_id"])
+        if row is None:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
-        row = rows[0]
     known = {"partition": row["partition_id"], "ntasks": row["req_procs"] and f"{row['req_procs']:g}",
              "time": row["req_time"] and math.isfinite(row["req_time"]) and format_duration(row["req_time"]),
              "job-name": row["job_name"], "account": row["account"], "qos": row["qos"], "constraint": row["constraint"],
@@ -323,51 +308,40 @@ def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, n
         own = clock.wait(job)
         reason, begin = begin_condition(options, now)
         base = _chances_of(own, begin or now)
-        kinds = [
-            (what, changed, _chances_of(clock.wait(asked), begin or now))
-            for what, changed in _variants(site, options, job)
-            for asked in (request_of(changed, site, viewer.name or ""),)
-            if not never_starts(site, changed, asked, clock.machine)
-        ]
-        shared = axis(now, [base, *(chances for *_, chances in kinds)])
-        variants = [
-            {"what": what, "options": changed, "chances": c, "bar": shared.bar(c), "sooner": base.by_50 - c.by_50}
-            for what, changed, c in kinds
-        ]
+        variants: list[dict[str, Any]] = []
+        for what, changed in _variants(site, options, job):
+            asked = request_of(changed, site, viewer.name or "")
+            if not never_starts(site, changed, asked, clock.machine):
+                c = _chances_of(clock.wait(asked), begin or now)
+                variants.append({"what": what, "options": changed, "chances": c, "sooner": base.by_50 - c.by_50})
+        shared = axis(now, [base, *(one["chances"] for one in variants)])
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
         advised = script_advice(site, options, clock, job)
+        notes = [Sentence(NOT_HEARD, options=", ".join(ignored))] if (ignored := not_heard(options)) else []
         where = site.disclosed(placements(site, options, clock))
         return {
-            "ways": [{**one, "memory": _asked(one["memory_kib"])} for one in where[:MOST_PLACEMENTS]],
+            "ways": [{**one, "memory": as_request(kib) if (kib := one["memory_kib"]) == kib else ""}
+                     for one in where[:MOST_PLACEMENTS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
             "answer": {"chances": base, "bar": shared.bar(base), "basis": site.disclosed(basis_of(own)),
                        "partition": job.partition_id, "procs": job.procs, "limit": job.req_time,
                        "held": held.get(reason, ""), "begin": begin},
-            "variants": sorted(variants, key=lambda v: v["chances"].by_50),
+            "variants": [{**one, "bar": shared.bar(one["chances"])}
+                         for one in sorted(variants, key=lambda one: one["chances"].by_50)],
             "axis": shared, "record": track_record.record_of(site, str(job.partition_id)), "cluster": site.cluster,
-            "now": now, "stale": [*staleness(site.memory, now), *_not_heard(options)],
+            "now": now, "stale": [*staleness(site.memory, now), *notes],
         }  # fmt: skip
 
 
 NOT_HEARD = "ignored: %(options)s"
 
 
-def _not_heard(options: Mapping[str, str]) -> list[Sentence]:
-    """Return a note that lists the options of a script that predictions ignore."""
-    ignored = not_heard(options)
-    return [Sentence(NOT_HEARD, options=", ".join(ignored))] if ignored else []
-
-
-def _asked(kib: float) -> str:
-    return as_request(kib) if kib == kib else ""
-
-
 def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
     """Return variants of a request with one changed option: (option, new value), and all options of the variant."""
     variants: list[tuple[tuple[str, str], dict[str, str]]] = []
     limit = job.req_time
-    if limit == limit and math.isfinite(limit):
+    if math.isfinite(limit):
         for share in (0.5, 0.25):
             shorter = format_duration(max(60.0 * round(share * limit / 60), 60.0))
             if parse_duration(shorter) < limit:
@@ -375,13 +349,10 @@ def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[t
     procs, nodes = processors(options)
     if procs >= 2:
         smaller = {k: v for k, v in options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
-        half = max(int(procs // (2 * count_of(options.get("cpus-per-task", "")))), 1)
-        smaller["ntasks"] = str(half)
-        if nodes >= 2:
-            smaller["nodes"] = f"{nodes // 2:g}"
-        variants.append((("--ntasks", str(half)), smaller))
+        half = str(max(int(procs // (2 * count_of(options.get("cpus-per-task", "")))), 1))
+        fewer = {"nodes": f"{nodes // 2:g}"} if nodes >= 2 else {}
+        variants.append((("--ntasks", half), {**smaller, "ntasks": half, **fewer}))
     for name, limits in site.partitions.items():
-        fits = not (limit == limit and limits.get("max_time_s") and limit > limits["max_time_s"])
-        if name != job.partition_id and fits:
+        if name != job.partition_id and not limit > (limits.get("max_time_s") or math.inf):
             variants.append((("--partition", name), {**options, "partition": name}))
     return variants[:10]

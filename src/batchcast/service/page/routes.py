@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import cache, partial
 from importlib.resources import files
+from pkgutil import resolve_name
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -20,7 +21,7 @@ from ...errors import BatchcastError, NoAnswer, UsageError
 from ...predict.protocol import method_name
 from ..answers.disclosure import Viewer
 from ..settings import Settings
-from .jobs import FIELDS, MOST_CHARACTERS, options_of_form, options_of_job, try_script
+from .jobs import FIELDS, MOST_CHARACTERS, my_jobs, options_of_form, options_of_job, try_script
 from .texts import LANGUAGES, Language, capitalized, choose_language, language_of, span
 
 STREAM_S, STREAMS_EACH = 1800.0, 6
@@ -31,7 +32,6 @@ VIEWS = (("", "My jobs"), ("script", "Try a script"), ("accuracy", "Can I believ
 
 def routes() -> list[BaseRoute]:
     """Return the routes of all pages and of their assets."""
-
     assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
     vendored = StaticFiles(directory=str(files("batchcast.vendored").joinpath("browser")))
     return [
@@ -39,9 +39,7 @@ def routes() -> list[BaseRoute]:
         Route("/jobs", _jobs, methods=["GET"]),
         Route("/jobs/stream", _stream, methods=["GET"]),
         Route("/script", script, methods=["GET", "POST"]),
-        Route("/accuracy", accuracy, methods=["GET"]),
-        Route("/cluster", cluster, methods=["GET"]),
-        Route("/operators", operators, methods=["GET"]),
+        *(Route(f"/{name}", partial(_cached, name=name), methods=["GET"]) for name in _FIGURES),
         Mount("/assets/vendor", app=vendored, name="vendored"),
         Mount("/assets", app=assets, name="assets"),
     ]
@@ -63,11 +61,8 @@ def _templates() -> Any:
 
 def words(request: Request) -> Language:
     """Return the texts in the language of a request."""
-    return language_of(
-        choose_language(
-            request.query_params.get("lang"), request.cookies.get("lang"), request.headers.get("accept-language", "")
-        )
-    )
+    asked, stored = request.query_params.get("lang"), request.cookies.get("lang")
+    return language_of(choose_language(asked, stored, request.headers.get("accept-language", "")))
 
 
 def render(request: Request, name: str, status: int = 200, **values: Any) -> Response:
@@ -96,38 +91,21 @@ def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str
     return str(environment.get_template(name).render({**shown, **values}))
 
 
-async def page(
-    request: Request,
-    name: str,
-    heavy: bool,
-    ask: Callable[[], dict[str, Any]],
-    keep: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> Response:
-    """Return a page with the data from `ask`. An error is shown on the page, with a hint on what to try next."""
+async def page(request: Request, name: str, data: Coroutine[Any, Any, dict[str, Any]]) -> Response:
+    """Return a page with its data. An error is shown on the page, with a hint on what to try next."""
     service = request.state.service
-    queue = service.queues.heavy if heavy else service.queues.quick
     try:
-        data = await service.while_asked(request, queue.run(service.asker(request), ask))
-        keep(data)
-        return render(request, name, **data)
+        return render(request, name, **await service.while_asked(request, data))
     except BatchcastError as error:
         status = 200 if isinstance(error, NoAnswer) else service.status_of(error)
-        return render(
-            request, "wrong.html.j2", status, error=error, title=dict(VIEWS).get(request.url.path.strip("/"), "My jobs")
-        )
-
-
-def _whose(request: Request, viewer: Viewer) -> str:
-    user = request.query_params.get("user") or viewer.name
-    if user is None:
-        raise UsageError("whose jobs?", hint="?user=NAME")
-    return user
+        title = dict(VIEWS).get(request.url.path.strip("/"), "My jobs")
+        return render(request, "wrong.html.j2", status, error=error, title=title)
 
 
 def _data(request: Request, viewer: Viewer) -> Callable[[], dict[str, Any]]:
-    from .jobs import my_jobs
-
-    service, user = request.state.service, _whose(request, viewer)
+    service, user = request.state.service, request.query_params.get("user") or viewer.name
+    if user is None:
+        raise UsageError("whose jobs?", hint="?user=NAME")
     return lambda: my_jobs(service.settings, user, viewer, time.time(), service.queue_cache.records())
 
 
@@ -135,13 +113,17 @@ async def _mine(request: Request) -> Response:
     viewer = request.state.service.viewer(request)
     if viewer.name is None and not request.query_params.get("user"):
         return render(request, "who.html.j2")
-    return await page(request, "mine.html.j2", False, _data(request, viewer))
+    return await _page_of_jobs(request, "mine.html.j2", viewer)
 
 
 async def _jobs(request: Request) -> Response:
     """Return only the part of the page *My jobs* that changes."""
-    viewer = request.state.service.viewer(request)
-    return await page(request, "jobs.html.j2", False, _data(request, viewer))
+    return await _page_of_jobs(request, "jobs.html.j2", request.state.service.viewer(request))
+
+
+async def _page_of_jobs(request: Request, name: str, viewer: Viewer) -> Response:
+    service, ask = request.state.service, _data(request, viewer)
+    return await page(request, name, service.queues.quick.run(service.asker(request), ask))
 
 
 async def _stream(request: Request) -> Response:
@@ -169,9 +151,8 @@ async def _events(request: Request, ask: Callable[[], dict[str, Any]], asker: An
                     return
                 mark = ((await service.queue_cache.queue()).version, time.time() // 60)
                 if last is not None and mark != last:
-                    text = text_of(
-                        words(request), "jobs.html.j2", request, **await service.queues.quick.run(asker, ask)
-                    )
+                    data = await service.queues.quick.run(asker, ask)
+                    text = text_of(words(request), "jobs.html.j2", request, **data)
                     yield "event: jobs\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
                 last = mark
             except BatchcastError:
@@ -229,7 +210,15 @@ async def _form(request: Request) -> dict[str, str]:
     return given
 
 
-async def _cached(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
+_FIGURES = {
+    "accuracy": "answers.accuracy:calibration",
+    "cluster": "page.cluster:cluster_figures",
+    "operators": "page.cluster:operator_figures",
+}
+"""The pages that need much history, and the functions that compute their figures; imported when a page is shown."""
+
+
+async def _cached(request: Request, name: str) -> Response:
     """Return a page that needs much history. The page is computed at most once in two minutes, for all readers with the
     same rights.
     """
@@ -237,32 +226,16 @@ async def _cached(request: Request, name: str, template: str, work: Callable[...
     viewer: Viewer = service.viewer(request)
     key = (name, "all" if viewer.sees_all else "several")
     at, data = service.page_cache.get(key, (-1e300, None))
+    template = f"{name}.html.j2"
     if data is not None and time.monotonic() - at < CACHED_S:
         return render(request, template, **data)
 
-    def keep(given: dict[str, Any]) -> None:
+    work = resolve_name(f"batchcast.service.{_FIGURES[name]}")
+    ask = partial(work, service.settings, Viewer(None, sees_all=viewer.sees_all), time.time())
+
+    async def fresh() -> dict[str, Any]:
+        given: dict[str, Any] = await service.queues.heavy.run(service.asker(request), ask)
         service.page_cache[key] = (time.monotonic(), given)
+        return given
 
-    fresh = partial(work, service.settings, Viewer(None, sees_all=viewer.sees_all), time.time())
-    return await page(request, template, True, fresh, keep)
-
-
-async def accuracy(request: Request) -> Response:
-    """Show the page *Can I believe it?*."""
-    from ..answers.accuracy import calibration
-
-    return await _cached(request, "accuracy", "accuracy.html.j2", calibration)
-
-
-async def cluster(request: Request) -> Response:
-    """Show the page *The cluster*."""
-    from .cluster import cluster_figures
-
-    return await _cached(request, "cluster", "cluster.html.j2", cluster_figures)
-
-
-async def operators(request: Request) -> Response:
-    """Show the page *For operators*."""
-    from .cluster import operator_figures as figures
-
-    return await _cached(request, "operators", "operators.html.j2", figures)
+    return await page(request, template, fresh())

@@ -12,9 +12,9 @@ import pytest
 from batchcast.errors import NoAnswer
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers import questions
+from batchcast.service.answers.accuracy import MEMORY, advice_record
 from batchcast.service.answers.advice import advise_memory, measured_memory, rules_of
-from batchcast.service.answers.advice_record import MEMORY, advice_record
-from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.disclosure import Viewer, open_site
 from batchcast.service.answers.hints import Hints, Like
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.operations.doctor import gathering, memory_findings
@@ -214,7 +214,8 @@ def test_without_measurements_it_is_said_why(gathers: dict[str, str], words: str
 @pytest.mark.long
 def test_the_record_judges_advice_beside_the_users_own_requests(settings: Settings) -> None:
     follow(Cluster([(100.0 + k % 3) * MIB for k in range(30)]), settings)
-    (record,) = advice_record(Reader(settings["store"]), "c", MEMORY, 0.0, math.inf, None, 1, 1e9)
+    with open_site(settings, Viewer("root", True), 1e9) as site:
+        (record,) = advice_record(site, MEMORY, 0.0, math.inf)
     assert record["forecasts"] == 30
     assert record["users_exceeded_rate"] in (0.0,) or math.isnan(record["users_exceeded_rate"])
     said = questions.accuracy(settings, 0.0, math.inf, None, Viewer("root", True), 1e9)
@@ -224,7 +225,8 @@ def test_the_record_judges_advice_beside_the_users_own_requests(settings: Settin
 
 def test_where_jobs_are_private_the_record_is_of_several_users(settings: Settings) -> None:
     follow(Cluster([100.0 * MIB] * 5), settings)
-    assert advice_record(Reader(settings["store"]), "c", MEMORY, 0.0, math.inf, None, 5, 1e9) == []
+    with open_site(settings.replaced(private="yes"), Viewer(None), 1e9) as site:
+        assert advice_record(site, MEMORY, 0.0, math.inf) == []
 
 
 def of_kernel(settings: Settings) -> Settings:

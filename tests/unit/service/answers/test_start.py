@@ -11,9 +11,10 @@ import pytest
 from batchcast.formats.sighting import Sighting
 from batchcast.formats.slurm.reasons import Rule, rule
 from batchcast.predict.protocol import Prediction
-from batchcast.service.answers.disclosure import disclosed
+from batchcast.service.answers.disclosure import Site, Viewer, disclosed
 from batchcast.service.answers.latest import latest_start
 from batchcast.service.answers.start import own_queue, release, start_answer
+from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
@@ -74,7 +75,8 @@ def ask(url: str) -> Ask:
                     clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
         reader = Reader(url)
         (row,) = reader.waiting("c", "m", [jobs[-1].job_id])
-        held, reservations = release(reader, "c", memory, row, NOW), memory.get("reservations", ())
+        site = Site(reader, "c", memory, False, load({"store": url}, {}), Viewer(None), NOW)
+        held, reservations = release(site, row), memory.get("reservations", ())
         return start_answer(row, NOW, held, reservations=reservations)
 
     return answer
