@@ -24,8 +24,7 @@ from batchcast.service.answers.disclosure import Viewer
 from batchcast.service.http.admission import Peer, Tokens
 from batchcast.service.http.work_queue import MOST_WAITING, Asker, TooManyWaiting, WorkQueue, asker_of
 from batchcast.store import tokens
-from batchcast.store.database import Store
-from batchcast.store.writer import single_writer
+from batchcast.store.database import Store, single_writer
 from batchcast.sweep.dataset import Dataset
 from batchcast.trace import whole_file as files
 from batchcast.trace.whole_file import whole_file

@@ -35,7 +35,7 @@ from batchcast.predict.registry import make
 from batchcast.service.answers import model_store
 from batchcast.store.database import Store
 from batchcast.store.place import clock_path
-from batchcast.store.writer import single_writer
+from batchcast.store.database import single_writer
 from batchcast.trace.whole_file import whole_file
 
 if uid:  # the modules are loaded: the Python of a test may lie where no other user gets in

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import BatchcastError, NoAnswer
 from ..formats.slurm.scontrol import parse_config
 from ..service.answers.disclosure import Viewer
 from ..service.planning.checkup import finding
@@ -68,27 +67,20 @@ def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
         return finding(name, "failed", f"{words[0]} is not installed on this computer", "correct submit in [[cluster]]")
     if not ask:
         return finding(name, "ok", cluster.submit, "")
+    why = answered_by = ""
     try:
-        answered_by = _name_behind(words)
-    except BatchcastError as error:
-        return finding(
-            name, "failed", f"{cluster.submit}: {error.message}", "check that this command works in your shell"
-        )
+        done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        answered_by = parse_config(done.stdout).get("ClusterName", "nobody")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = f"no answer: {error}"
+    if why:
+        return finding(name, "failed", f"{cluster.submit}: {why}", "check that this command works in your shell")
     if answered_by.lower() != cluster.name.lower():
         fact = f"{cluster.submit} reaches {answered_by}, so jobs for {cluster.name} would go there"
         return finding(name, "failed", fact, f'submit = "sbatch -M {cluster.name}", or over ssh')
     return finding(name, "ok", f"{cluster.submit} reaches {answered_by}", "")
-
-
-def _name_behind(words: list[str]) -> str:
-    """Return the name of the cluster that a Slurm client reaches."""
-    try:
-        done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoAnswer(f"no answer: {error}") from None
-    if done.returncode:
-        raise NoAnswer((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
-    return parse_config(done.stdout).get("ClusterName", "nobody")
 
 
 def _moves(cluster: Cluster, known: Configured) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import math
 import shlex
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,10 +25,8 @@ from ..service.answers.fallback import answer_of
 from ..service.answers.script import AS_REQUESTED, ASSUMED, OF_NEW_JOBS
 from ..service.settings import Settings
 from ..units import span
-from .configured import Cluster, Configured, Input
-from .finish import COMONOTONE, INDEPENDENT, combined, correction
-from .speed import SAME, Ratio, Runs, ratio
-from .translate import translated
+from .configured import Cluster, Configured, Input, translated
+from .finish import COMONOTONE, INDEPENDENT, SAME, Ratio, Runs, combined, correction, ratio
 
 CLOCKS_APART_S = 30.0
 ENOUGH_RUNS = 3
@@ -164,15 +163,13 @@ def ask_all(
     """
     said: list[Said] = []
     problems: list[str] = []
-    home = known.clusters[0] if known.clusters else None
     with ThreadPoolExecutor(max(len(known.clusters), 1)) as pool:
         waiting: list[tuple[Cluster, Mapping[str, str], list[str], Any]] = []
         for cluster in known.clusters:
-            assert home is not None
             if only and cluster.name != only:
                 continue
             try:
-                words, notes = translated(question.options, home, cluster)
+                words, notes = translated(question.options, known.home, cluster)
             except UsageError as error:
                 problems.append(f"{cluster.name}: left out: {error.message}")
                 continue
@@ -211,9 +208,8 @@ def _ask_service(cluster: Cluster, options: Mapping[str, str], any_size: bool) -
         status, body = client.get(f"/v1/where?{urlencode(given)}", "", time.monotonic() + cluster.patience_s)
         document = json.loads(body)
     except TimeoutError:
-        raise Unreachable(
-            f"its service {cluster.service} did not answer within {cluster.patience_s:g} s (setting patience_s)"
-        ) from None
+        late = f"did not answer within {cluster.patience_s:g} s (setting patience_s)"
+        raise Unreachable(f"its service {cluster.service} {late}") from None
     except (OSError, ValueError, IndexError) as error:
         raise Unreachable(f"its service {cluster.service} does not answer: {error}") from None
     if status == 401:
@@ -245,11 +241,10 @@ def _clock(cluster: Cluster, reply: Answer, now: float) -> list[str]:
 
 def _shared(warnings: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return each warning once, with the names of the clusters that gave it."""
-    by: dict[str, list[str]] = {}
-    for name, texts in warnings:
-        for text in texts:
-            if not text.startswith((ASSUMED, OF_NEW_JOBS)):
-                by.setdefault(str(text), []).append(name)
+    by = defaultdict(list)
+    for name, text in ((name, text) for name, texts in warnings for text in texts):
+        if not text.startswith((ASSUMED, OF_NEW_JOBS)):
+            by[str(text)].append(name)
     return [f"{', '.join(names)}: {text}" for text, names in by.items()]
 
 
@@ -288,18 +283,15 @@ def _row(
     slow = factors["by_90_end_s"]
     left = math.nan if question.by is None else (question.by - now) / slow - (ready - now)
     typical = sorted(scaled)[len(scaled) // 2] if scaled else math.nan
-    low, high = factor.interval
+    begun, (low, high) = combined(waits, [0.0]), factor.interval
     return {
         "cluster": one.cluster.name,
-        "partition": way["partition"],
-        "qos": way["qos"],
-        "what": way["what"],
+        **{name: way[name] for name in ("partition", "qos", "what")},
         "command": command_of(one, way, question.options),
-        "procs": way["procs"],
-        "limit_s": way["limit_s"],
+        **{name: way[name] for name in ("procs", "limit_s")},
         "transfer_s": transfer_s,
-        "likely_start_s": ready + combined(waits, [0.0]).at(0.5),
-        "by_90_start_s": ready + combined(waits, [0.0]).at(0.9),
+        "likely_start_s": ready + begun.at(0.5),
+        "by_90_start_s": ready + begun.at(0.9),
         "likely_run_s": typical,
         **ends,
         **{f"{name}_factor": factor for name, factor in factors.items()},
@@ -320,11 +312,8 @@ def _row(
 def command_of(one: Said, way: Mapping[str, Any], asked: Mapping[str, str]) -> str:
     """Return the submit command without the script: sbatch, the offer's options, and the translated options."""
     shown = {word.partition("=")[0].removeprefix("--") for word in shlex.split(str(way["flags"]))}
-    more = [
-        f"--{name}={shlex.quote(value)}"
-        for name, value in one.options.items()
-        if name not in shown and asked.get(name) != value
-    ]
+    new = {name: value for name, value in one.options.items() if name not in shown and asked.get(name) != value}
+    more = [f"--{name}={shlex.quote(value)}" for name, value in new.items()]
     return " ".join([shlex.join(one.cluster.words("sbatch")), str(way["flags"]), *more]).strip()
 
 
@@ -337,7 +326,7 @@ def ranked(rows: Sequence[dict[str, Any]], deadline: bool) -> list[dict[str, Any
     chances = [row["chance_done_by"] for row in rows if row["chance_done_by"] == row["chance_done_by"]]
 
     def place(row: Mapping[str, Any]) -> tuple[float, ...]:
-        end = row["expected_end_s"] if row["expected_end_s"] == row["expected_end_s"] else math.inf
+        end = _or_inf(row["expected_end_s"])
         if not deadline or not chances:
             return (end, row["by_90_end_s"], row["core_hours"])
         chance = row["chance_done_by"] if row["chance_done_by"] == row["chance_done_by"] else -1.0

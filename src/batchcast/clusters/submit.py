@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BatchcastError, InputError, NoAnswer, Unreachable
+from ..formats.slurm.sbatch import parse_script
 from ..store.ledger import ABSENT, MARK, REJECTED, SUBMITTED, Entry, Ledger
 from ..units import span
 from .configured import Cluster
@@ -80,7 +81,10 @@ def submit(
     NoAnswer
         If every cluster rejects the job.
     """
-    text = _text(script)
+    try:
+        text = Path(script).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{script}: cannot be read: {error.strerror}", hint="give the script for sbatch") from None
     words = "\0".join([os.path.abspath(script), *arguments, text, key or ""])
     digest = hashlib.sha256(words.encode(errors="replace")).hexdigest()[:32]
     best = list({str(row["cluster"]): row for row in reversed(offers)}.values())[::-1]
@@ -165,9 +169,7 @@ def _with_token(text: str, token: str, apart: str) -> str:
 def _ask(command: Sequence[str], cluster: Cluster) -> str:
     """Return the output of a Slurm client; Unreachable if it fails."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, env=_environment()
-        )
+        done = _client(command, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unreachable(f"{cluster.name}: {shlex.join(command[:4])} cannot be run: {error}") from None
     if done.returncode:
@@ -184,15 +186,7 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
     """
     os.set_inheritable(lock, True)
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            input=stdin,
-            pass_fds=(lock,),
-            env=_environment(),
-        )
+        done = _client(command, input=stdin, pass_fds=(lock,))
     except subprocess.TimeoutExpired:
         return "", f"timed out after {PATIENCE_S:g} s"
     except OSError as error:
@@ -206,11 +200,10 @@ def _run(command: Sequence[str], stdin: str, lock: int) -> tuple[str, str]:
     return "", f"connection of ssh: {said}" if done.returncode == 255 else said
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment without SLURM_CLUSTERS and SBATCH_CLUSTERS, which would direct clients to other
-    clusters.
-    """
-    return {name: value for name, value in os.environ.items() if name not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
+def _client(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
+    """Run a Slurm client without SLURM_CLUSTERS and SBATCH_CLUSTERS, which would direct it to other clusters."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("SLURM_CLUSTERS", "SBATCH_CLUSTERS")}
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, **how)
 
 
 def _command(offered: str, text: str, script: str, arguments: Sequence[str], token: str) -> tuple[list[str], str]:
@@ -219,36 +212,18 @@ def _command(offered: str, text: str, script: str, arguments: Sequence[str], tok
     Over ssh, the content of the script is sent as stdin, because its path may not exist on the remote host. The words
     are quoted, because the remote shell splits them again.
     """
-    from ..formats.slurm.sbatch import parse_script
-
-    words = shlex.split(offered)
-    more = ["--parsable", f"--comment={_comment(text, token)}"]
+    words, options = shlex.split(offered), parse_script(text)
+    comment = f"{options.get('comment', '')} {MARK}{token}".strip()  # after the script's own comment, if any
+    more = ["--parsable", f"--comment={comment}"]
     if os.path.basename(words[0]) != "ssh":
         return [*words, *more, script, *arguments], ""
     if arguments:
-        raise InputError(
-            "a script that is sent over ssh takes no arguments", hint="write the arguments into the script"
-        )
-    if not {"job-name", "J"} & set(parse_script(text)):
+        hint = "write the arguments into the script"
+        raise InputError("a script that is sent over ssh takes no arguments", hint=hint)
+    if not {"job-name", "J"} & set(options):
         more.append(f"--job-name={os.path.basename(script)}")
     at = words.index("sbatch")
     return [*words[: at + 1], *(shlex.quote(word) for word in [*words[at + 1 :], *more])], text
-
-
-def _comment(text: str, token: str) -> str:
-    """Return the job comment: the script's own comment, if any, and the token."""
-    from ..formats.slurm.sbatch import parse_script
-
-    own = parse_script(text).get("comment", "")
-    return f"{own} {MARK}{token}".strip()
-
-
-def _text(script: str) -> str:
-    """Return the text of the script; InputError if it cannot be read."""
-    try:
-        return Path(script).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{script}: cannot be read: {error.strerror}", hint="give the script for sbatch") from None
 
 
 def forget(ledger: Ledger, token: str) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from ..formats.slurm.plannable import Plannable
@@ -80,19 +81,34 @@ def why_ineligible(job: Plannable, terms: Terms) -> str:
     >>> why_ineligible(job, terms._replace(over_time={"main": 0.0}))
     'OverTimeLimit is 0 in partition main'
     """
-    return next(filter(None, (rule(job, terms) for rule in _RULES)), "")
+    return next(filter(None, _reasons(job, terms)), "")
 
 
-def _stopped(_: Plannable, terms: Terms) -> str:
-    return terms.stopped
-
-
-def _opted_in(job: Plannable, terms: Terms) -> str:
-    return (
-        ""
-        if is_opted_in(job, terms)
-        else "not opted in: neither its partition nor its QOS is planned, and its --comment has no `batchcast`"
-    )
+def _reasons(job: Plannable, terms: Terms) -> Iterator[str]:
+    """Yield the reasons why planning must not shorten this job's limit, and empty texts."""
+    yield terms.stopped
+    if not is_opted_in(job, terms):
+        yield "not opted in: neither its partition nor its QOS is planned, and its --comment has no `batchcast`"
+    yield job.special or ("it has a --time-min" if job.time_min > 0 else "")
+    if not 0 < job.limit < math.inf:
+        yield "it has no limit"
+    # the job must wait, although a shorter limit would let it start
+    for name in job.partitions:
+        if job.limit > terms.longest.get(name, 0.0):
+            yield f"the job's time limit is above the maximum of partition {name}"
+    for what, key in (("QOS", ("qos", job.qos)), ("association", ("user", job.account, job.user))):
+        if job.limit > terms.walls.get(key, math.inf):
+            yield f"its limit is above the maximum of its {what}"
+    if _LIMITED.search(job.reason):
+        yield f"the job waits because of a resource limit ({job.reason})"
+    for name in job.partitions:
+        if terms.over_time.get(name, 0.0) < 60.0:
+            yield f"OverTimeLimit is 0 in partition {name}"
+    yield "" if job.partitions else "the job's partition is not known"
+    if terms.now + terms.margin + job.limit > terms.next_outage:
+        yield "the job's time limit reaches into the next reservation or maintenance"
+    if not is_drawn(job.base, terms):
+        yield f"it is in the trial's arm without planning ({terms.percent:g} % of jobs are planned)"
 
 
 def is_opted_in(job: Plannable, terms: Terms) -> bool:
@@ -117,46 +133,6 @@ def planned_by_another(job: Plannable) -> bool:
     return not job.finished and token_text(job.admin_comment).startswith("limit=")
 
 
-def _special(job: Plannable, _: Terms) -> str:
-    return job.special or ("it has a --time-min" if job.time_min > 0 else "")
-
-
-def _has_limit(job: Plannable, _: Terms) -> str:
-    return "" if 0 < job.limit < math.inf else "it has no limit"
-
-
-def _within(job: Plannable, terms: Terms) -> str:
-    """Return a reason if the job's time limit exceeds a maximum: the job must wait, but a shorter limit would let it
-    start."""
-    for name in job.partitions:
-        if job.limit > terms.longest.get(name, 0.0):
-            return f"the job's time limit is above the maximum of partition {name}"
-    for key in (("qos", job.qos), ("user", job.account, job.user)):
-        if job.limit > terms.walls.get(key, math.inf):
-            return f"its limit is above the maximum of its {'QOS' if key[0] == 'qos' else 'association'}"
-    return f"the job waits because of a resource limit ({job.reason})" if _LIMITED.search(job.reason) else ""
-
-
-def _covered(job: Plannable, terms: Terms) -> str:
-    for name in job.partitions:
-        if terms.over_time.get(name, 0.0) < 60.0:
-            return f"OverTimeLimit is 0 in partition {name}"
-    return "" if job.partitions else "the job's partition is not known"
-
-
-def _before_outage(job: Plannable, terms: Terms) -> str:
-    late = terms.now + terms.margin + job.limit > terms.next_outage
-    return "the job's time limit reaches into the next reservation or maintenance" if late else ""
-
-
-def _in_trial(job: Plannable, terms: Terms) -> str:
-    return (
-        ""
-        if is_drawn(job.base, terms)
-        else f"it is in the trial's arm without planning ({terms.percent:g} % of jobs are planned)"
-    )
-
-
 def is_drawn(base: str, terms: Terms) -> bool:
     """Return whether a job, or a whole array, is in the planned arm of the trial. The result depends only on the job's
     id and the trial's seed.
@@ -167,9 +143,6 @@ def is_drawn(base: str, terms: Terms) -> bool:
     """
     drawn = int.from_bytes(hashlib.sha256(f"{terms.seed}:{base}".encode()).digest()[:8], "big") / 2**64
     return drawn * 100.0 < terms.percent
-
-
-_RULES = (_stopped, _opted_in, _special, _has_limit, _within, _covered, _before_outage, _in_trial)
 
 
 Forecast = Callable[[Plannable], "float | str"]
@@ -220,12 +193,8 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
     least = max(least_limit(job.limit, job.partitions, terms.over_time), terms.least)
     planned = in_minutes(max(needs, least))
     if not planned < job.limit:
-        return (
-            math.nan,
-            "the predicted limit is not shorter than the user's limit"
-            if needs >= least
-            else "the user's limit is already short",
-        )
+        is_long = "the predicted limit is not shorter than the user's limit"
+        return math.nan, is_long if needs >= least else "the user's limit is already short"
     if why := signal(job):
         return math.nan, why
     return planned, "forecast" if needs >= least else "prediction, raised until OverTimeLimit covers the user's limit"
@@ -252,7 +221,7 @@ def decide(
         if job.waits and (action is None or action.what == "note") and owner_of(job, entry, terms) is Owner.USERS:
             free.append(job)
     actions.sort(key=lambda a: (a.what != "restore", not a.job.begun))
-    return actions + _plans(free, record, jobs, terms, forecast, signal)
+    return actions + _plans(free, jobs, terms, forecast, signal)
 
 
 def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
@@ -312,29 +281,21 @@ def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
 
 
 def _plans(
-    free: Iterable[Plannable],
-    record: Mapping[str, Entry],
-    jobs: Sequence[Plannable],
-    terms: Terms,
-    forecast: Forecast,
-    signal: Signal,
+    free: Iterable[Plannable], jobs: Sequence[Plannable], terms: Terms, forecast: Forecast, signal: Signal
 ) -> list[Action]:
     """Return new planned limits; array tasks that share one record in slurmctld get one limit."""
-    size: dict[str, int] = {}
-    for job in jobs:
-        if job.waits:
-            size[job.raw_id] = size.get(job.raw_id, 0) + 1
-    groups: dict[str, list[Plannable]] = {}
+    size = Counter(job.raw_id for job in jobs if job.waits)
+    groups = defaultdict(list)
     for job in free:
-        groups.setdefault(job.raw_id, []).append(job)
+        groups[job.raw_id].append(job)
     actions = []
     for raw_id, group in groups.items():
         if len(group) < size[raw_id]:
             continue  # somebody else has changed some tasks of the array
         verdicts = [verdict(job, terms, forecast, signal) for job in group]
-        planned = max(limit for limit, _ in verdicts) if not any(math.isnan(v) for v, _ in verdicts) else math.nan
-        if math.isnan(planned):
+        if any(math.isnan(limit) for limit, _ in verdicts):
             continue
+        planned = max(limit for limit, _ in verdicts)
         for job, (_, why) in zip(group, verdicts):
             entry = Entry(job.job_id, job.submit_time, job.limit, planned, State.INTENDED, terms.now, terms.how)
             actions.append(Action("plan", job, entry, why))

@@ -91,16 +91,13 @@ class OrderRule:
             raise UsageError(f"a band of {self.band} is too small for {LEVELS} levels (accepted: {2 * LEVELS} or more)")
         if self.age <= 0:
             raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none to estimate it from the queue)")
-        if not 0 <= self.size <= 1:
-            raise UsageError(f"a size of {self.size:g} (accepted: from 0, shortest first, to 1, least work first)")
-        if not 0 <= self.least_share <= 1:
-            raise UsageError(
-                f"a least share of {self.least_share:g} of the time limit (accepted: from 0, no bound, to 1)"
-            )
-        if not 0 <= self.most_overrun <= 1:
-            raise UsageError(
-                f"a largest overrun of {self.most_overrun:g} of the work (accepted: from 0 to 1, no bound)"
-            )
+        for share, what, accepted in (
+            (self.size, "a size of {:g}", "from 0, shortest first, to 1, least work first"),
+            (self.least_share, "a least share of {:g} of the time limit", "from 0, no bound, to 1"),
+            (self.most_overrun, "a largest overrun of {:g} of the work", "from 0 to 1, no bound"),
+        ):
+            if not 0 <= share <= 1:
+                raise UsageError(f"{what.format(share)} (accepted: {accepted})")
 
     def length(self, forecast: float, limit: float) -> float:
         """Return the run time (s) that orders a job: the prediction, but at least the share `least_share` of the limit
@@ -208,17 +205,15 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     [3593, 4921]
     """
     if rule.age != rule.age:
-        raise UsageError(
-            "the age limit has not been determined yet", hint="replace(rule, age=AgeFinder(processors).look(...))"
-        )
+        hint = "replace(rule, age=AgeFinder(processors).look(...))"
+        raise UsageError("the age limit has not been determined yet", hint=hint)
     groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
-    count = len(groups)
-    work, arrival = np.full(count, -np.inf), np.full(count, np.inf)
+    count, ours = len(groups), queue.ours.astype(bool)
+    work, arrival, others = np.full(count, -np.inf), np.full(count, np.inf), np.zeros(count, bool)
     np.maximum.at(work, of, queue.forecast * np.maximum(queue.size, 1.0) ** rule.size)
     np.fmin.at(arrival, of, queue.arrival)
-    others = np.zeros(count, bool)
-    np.logical_or.at(others, of, (queue.factor != 0) & ~queue.ours.astype(bool))
-    stands = np.where(queue.ours.astype(bool), queue.factor, 0)[first].astype(np.int64)
+    np.logical_or.at(others, of, (queue.factor != 0) & ~ours)
+    stands = np.where(ours, queue.factor, 0)[first].astype(np.int64)
     aged = now - arrival > rule.age
     if rule.within == "queue":
         aged |= stands == rule.band

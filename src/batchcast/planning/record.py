@@ -94,16 +94,9 @@ def in_minutes(seconds: float) -> float:
 
 def opted_in(settings: Any, now: float, stop: str) -> Terms:
     """Return Terms with only the settings about opt-in, which are needed to write predictions into comments."""
-    return Terms(
-        now=now,
-        over_time={},
-        longest={},
-        stopped=stop,
-        partitions=names_in(settings["plan_partitions"]),
-        qos=names_in(settings["plan_qos"]),
-        percent=settings["plan_percent"],
-        seed=settings["plan_seed"],
-    )
+    partitions, qos = names_in(settings["plan_partitions"]), names_in(settings["plan_qos"])
+    who = {"partitions": partitions, "qos": qos, "percent": settings["plan_percent"], "seed": settings["plan_seed"]}
+    return Terms(now, over_time={}, longest={}, stopped=stop, **who)
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -203,7 +196,10 @@ def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     >>> [str(owner_of(job._replace(limit=limit), entry, terms)) for limit in (600.0, 1200.0, 900.0)]
     ['ours', "another's", "another's"]
     """
-    stands = _stands_by_time_min(job, entry) if entry.how is How.TIME_MIN else _stands(job, entry)
+    if entry.how is How.TIME_MIN:
+        stands = _stands_by_time_min(job, entry)
+    else:
+        stands = job.limit == entry.planned if job.limit in (entry.planned, entry.user_limit) else None
     if entry.state is State.FOREIGN or stands is None:
         return Owner.ANOTHERS
     unsure = terms.booted >= entry.at - terms.grace or terms.now - entry.at <= terms.grace
@@ -216,19 +212,13 @@ def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State
     """Return the recorded state that contradicts the limit shown now, so that somebody else must have changed the
     limit.
     """
-    if entry.how is How.TIME_MIN:
-        if stands and job.submit_time != entry.submit_time:
-            return None  # a requeued job still has the --time-min of its first run
-        if not stands and job.begun:
-            return None  # Slurm does not lower the limit of every started job
-    if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):
+    requeued = job.submit_time != entry.submit_time
+    # a requeued job still has the --time-min of its first run; Slurm does not lower the limit of every started job
+    if entry.how is How.TIME_MIN and (requeued if stands else job.begun):
+        return None
+    if at_start and not stands and (job.begun or requeued):
         return None  # the start script has restored the limit
     return State.RESTORED if stands else State.PLANNED
-
-
-def _stands(job: Plannable, entry: Entry) -> bool | None:
-    """Return whether the job has the planned limit (or the user's limit); None if the job has neither limit."""
-    return job.limit == entry.planned if job.limit in (entry.planned, entry.user_limit) else None
 
 
 def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:

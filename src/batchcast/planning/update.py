@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from ..formats.slurm.plannable import Plannable
@@ -75,14 +77,9 @@ def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) 
 
     If a job is not in batchcast's record, its token belongs to another batchcast instance and is not removed.
     """
-    written = [job for job in jobs if token_text(job.admin_comment) and not job.finished]
-    return [
-        (job, comment)
-        for job in written
-        if (entry := record.get(job.job_id)) is not None
-        and owner_of(job, entry, terms) is not Owner.OURS
-        and (comment := commented(job, "")) is not None
-    ]
+    written = ((job, record.get(job.job_id)) for job in jobs if token_text(job.admin_comment) and not job.finished)
+    left = (job for job, entry in written if entry is not None and owner_of(job, entry, terms) is not Owner.OURS)
+    return [(job, comment) for job in left if (comment := commented(job, "")) is not None]
 
 
 def is_done(job: Plannable, action: Action) -> bool:
@@ -115,34 +112,35 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
     >>> [(update.words, name) for update, name, _ in targets([task(1), task(2), task(4)], Terms(0.0, {}, {}))]
     [(('timelimit=10',), '5_[1-2,4]')]
     """
-    plain: dict[Update, list[Action]] = {}
-    arrays: dict[tuple[Update, str], list[Action]] = {}
+    plain, arrays = defaultdict(list), defaultdict(list)
     for one in actions:
         update = update_of(one, terms)
-        if one.job.waits and "_" in one.job.job_id and one.job.raw_id == one.job.base:
-            arrays.setdefault((update, one.job.raw_id), []).append(one)
+        if in_one_record(one.job):
+            arrays[update, one.job.raw_id].append(one)
         else:
-            plain.setdefault(update, []).append(one)
-    updates = [
-        (update, ",".join(a.job.job_id for a in some[k : k + TOGETHER]), some[k : k + TOGETHER])
-        for update, some in plain.items()
-        for k in range(0, len(some), TOGETHER)
-    ]
-    for (update, base), some in arrays.items():
-        numbers = sorted(int(a.job.job_id.partition("_")[2]) for a in some)
-        updates.append((update, f"{base}_[{task_ranges(numbers)}]", some))
-    return updates
+            plain[update].append(one)
+    pieces = ((update, all_[k : k + TOGETHER]) for update, all_ in plain.items() for k in range(0, len(all_), TOGETHER))
+    updates = [(update, ",".join(a.job.job_id for a in some), some) for update, some in pieces]
+    return updates + [(update, array_of([a.job for a in some]), some) for (update, _), some in arrays.items()]
+
+
+def in_one_record(job: Plannable) -> bool:
+    """Return whether a job is a waiting array task that shares a record in slurmctld with other tasks."""
+    return job.waits and "_" in job.job_id and job.raw_id == job.base
+
+
+def array_of(tasks: Sequence[Plannable]) -> str:
+    """Return the id of some tasks of one array for `scontrol update jobid=`."""
+    return f"{tasks[0].base}_[{task_ranges([int(task.job_id.partition('_')[2]) for task in tasks])}]"
 
 
 def chunks(actions: Sequence[Action]) -> list[list[Action]]:
     """Split the actions of a cycle into pieces; tasks that share one record in slurmctld stay in one piece."""
     chunks: list[list[Action]] = []
     for one in actions:
-        last = chunks[-1] if chunks else None
-        if last is None or (len(last) >= TOGETHER and last[-1].job.raw_id != one.job.raw_id):
-            chunks.append([one])
-        else:
-            last.append(one)
+        if not chunks or (len(chunks[-1]) >= TOGETHER and chunks[-1][-1].job.raw_id != one.job.raw_id):
+            chunks.append([])
+        chunks[-1].append(one)
     return chunks
 
 
@@ -157,13 +155,10 @@ def task_ranges(numbers: Sequence[int]) -> str:
     >>> task_ranges([4, 1, 2])
     '1-2,4'
     """
-    runs: list[list[int]] = []
-    for n in sorted(numbers):
-        if runs and n == runs[-1][1] + 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    # consecutive numbers have the same difference to their index
+    groups = groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
+    runs = [[n for _, n in group] for _, group in groups]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 Field = Literal["admin_comment", "comment"]
@@ -192,7 +187,7 @@ def comments(
     gone, new = [], []
     arrays: set[str] = set()
     for job in jobs:
-        if job.waits and "_" in job.job_id and job.raw_id == job.base:
+        if in_one_record(job):
             if job.raw_id in arrays:
                 continue
             arrays.add(job.raw_id)
@@ -219,10 +214,8 @@ def words_of_start(start: Start, now: float) -> str:
     >>> len(words_of_start(Start(1000.0, 90_000.0), 0.0)) == len("start=2026-11-22T23:40,by=2026-11-23T06:15")
     True
     """
-    if not math.isfinite(start.likely):
-        return ""
-    words = f"start={_stamp(start.likely, now)}"
-    return words if not math.isfinite(start.by_90) else f"{words},by={_stamp(start.by_90, now)}"
+    times = {"start": start.likely, "by": start.by_90} if math.isfinite(start.likely) else {}
+    return ",".join(f"{name}={_stamp(at, now)}" for name, at in times.items() if math.isfinite(at))
 
 
 def _stamp(at: float, now: float) -> str:

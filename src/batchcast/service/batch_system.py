@@ -50,13 +50,8 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
     WrongCluster. For PBS the cluster's name is only a label that the operator chooses.
     """
     local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints times only in the local time zone
-    commands = Commands(
-        environment=local,
-        timeout_s=settings["timeout_s"],
-        floor_s=settings["floor_s"],
-        back_off_s=settings["back_off_s"],
-        longest_back_off_s=settings["longest_back_off_s"],
-    )
+    limits = {name: settings[name] for name in ("timeout_s", "floor_s", "back_off_s", "longest_back_off_s")}
+    commands = Commands(environment=local, **limits)
     transport: Transport = Recording(commands, record) if record else commands
     if settings["scheduler"] == "slurm":
         from ..slurm.client import Slurm
@@ -67,13 +62,3 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
     from ..pbs import Pbs
 
     return Pbs(transport), commands.health
-
-
-def why_blind(scheduler: Any, user: str) -> str:
-    """Return why this user cannot see other users' jobs in a batch system that hides jobs; empty if this user can.
-
-    Raises Unreachable if the batch system does not answer. If the batch system has no query for this, it is assumed to
-    show all jobs.
-    """
-    ask = getattr(scheduler, "why_blind", None)
-    return "" if ask is None else str(ask(user))

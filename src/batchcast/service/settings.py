@@ -14,7 +14,7 @@ import pwd
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -30,190 +30,160 @@ if TYPE_CHECKING:
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
-def _words(meaning: str, accepted: str = "text") -> Meta:
-    return Meta(description=meaning, extra={"accepted": accepted})
+Setting = tuple[str, Any, Any]
+"""A setting: its name, its type with meaning and bounds, and its default."""
+_Annotated: Any = Annotated  # mypy accepts only constant types
+_Literal: Any = Literal
 
 
-def _seconds(meaning: str, least: float = 0.0) -> Meta:
-    return Meta(description=meaning, ge=least, extra={"accepted": f"seconds, {SPAN_FORMS}", "unit": "s"})
+def _setting(name: str, kind: Any, default: Any, meaning: str, accepted: str, unit: str = "", **bounds: Any) -> Setting:
+    """Return a setting. Messages list what it accepts, and `unit` says how its text is converted."""
+    meta = Meta(description=meaning, extra={"accepted": accepted, "unit": unit}, **bounds)
+    return name, _Annotated[kind, meta], default
 
 
-def _limit(meaning: str) -> Meta:
-    return Meta(description=meaning, gt=0, extra={"accepted": "a time limit as Slurm takes it", "unit": "limit"})
+def _words(name: str, default: str, meaning: str, accepted: str = "text") -> Setting:
+    return _setting(name, str, default, meaning, accepted)
 
 
-def _memory(meaning: str) -> Meta:
-    return Meta(description=meaning, gt=0, extra={"accepted": MEMORY_FORMS, "unit": "memory"})
+def _one_of(name: str, words: str, meaning: str, shown: str = "") -> Setting:
+    """Return a setting that accepts some words, of which the first is the default."""
+    accepted = words.split(",")
+    return _setting(name, _Literal[tuple(accepted)], accepted[0], meaning, shown or ", ".join(accepted))
 
 
-def _count(meaning: str, least: float) -> Meta:
-    return Meta(description=meaning, ge=least, extra={"accepted": f"a number from {least:g} on"})
+def _seconds(name: str, default: float, meaning: str, least: float = 0.0) -> Setting:
+    return _setting(name, float, default, meaning, f"seconds, {SPAN_FORMS}", "s", ge=least)
 
 
-class Values(Struct, frozen=True, kw_only=True):
-    """Every setting with its type, default and meaning. Times are in seconds."""
+def _limit(name: str, default: float, meaning: str) -> Setting:
+    return _setting(name, float, default, meaning, "a time limit as Slurm takes it", "limit", gt=0)
 
-    store: Annotated[
-        str, _words("Job history and predictions: the path of an SQLite file, or postgresql://user@host/name.")
-    ] = ""
-    scheduler: Annotated[Literal["slurm", "pbs"], _words("The batch system.", "slurm, pbs")] = "slurm"
-    cluster: Annotated[str, _words("Name of the cluster. Empty: the name that the batch system reports.")] = ""
-    runtime: Annotated[str, _words("Run-time predictors, NAME:key=value,...")] = "kernel,recent_mean,last_2,calibrated"
-    memory: Annotated[
-        str,
-        _words("Run-time methods that predict peak memory. Users see the first. Empty: no memory predictions."),
-    ] = "kernel,largest_recent"
-    limits: Annotated[
-        str,
-        _words(
-            "Run-time methods that suggest time limits. Users see the first. Empty: use similar finished jobs only."
-        ),
-    ] = "calibrated,largest_recent"
-    wait: Annotated[
-        str,
-        _words(
-            "Wait predictors, NAME:key=value,... The first answers users while its 90 % bound is valid, else the best."
-        ),
-    ] = "forecast,recent_wait,log_uniform,qbets"
-    machine: Annotated[
-        str,
-        _words(
-            "Machine on whose nodes `forecast` simulates Slurm. Empty: the collector captures the machine from Slurm."
-            " A file: written by `batchcast machine capture -o FILE`. none: simulate a pool of processors only."
-        ),
-    ] = ""
-    input_roots: Annotated[
-        str,
-        _words(
-            "Directories below which the collector reads the input files of new jobs (VASP, Quantum ESPRESSO),"
-            " separated by commas. Empty: it reads none.",
-            "absolute directories",
-        ),
-    ] = ""
-    input_s: Annotated[
-        float, _seconds("Longest time to read the input files of a job. A slower directory is skipped.", 0.1)
-    ] = 2.0
-    interval_s: Annotated[float, _seconds("Time between two queries of the queue (one collector cycle).", 0.1)] = 30.0
-    floor_s: Annotated[float, _seconds("Minimum time between two calls to the same daemon.")] = 1.0
-    timeout_s: Annotated[float, _seconds("A call that takes longer counts as failed.", 0.1)] = 30.0
-    back_off_s: Annotated[
-        float, _seconds("Pause after a failed call. The pause doubles with each further failure.")
-    ] = 15.0
-    longest_back_off_s: Annotated[float, _seconds("Maximum pause after failed calls.")] = 600.0
-    settle_s: Annotated[
-        float, _seconds("The live clock stays this far behind each query, so that no event arrives late.")
-    ] = 2.0
-    history_days: Annotated[float, _count("Days of history that the first start reads from accounting.", 0)] = 30.0
-    memory_days: Annotated[float, _count("Days of history that predictors learn from at each start.", 0.01)] = 90.0
-    retention_days: Annotated[float, _count("Finished jobs are deleted after this many days. 0: never.", 0)] = 0.0
-    window_s: Annotated[float, _seconds("Length of the time window of one query to accounting.", 1.0)] = 86400.0
-    overlap_s: Annotated[float, _seconds("Overlap of two consecutive windows.")] = 3600.0
-    history_every_s: Annotated[float, _seconds("Time between queries to accounting when no job record is missing.")] = (
-        300.0
-    )
-    patience_s: Annotated[
-        float, _seconds("How long the live clock waits for a job that neither queue nor accounting shows.")
-    ] = 300.0
-    limit_floor: Annotated[float, _limit("Shortest time limit that `walltime` suggests.")] = 300.0
-    limit_step: Annotated[float, _limit("Suggested time limits are rounded up to a multiple of this.")] = 300.0
-    limit_most: Annotated[
-        float, _limit("Longest time limit that `walltime` suggests. unlimited: the partition's maximum.")
-    ] = math.inf
-    memory_floor: Annotated[float, _memory("Smallest memory request that `walltime` suggests.")] = 100.0 * 1024
-    memory_step: Annotated[float, _memory("Suggested memory requests are rounded up to a multiple of this.")] = (
-        100.0 * 1024
-    )
-    listen: Annotated[str, _words("Address of `serve`: the path of a unix socket, or 127.0.0.1:PORT.")] = (
-        "/run/batchcast/api.sock"
-    )
-    proxy_from: Annotated[
-        str, _words("Proxy that may name the user of a request: a unix user or an IP address. Empty: none.")
-    ] = ""
-    proxy_header: Annotated[str, _words("HTTP header in which the proxy names the user. Empty: none.")] = ""
-    submit_from: Annotated[
-        str, _words("Unix user of slurmctld. Its job_submit.lua may query hints for every user.")
-    ] = "slurm"
-    log_format: Annotated[
-        Literal["text", "json"],
-        _words("Format of the log lines of `collect` and `serve`. json: one object per line.", "text, json"),
-    ] = "text"
-    least_users: Annotated[int, _count("If jobs are private, statistics cover at least this many users.", 1)] = 5
-    plan: Annotated[
-        Literal["off", "advise", "plan", "time-min", "order", "limits", "both"],
-        _words(
-            "What batchcast changes in Slurm. off: nothing. advise: writes a predicted start into the job's comment."
-            " limits: sets time limits of waiting jobs from run-time predictions. order: sets priorities (SiteFactor),"
-            " least predicted work first. both: limits and order. time-min: sets Slurm's --time-min.",
-            "off, advise, limits, order, both, time-min",
-        ),
-    ] = "off"
-    plan_partitions: Annotated[str, _words("Partitions whose jobs are planned, separated by commas.")] = ""
-    plan_qos: Annotated[str, _words("QOS whose jobs are planned, separated by commas.")] = ""
-    plan_order_by: Annotated[
-        Literal["prediction", "limits"],
-        _words(
-            "order: what counts as a job's run time. prediction: the 90 % quantile of the predicted run time, at most"
-            " the time limit. limits: the user's time limit, without predictions.",
-            "prediction, limits",
-        ),
-    ] = "prediction"
-    plan_length_quantile: Annotated[
+
+def _memory(name: str, meaning: str) -> Setting:
+    return _setting(name, float, 100.0 * 1024, meaning, MEMORY_FORMS, "memory", gt=0)
+
+
+def _count(name: str, default: float, meaning: str, least: float) -> Setting:
+    return _setting(name, type(default), default, meaning, f"a number from {least:g} on", ge=least)
+
+
+_SETTINGS = (
+    _words("store", "", "Job history and predictions: the path of an SQLite file, or postgresql://user@host/name."),
+    _one_of("scheduler", "slurm,pbs", "The batch system."),
+    _words("cluster", "", "Name of the cluster. Empty: the name that the batch system reports."),
+    _words("runtime", "kernel,recent_mean,last_2,calibrated", "Run-time predictors, NAME:key=value,..."),
+    _words(
+        "memory",
+        "kernel,largest_recent",
+        "Run-time methods that predict peak memory. Users see the first. Empty: no memory predictions.",
+    ),
+    _words(
+        "limits",
+        "calibrated,largest_recent",
+        "Run-time methods that suggest time limits. Users see the first. Empty: use similar finished jobs only.",
+    ),
+    _words(
+        "wait",
+        "forecast,recent_wait,log_uniform,qbets",
+        "Wait predictors, NAME:key=value,... The first answers users while its 90 % bound is valid, else the best.",
+    ),
+    _words(
+        "machine",
+        "",
+        "Machine on whose nodes `forecast` simulates Slurm. Empty: the collector captures the machine from Slurm."
+        " A file: written by `batchcast machine capture -o FILE`. none: simulate a pool of processors only.",
+    ),
+    _words(
+        "input_roots",
+        "",
+        "Directories below which the collector reads the input files of new jobs (VASP, Quantum ESPRESSO),"
+        " separated by commas. Empty: it reads none.",
+        "absolute directories",
+    ),
+    _seconds("input_s", 2.0, "Longest time to read the input files of a job. A slower directory is skipped.", 0.1),
+    _seconds("interval_s", 30.0, "Time between two queries of the queue (one collector cycle).", 0.1),
+    _seconds("floor_s", 1.0, "Minimum time between two calls to the same daemon."),
+    _seconds("timeout_s", 30.0, "A call that takes longer counts as failed.", 0.1),
+    _seconds("back_off_s", 15.0, "Pause after a failed call. The pause doubles with each further failure."),
+    _seconds("longest_back_off_s", 600.0, "Maximum pause after failed calls."),
+    _seconds("settle_s", 2.0, "The live clock stays this far behind each query, so that no event arrives late."),
+    _count("history_days", 30.0, "Days of history that the first start reads from accounting.", 0),
+    _count("memory_days", 90.0, "Days of history that predictors learn from at each start.", 0.01),
+    _count("retention_days", 0.0, "Finished jobs are deleted after this many days. 0: never.", 0),
+    _seconds("window_s", 86400.0, "Length of the time window of one query to accounting.", 1.0),
+    _seconds("overlap_s", 3600.0, "Overlap of two consecutive windows."),
+    _seconds("history_every_s", 300.0, "Time between queries to accounting when no job record is missing."),
+    _seconds("patience_s", 300.0, "How long the live clock waits for a job that neither queue nor accounting shows."),
+    _limit("limit_floor", 300.0, "Shortest time limit that `walltime` suggests."),
+    _limit("limit_step", 300.0, "Suggested time limits are rounded up to a multiple of this."),
+    _limit("limit_most", math.inf, "Longest time limit that `walltime` suggests. unlimited: the partition's maximum."),
+    _memory("memory_floor", "Smallest memory request that `walltime` suggests."),
+    _memory("memory_step", "Suggested memory requests are rounded up to a multiple of this."),
+    _words("listen", "/run/batchcast/api.sock", "Address of `serve`: the path of a unix socket, or 127.0.0.1:PORT."),
+    _words("proxy_from", "", "Proxy that may name the user of a request: a unix user or an IP address. Empty: none."),
+    _words("proxy_header", "", "HTTP header in which the proxy names the user. Empty: none."),
+    _words("submit_from", "slurm", "Unix user of slurmctld. Its job_submit.lua may query hints for every user."),
+    _one_of("log_format", "text,json", "Format of the log lines of `collect` and `serve`. json: one object per line."),
+    _count("least_users", 5, "If jobs are private, statistics cover at least this many users.", 1),
+    _one_of(
+        "plan",
+        "off,advise,plan,time-min,order,limits,both",
+        "What batchcast changes in Slurm. off: nothing. advise: writes a predicted start into the job's comment."
+        " limits: sets time limits of waiting jobs from run-time predictions. order: sets priorities (SiteFactor),"
+        " least predicted work first. both: limits and order. time-min: sets Slurm's --time-min.",
+        "off, advise, limits, order, both, time-min",
+    ),
+    _words("plan_partitions", "", "Partitions whose jobs are planned, separated by commas."),
+    _words("plan_qos", "", "QOS whose jobs are planned, separated by commas."),
+    _one_of(
+        "plan_order_by",
+        "prediction,limits",
+        "order: what counts as a job's run time. prediction: the 90 % quantile of the predicted run time, at most"
+        " the time limit. limits: the user's time limit, without predictions.",
+    ),
+    _setting(
+        "plan_length_quantile",
         float,
-        Meta(
-            description="limits: quantile of the predicted run time that becomes the planned time limit.",
-            gt=0,
-            lt=1,
-            extra={"accepted": "0 to 1"},
-        ),
-    ] = 0.8
-    plan_shortest_s: Annotated[
-        float, _seconds("Jobs with a shorter median prediction are not planned. 0: plan all.")
-    ] = 30.0
-    plan_list: Annotated[
-        str, _words("File in which batchcast-start (PrologSlurmctld) finds the planned jobs. Empty: none.")
-    ] = ""
-    plan_percent: Annotated[
-        float,
-        Meta(
-            description="Share of the jobs that are planned, in percent.", ge=0, le=100, extra={"accepted": "0 to 100"}
-        ),
-    ] = 100.0
-    plan_seed: Annotated[int, _count("Random seed that selects the planned jobs.", 0)] = 0
-    plan_within: Annotated[
-        Literal["queue", "account", "user"],
-        _words("order: jobs change their order only within this group.", "queue, account, user"),
-    ] = "queue"
-    plan_age_s: Annotated[
-        float,
-        _seconds(
-            "order: jobs that have waited this long start in order of arrival. 0: computed from the queue, 1 "
-            "h to 2 days."
-        ),
-    ] = 0.0
-    plan_band: Annotated[
-        int,
-        _count(
-            "order: maximum priority that a job may gain. Keep it below the steps between your QOS and partitions.",
-            128,
-        ),
-    ] = 10_000
-    plan_lag_s: Annotated[float, _seconds("A cycle that starts later than this stops planning for an hour.", 1.0)] = (
-        600.0
-    )
-    plan_call_s: Annotated[
-        float, _seconds("A call to slurmctld that takes longer than this stops planning for an hour.", 0.1)
-    ] = 10.0
-    plan_allow: Annotated[
-        Literal["", "minutes"],
-        _words("minutes: plan even if accounting enforces limits of minutes (safe, TRESMins).", "minutes"),
-    ] = ""
-    private: Annotated[
-        Literal["yes", "no", "auto"],
-        _words(
-            "Hide jobs from other users. auto: as Slurm's PrivateData.",
-            f"{', '.join(YES)}; {', '.join(NO)}; auto",
-        ),
-    ] = "auto"
+        0.8,
+        "limits: quantile of the predicted run time that becomes the planned time limit.",
+        "0 to 1",
+        gt=0,
+        lt=1,
+    ),
+    _seconds("plan_shortest_s", 30.0, "Jobs with a shorter median prediction are not planned. 0: plan all."),
+    _words("plan_list", "", "File in which batchcast-start (PrologSlurmctld) finds the planned jobs. Empty: none."),
+    _setting("plan_percent", float, 100.0, "Share of the jobs that are planned, in percent.", "0 to 100", ge=0, le=100),
+    _count("plan_seed", 0, "Random seed that selects the planned jobs.", 0),
+    _one_of("plan_within", "queue,account,user", "order: jobs change their order only within this group."),
+    _seconds(
+        "plan_age_s",
+        0.0,
+        "order: jobs that have waited this long start in order of arrival. 0: computed from the queue, 1 h to 2 days.",
+    ),
+    _count(
+        "plan_band",
+        10_000,
+        "order: maximum priority that a job may gain. Keep it below the steps between your QOS and partitions.",
+        128,
+    ),
+    _seconds("plan_lag_s", 600.0, "A cycle that starts later than this stops planning for an hour.", 1.0),
+    _seconds("plan_call_s", 10.0, "A call to slurmctld that takes longer than this stops planning for an hour.", 0.1),
+    _one_of(
+        "plan_allow",
+        ",minutes",
+        "minutes: plan even if accounting enforces limits of minutes (safe, TRESMins).",
+        "minutes",
+    ),
+    _one_of(
+        "private",
+        "auto,yes,no",
+        "Hide jobs from other users. auto: as Slurm's PrivateData.",
+        f"{', '.join(YES)}; {', '.join(NO)}; auto",
+    ),
+)
+"""Every setting. Times are in seconds."""
+Values: Any = msgspec.defstruct("Values", _SETTINGS, frozen=True, kw_only=True)
 
 
 class Overruled(NamedTuple):
@@ -227,7 +197,7 @@ class Overruled(NamedTuple):
 class Settings(Struct, frozen=True):
     """The value and the source of every setting, and the values that were overruled."""
 
-    values: Values
+    values: Any
     source: Mapping[str, str]
     overruled: tuple[Overruled, ...] = ()
 
@@ -246,8 +216,8 @@ class Settings(Struct, frozen=True):
         return Settings(msgspec.structs.replace(self.values, **values), self.source, self.overruled)
 
 
-_HINTS = get_type_hints(Values, include_extras=True)
-_METAS: dict[str, Meta] = {name: hint.__metadata__[0] for name, hint in _HINTS.items()}
+_HINTS = {name: kind for name, kind, _ in _SETTINGS}
+_METAS: dict[str, Meta] = {name: kind.__metadata__[0] for name, kind, _ in _SETTINGS}
 NAMES = tuple(_HINTS)
 
 
@@ -333,18 +303,13 @@ def cluster_tables(environment: Mapping[str, str] | None = None) -> tuple[str, l
 
 def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the settings of each source in order of precedence, the lowest first, without the `[[cluster]]` tables."""
-    places = [
-        (str(path), {name: value for name, value in _read(path).items() if not _is_tables(name, value)})
-        for path in settings_files(env)
-    ]
+    places = [(str(path), _read(path)) for path in settings_files(env)]
+    for _, given in places:
+        if isinstance(given.get("cluster"), list):
+            del given["cluster"]
     keys = {name: f"BATCHCAST_{name.upper()}" for name in NAMES}
     places += [(f"${key}", {name: env[key]}) for name, key in keys.items() if key in env]
     return [*places, ("--", {name: value for name, value in flags.items() if value is not None})]
-
-
-def _is_tables(name: str, value: Any) -> bool:
-    """Return whether an entry of a settings file is the list of `[[cluster]]` tables."""
-    return name == "cluster" and isinstance(value, list)
 
 
 def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
@@ -370,9 +335,9 @@ def _read_value(name: str, value: Any, place: str) -> Any:
     """Return a value with the type of its setting. A wrong value raises InputError, which lists the accepted values."""
     if name not in NAMES:
         raise InputError(f"{place}: no setting {name!r} (accepted: {', '.join(NAMES)})")
-    extra = _METAS[name].extra or {}
+    extra: Any = _METAS[name].extra
     try:
-        plain = _plain(name, value, extra.get("unit"))
+        plain = _plain(name, value, extra["unit"])
         if isinstance(plain, float) and plain != plain:
             raise msgspec.ValidationError("not a number")
         return msgspec.convert(plain, _HINTS[name], strict=False)
@@ -381,14 +346,14 @@ def _read_value(name: str, value: Any, place: str) -> Any:
         raise InputError(f"{what} (accepted: {accepted(name)})") from None
 
 
-def _plain(name: str, value: Any, unit: str | None) -> Any:
+def _plain(name: str, value: Any, unit: str) -> Any:
     """Convert a value to the form that msgspec accepts: words in lower case, times in seconds, memory in KiB."""
     if name == "private":
         word = str(value).strip().lower()
         return "yes" if word in YES else "no" if word in NO else word
-    if isinstance(value, bool) and unit is not None:
+    if isinstance(value, bool) and unit:
         raise ValueError("a truth value is no time")
-    if unit is None or not isinstance(value, str):
+    if not unit or not isinstance(value, str):
         return value.strip().lower() if name == "scheduler" and isinstance(value, str) else value
     if unit == "memory":
         return parse_memory(value)
@@ -422,8 +387,7 @@ def planned_by(settings: Settings) -> str:
     from ..predict.registry import split_specs
 
     methods = split_specs(settings["runtime"])
-    calibrated = next((one for one in methods if one.partition(":")[0] == "calibrated"), methods[0])
-    return str(calibrated)
+    return next((one for one in methods if one.partition(":")[0] == "calibrated"), methods[0])
 
 
 def keep_since(settings: Settings, now: float) -> float | None:
@@ -466,17 +430,13 @@ def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool
         return True, error.message
     if settings["private"] != "auto":
         return settings["private"] == "yes", ""
-    try:
-        return _as_the_store_says(settings["store"])
-    except (BatchcastError, OSError, ValueError) as error:
-        return True, f"private = auto, and {error.message if isinstance(error, BatchcastError) else error}"
-
-
-def _as_the_store_says(store: str) -> tuple[bool, str]:
     from ..store.reader import Reader
 
-    with Reader(store) as reader:
-        sites: list[Mapping[str, Any]] = [reader.memory(name).get("site", {}) for name in reader.clusters()]
+    try:
+        with Reader(settings["store"]) as reader:
+            sites: list[Mapping[str, Any]] = [reader.memory(name).get("site", {}) for name in reader.clusters()]
+    except (BatchcastError, OSError, ValueError) as error:
+        return True, f"private = auto, and {error.message if isinstance(error, BatchcastError) else error}"
     if any(site.get("private", False) for site in sites):
         return True, ""
     unknown = not sites or any("private" not in site for site in sites)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,8 +68,10 @@ class Slurm:
         If a job waits for nodes that may be down, one more call reads which nodes are down. If the reason of a wait is
         outdated, it is replaced by Priority.
         """
-        shown = self._shown(SNAPSHOT)
-        away = self._away_or_unknown() if any(about_nodes(s.reason) for s in shown.jobs) else None
+        shown, away = self._shown(SNAPSHOT), None
+        if any(about_nodes(s.reason) for s in shown.jobs):
+            with contextlib.suppress(Unreachable):
+                away = self.nodes_away()
         down = None if away is None else {one.node for one in away}
         running = {_array(s) for s in shown.jobs if s.state != "PENDING" and (s.is_open or not s.certain)}
 
@@ -78,12 +81,6 @@ class Slurm:
 
         jobs = tuple(as_it_is(s) if s.state == "PENDING" else s for s in shown.jobs)
         return shown._replace(jobs=jobs, away=away)
-
-    def _away_or_unknown(self) -> tuple[NodeAway, ...] | None:
-        try:
-            return self.nodes_away()
-        except Unreachable:
-            return None
 
     def nodes_away(self) -> tuple[NodeAway, ...]:
         """Return the nodes that are down, drained or do not answer, by one call. Nodes that sleep or wake up are left
@@ -134,20 +131,10 @@ class Slurm:
 
     def _accounted(self, since: float, until: float, *which: str, steps: bool = False) -> Snapshot:
         fields = squeue.FIELDS_WITH_STEPS if steps else squeue.SACCT_FIELDS
-        answer = self.transport.ask(
-            (
-                "sacct",
-                *which,
-                *(() if steps else ("--allocations",)),
-                "--duplicates",
-                "--parsable",
-                "--noheader",
-                f"--delimiter={MARK}",
-                f"--starttime=uts{since:.0f}",
-                f"--endtime=uts{until:.0f}",
-                "--format=" + ",".join(fields),
-            )
-        )
+        words = "--duplicates", "--parsable", "--noheader", f"--delimiter={MARK}"
+        when = f"--starttime=uts{since:.0f}", f"--endtime=uts{until:.0f}", f"--format={','.join(fields)}"
+        command = ("sacct", *which, *(() if steps else ("--allocations",)), *words, *when)
+        answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, fields)
         jobs, bad = _each(squeue.with_steps(records), lambda pair: squeue.ended(*pair))
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad + answer.refused)
@@ -192,7 +179,9 @@ class Slurm:
 
     def admin_level(self, user: str) -> str:
         """Return the user's level in accounting (None, Operator, Administrator); empty if accounting lacks the user."""
-        return admin_level(self.transport, user)
+        answer = self.transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
+        rows = [line.split("|") for line in answer.text.splitlines()]
+        return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")
 
     def busy_nodes(self) -> int:
         """Return how many nodes run jobs of any user."""
@@ -264,17 +253,14 @@ class Slurm:
         for name, largest in nodes_of.items():
             partitions[name] |= largest
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
-        nodes: dict[str, float] = {
-            p.get("Nodes", name): partitions[name]["procs"] for p in records if (name := p["PartitionName"])
-        }
+        nodes = {p.get("Nodes", p["PartitionName"]): partitions[p["PartitionName"]]["procs"] for p in records}
+        known = sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)
         return Site(
             cluster=config.get("ClusterName", "cluster"),
             version=config.get("SLURM_VERSION", ""),
             keeps_s=float(keeps[0]) if keeps else 0.0,
             private=_hides_jobs(config),
-            total_procs=total
-            or max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
-            or float("nan"),
+            total_procs=total or max(known, 0.0) or math.nan,
             # without accounting, AccountingStorageType is none, or (null) since Slurm 23.11
             accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),
             partitions=partitions,
@@ -310,15 +296,12 @@ def _hides_jobs(config: Mapping[str, str]) -> bool:
 
 def _partition(record: Mapping[str, str]) -> dict[str, float]:
     default, longest = parse_duration(record.get("DefaultTime", "")), parse_duration(record.get("MaxTime", ""))
+    nodes = {"nodes": count(record.get("TotalNodes", "")), "max_nodes": count(record.get("MaxNodes", ""))}
     return {
         "default_time_s": default if default == default else longest,
         "max_time_s": longest,
         "procs": count(record.get("TotalCPUs", "")),
-        **{
-            key: amount
-            for key, name in (("nodes", "TotalNodes"), ("max_nodes", "MaxNodes"))
-            if (amount := count(record.get(name, ""))) > 0
-        },
+        **{name: amount for name, amount in nodes.items() if amount > 0},
         "is_default": float(record.get("Default", "NO") == "YES"),
     }
 
@@ -336,15 +319,8 @@ def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]])
     for record in records:
         try:
             jobs.extend(read(record))
-        except (BatchcastError, KeyError, ValueError) as error:
-            if isinstance(error, Unreachable):
-                raise
+        except Unreachable:
+            raise
+        except (BatchcastError, KeyError, ValueError):
             bad += 1
     return jobs, bad
-
-
-def admin_level(transport: Transport, user: str) -> str:
-    """Return the user's level in accounting (None, Operator, Administrator); empty if accounting lacks the user."""
-    answer = transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
-    rows = [line.split("|") for line in answer.text.splitlines()]
-    return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")

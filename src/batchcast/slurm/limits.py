@@ -14,15 +14,11 @@ from ..formats.slurm.plannable import Plannable, Submitted, submitted
 from ..formats.slurm.scontrol import parse_config, parse_records
 from ..formats.slurm.squeue import epoch, parse_marked
 from ..units import parse_duration
-from .transport import MARK, Transport
+from .transport import CONFIG, MARK, Transport
 
-LOOK = (
-    "squeue",
-    "--all",
-    "--array",
-    "--states=all",
-    "--Format=" + ",".join(f"{name}:{MARK}" for name in plannable.FIELDS),
-)
+_FORMAT = ",".join(f"{name}:{MARK}" for name in plannable.FIELDS)
+LOOK = ("squeue", "--all", "--array", "--states=all", f"--Format={_FORMAT}")
+_PARTITIONS = ("scontrol", "--oneliner", "show", "partition")
 _MINS = ("GrpTRESMins", "GrpTRESRunMins", "MaxTRESMins", "GrpWall")
 
 
@@ -66,8 +62,8 @@ def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
 
 def ground(transport: Transport, now: float) -> Ground:
     """Read facts about the site by three calls to slurmctld, whose answers do not grow with the queue."""
-    config = parse_config(transport.ask(("scontrol", "show", "config")).text)
-    partitions = parse_records(transport.ask(("scontrol", "--oneliner", "show", "partition")).text, "PartitionName")
+    config = parse_config(transport.ask(CONFIG).text)
+    partitions = parse_records(transport.ask(_PARTITIONS).text, "PartitionName")
     text = transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
     booted = epoch(config.get("BOOT_TIME", ""))
     return Ground(
@@ -155,33 +151,32 @@ def priorities(transport: Transport) -> dict[str, Priority]:
 
 def why_unordered(transport: Transport, band: int) -> str:
     """Return in one sentence why this site's priorities must not be changed by up to `band`; empty if they may be."""
-    config = parse_config(transport.ask(("scontrol", "show", "config")).text)
+    config = parse_config(transport.ask(CONFIG).text)
     kind = config.get("PriorityType", "")
     if "multifactor" not in kind:
         return f"PriorityType is {kind or 'not known'}: a SiteFactor needs priority/multifactor"
     plugin = config.get("PrioritySiteFactorPlugin", "").replace("(null)", "").removesuffix("none").strip("/ ")
     if plugin not in ("", "site_factor"):
         return f"PrioritySiteFactorPlugin is {plugin}: it sets the factors itself"
-    weight = _number(config.get("PriorityWeightQOS", ""))
-    if weight > 0:
-        text = transport.ask(("sacctmgr", "-nP", "show", "qos", "format=Priority")).text
-        gap = weight * _least_gap([_number(line) for line in text.splitlines()])
+    for kind, several in (("QOS", "QOS"), ("Partition", "partitions")):
+        weight = _number(config.get(f"PriorityWeight{kind}", ""))
+        gap = weight * _least_gap(_ranks(transport, kind)) if weight > 0 else math.inf
         if band > gap:
+            another = several.removesuffix("s")
             return (
-                f"plan_band = {band} could raise a job above another QOS: the priorities of QOS differ by "
+                f"plan_band = {band} could raise a job above another {another}: the priorities of {several} differ by "
                 f"{gap:.0f} (accepted: at most that)"
             )
-    weight = _number(config.get("PriorityWeightPartition", ""))
-    if weight > 0:
-        text = transport.ask(("scontrol", "--oneliner", "show", "partition")).text
-        factors = [_number(p.get("PriorityJobFactor", "")) for p in parse_records(text, "PartitionName")]
-        gap = weight * _least_gap(factors)
-        if band > gap:
-            return (
-                f"plan_band = {band} could raise a job above another partition: the priorities of partitions "
-                f"differ by {gap:.0f} (accepted: at most that)"
-            )
     return ""
+
+
+def _ranks(transport: Transport, kind: str) -> list[float]:
+    """Return the priorities of every QOS or every partition."""
+    if kind == "QOS":
+        text = transport.ask(("sacctmgr", "-nP", "show", "qos", "format=Priority")).text
+        return [_number(line) for line in text.splitlines()]
+    text = transport.ask(_PARTITIONS).text
+    return [_number(p.get("PriorityJobFactor", "")) for p in parse_records(text, "PartitionName")]
 
 
 class Reserving(NamedTuple):
@@ -196,7 +191,7 @@ class Reserving(NamedTuple):
 
 def reserving(transport: Transport) -> Reserving:
     """Return `bf_min_prio_reserve`, `PriorityWeightAge` and `PriorityMaxAge` of this site."""
-    config = parse_config(transport.ask(("scontrol", "show", "config")).text)
+    config = parse_config(transport.ask(CONFIG).text)
     words = dict(word.strip().partition("=")[::2] for word in config.get("SchedulerParameters", "").split(","))
     least, by_age = _number(words.get("bf_min_prio_reserve", "")), _number(config.get("PriorityWeightAge", ""))
     return Reserving(least, by_age, parse_duration(config.get("PriorityMaxAge", "7-00:00:00")))

@@ -3,6 +3,13 @@
 
 `Commands` runs programs, `Recording` writes the answers of another transport to a file, and `Recorded` replays such a
 file. So all other modules can also run without a batch system.
+
+Queries to squeue and sacct have secret separators, so that users cannot forge answers by texts in their jobs. Other
+users can read a running program's arguments in /proc, but not its environment. squeue reads the names of its columns,
+with a secret mark after each, from the variable SQUEUE_FORMAT2. sacct takes its delimiter only as an argument, so a
+user could copy it into a job's text while sacct runs. But sacct reads the format of times from the variable
+SLURM_TIME_FORMAT. So each record is requested between two times that end in a secret seal, and a record with a wrong
+number of columns is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -21,15 +29,12 @@ from typing import NamedTuple, Protocol, TypedDict
 
 from ..errors import InputError, Unreachable, WrongCluster
 from ..formats.slurm.scontrol import parse_config
-from .sealed import opened, sealed
 
 MARK = "{mark}"
 DAEMONS = {
     "sdiag": "slurmctld's statistics",
-    "sacct": "slurmdbd",
-    "sacctmgr": "slurmdbd",
-    "qstat": "pbs_server",
-    "tracejob": "pbs_server",
+    **dict.fromkeys(("sacct", "sacctmgr"), "slurmdbd"),
+    **dict.fromkeys(("qstat", "tracejob"), "pbs_server"),
 }
 """The daemon that a program calls; programs that are not listed call slurmctld. sdiag has its own entry, so that squeue
 still runs after sdiag was refused.
@@ -127,14 +132,12 @@ class Commands:
         counter = self.counters.setdefault(daemon, Counter())
         now = self.clock()
         if now < counter.not_before:
-            raise Unreachable(
-                f"{daemon} does not answer ({counter.last_error}); asked again in {counter.not_before - now:.0f} s"
-            )
+            left = counter.not_before - now
+            raise Unreachable(f"{daemon} does not answer ({counter.last_error}); asked again in {left:.0f} s")
         if counter.calls and now < counter.last_call + self.floor_s:
             self.sleep(counter.last_call + self.floor_s - now)
         mark = f"~{secrets.token_hex(8)}~"
-        asked_at = self.clock()
-        counter.last_call = asked_at
+        asked_at = counter.last_call = self.clock()
         counter.calls += 1
         try:
             question = sealed(command, MARK, mark)
@@ -150,19 +153,15 @@ class Commands:
         text, refused = opened(text, mark, question)
         return Answer(text, mark, asked_at, refused), complaint
 
-    def _run(self, argv: Sequence[str], hidden: Mapping[str, str], may_be_refused: bool) -> tuple[str, str]:
+    def _run(self, argv: Sequence[str], hidden: dict[str, str], may_be_refused: bool) -> tuple[str, str]:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # without this, sacct shortens lists of array tasks
-        for name in _LEFT_OUT:
-            environment.pop(name, None)
-        environment |= hidden
+        environment = {name: value for name, value in environment.items() if name not in _LEFT_OUT} | hidden
         try:
             code, out, complaint = _run_whole(argv, environment, self.timeout_s)
         except FileNotFoundError:
-            raise Unreachable(
-                f"{argv[0]} is not installed on this machine",
-                hint="run this on a machine with the batch system's clients",
-            ) from None
+            hint = "run this on a machine with the batch system's clients"
+            raise Unreachable(f"{argv[0]} is not installed on this machine", hint=hint) from None
         except subprocess.TimeoutExpired:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
         except OSError as error:
@@ -206,7 +205,22 @@ def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: f
 CONFIG = ("scontrol", "show", "config")
 
 
-class OneCluster:
+class _Wrapping:
+    """Passes on the clocks of another transport."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+
+    def now(self) -> float:
+        """Return the time of the wrapped transport's clock, epoch seconds."""
+        return self.inner.now()
+
+    def ticks(self) -> float:
+        """Return the seconds of the wrapped transport's monotonic clock."""
+        return self.inner.ticks()
+
+
+class OneCluster(_Wrapping):
     """Passes queries on to another transport, after a check that Slurm's clients query the named cluster.
 
     Slurm's clients use the cluster of their slurm.conf, whatever cluster batchcast's settings name. Without this check,
@@ -221,15 +235,8 @@ class OneCluster:
     """
 
     def __init__(self, inner: Transport, name: str) -> None:
-        self.inner, self.name, self._is_checked = inner, name, False
-
-    def now(self) -> float:
-        """Return the time of the wrapped transport's clock, epoch seconds."""
-        return self.inner.now()
-
-    def ticks(self) -> float:
-        """Return the seconds of the wrapped transport's monotonic clock."""
-        return self.inner.ticks()
+        super().__init__(inner)
+        self.name, self._is_checked = name, False
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the answer of the wrapped transport; WrongCluster if another cluster answers."""
@@ -259,27 +266,18 @@ def wrong_cluster(meant: str, answered_by: str) -> WrongCluster:
     return WrongCluster(
         f"the settings name cluster {meant}, but Slurm's clients query {answered_by} (ClusterName in scontrol "
         "show config)",
-        hint=(
-            f"SLURM_CONF=/path/to/{meant}/slurm.conf queries {meant}; without -M and SLURM_CLUSTERS, batchcast "
-            f"uses {answered_by}"
-        ),
+        hint=f"SLURM_CONF=/path/to/{meant}/slurm.conf queries {meant}; without -M and SLURM_CLUSTERS, batchcast uses "
+        f"{answered_by}",
     )
 
 
-class Recording:
+class Recording(_Wrapping):
     """Passes every query on to another transport, and writes query and answer to a file, one JSON object per line."""
 
     def __init__(self, inner: Transport, path: str | Path) -> None:
-        self.inner, self.path = inner, Path(path)
+        super().__init__(inner)
+        self.path = Path(path)
         self._write("")
-
-    def now(self) -> float:
-        """Return the time of the wrapped transport's clock, epoch seconds."""
-        return self.inner.now()
-
-    def ticks(self) -> float:
-        """Return the seconds of the wrapped transport's monotonic clock."""
-        return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Return the answer of the wrapped transport, and write it to the file."""
@@ -362,3 +360,69 @@ class Recorded:
         if "error" in line:
             raise Unreachable(str(line["error"]))
         return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]), int(line.get("refused", 0)))
+
+
+SEAL_BYTES = 6
+"""Number of random bytes of a seal, which has 8 characters. sacct prints at most 19 characters of a time, and the
+seconds since 1970 take 10 of them.
+"""
+_SEALED = "Submit"
+"""The column at the beginning and at the end of a record, because every job and every step has a submit time."""
+
+
+class Question(NamedTuple):
+    """A command to run: arguments, secret environment variables, and the seal of its records (empty: no seal)."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    seal: str
+
+
+def sealed(command: Sequence[str], placeholder: str, mark: str) -> Question:
+    """Return the command with a secret mark in place of `{mark}`, and the secret environment variables.
+
+    >>> sealed(["squeue", "--Format=JobID:@"], "@", "~1~")
+    Question(argv=['squeue'], environment={'SQUEUE_FORMAT2': 'JobID:~1~'}, seal='')
+    """
+    argv, environment, seal = [], {}, ""
+    program = Path(command[0]).name
+    if program == "sacct" and f"--delimiter={placeholder}" in command:
+        seal = secrets.token_urlsafe(SEAL_BYTES)
+        environment["SLURM_TIME_FORMAT"] = f"%s{seal}"
+    for word in command:
+        name, _, value = word.partition("=")
+        if program == "squeue" and name == "--Format":
+            environment["SQUEUE_FORMAT2"] = value.replace(placeholder, mark)
+        elif seal and name == "--format":
+            argv.append(f"--format={_SEALED},{value},{_SEALED}")
+        else:
+            argv.append(word.replace(placeholder, mark))
+    return Question(argv, environment, seal)
+
+
+def opened(text: str, mark: str, question: Question) -> tuple[str, int]:
+    """Return the records of a sealed answer in the requested form, and the number of refused records.
+
+    A record is refused if its number of values differs from the number of columns, because then a text of the job
+    contains the mark. If an answer has no seal, every mark is removed, so that a text of a job cannot pass as a record.
+
+    >>> question = Question(["--format=Submit,JobID,JobName,Submit"], {}, "s")
+    >>> opened("5s@1@x@5s@\\n6s@2@y@9@\\n9@z@6s@\\n7s@3@z@7s@\\n", "@", question)
+    ('1@x@\\n3@z@\\n', 1)
+    """
+    if not question.seal:
+        return text, 0
+    end = re.escape(question.seal + mark)
+    columns = next(word.count(",") + 1 for word in question.argv if word.startswith("--format="))
+    rows = re.split(rf"(?<={end})\n(?=\d+{end})", text.removesuffix("\n"))
+    begin = re.search(rf"(?:\A|\n)(?=\d+{end})", rows[0])  # warnings may come before the first record
+    if begin is None:
+        return text.replace(mark, " "), 0
+    rows[0] = rows[0][begin.end() :]
+    good = []
+    for row in rows:
+        values = row.split(mark)
+        if len(values) == columns + 1 and values[-1] == "" and values[-2].endswith(question.seal):
+            plain = (value.removesuffix(question.seal) for value in values[1:-2])
+            good.append("".join(f"{value}{mark}" for value in plain) + "\n")
+    return "".join(good), len(rows) - len(good)

@@ -12,7 +12,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Float, Text, bindparam, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import (
+    Connection,
+    Float,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from ..events.event import Event, Start, Submit
 from ..events.live import LiveJob
@@ -97,11 +111,8 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
         elif isinstance(event, Start):
             change |= {"bits": change["bits"] | DELIVERED_START, "start": event.time}
         else:
-            change |= {
-                "bits": change["bits"] | DELIVERED_GONE,
-                "end": event.time,
-                "how": getattr(event, "status", None),
-            }
+            gone = {"bits": change["bits"] | DELIVERED_GONE, "end": event.time, "how": getattr(event, "status", None)}
+            change |= gone
     if changes:
         values = {
             "told": jobs.c.told.op("|")(bindparam("bits")),
@@ -122,24 +133,27 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
     issued
         Mappings with the keys `row, kind, moment, method, as_of, issued_at` and `prediction`.
     """
-    rows = [
-        {
-            **{name: one[name] for name in ("row", "kind", "moment", "method", "as_of", "issued_at")},
-            **as_values(one["prediction"]),
-        }
-        for one in issued
-    ]
+    _insert(connection, forecasts, ("row", "kind", "moment", "method", "as_of", "issued_at"), issued)
+
+
+def _insert(
+    connection: Connection, table: Table, names: Sequence[str], ones: Sequence[Mapping[str, Any]], **more: Any
+) -> None:
+    """Inserts predictions with their values of these columns into a table."""
+    rows = [{**{name: one[name] for name in names}, **as_values(one["prediction"]), **more} for one in ones]
     if rows:
-        connection.execute(insert(forecasts), rows)
+        connection.execute(insert(table), rows)
+
+
+def _pieces(rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yields the rows in pieces of a length that one statement takes."""
+    return (rows[k : k + MOST_ROWS] for k in range(0, len(rows), MOST_ROWS))
 
 
 def rows_forecast(connection: Connection, rows: Sequence[int]) -> set[int]:
     """Return which of these rows of jobs have predictions that were issued at submission."""
-    with_forecast: set[int] = set()
-    for k in range(0, len(rows), MOST_ROWS):
-        which = forecasts.c.row.in_(rows[k : k + MOST_ROWS]), forecasts.c.moment == "submit"
-        with_forecast |= set(connection.scalars(select(forecasts.c.row).where(*which).distinct()))
-    return with_forecast
+    query = select(forecasts.c.row).where(forecasts.c.moment == "submit").distinct()
+    return {row for some in _pieces(rows) for row in connection.scalars(query.where(forecasts.c.row.in_(some)))}
 
 
 def followed_by(
@@ -175,9 +189,8 @@ def followed_by(
 
 def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
     """Delete the predictions of these jobs that were issued at `moment`, for example `submit`."""
-    for k in range(0, len(rows), MOST_ROWS):
-        which = forecasts.c.row.in_(rows[k : k + MOST_ROWS])
-        connection.execute(delete(forecasts).where(which, forecasts.c.moment == moment))
+    for some in _pieces(rows):
+        connection.execute(delete(forecasts).where(forecasts.c.row.in_(some), forecasts.c.moment == moment))
 
 
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
@@ -195,16 +208,7 @@ def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str
         Mappings with the keys `row, method, as_of, why` and `prediction`.
     """
     connection.execute(delete(renewed).where(renewed.c.cluster == cluster))
-    rows = [
-        {
-            **{name: one[name] for name in ("row", "method", "as_of", "why")},
-            "cluster": cluster,
-            **as_values(one["prediction"]),
-        }
-        for one in forecasts_
-    ]
-    if rows:
-        connection.execute(insert(renewed), rows)
+    _insert(connection, renewed, ("row", "method", "as_of", "why"), forecasts_, cluster=cluster)
     waits_on = select(renewed.c.row).where(renewed.c.cluster == cluster)
     connection.execute(delete(moves).where(moves.c.cluster == cluster, moves.c.row.notin_(waits_on)))
 
@@ -265,10 +269,10 @@ def waited_since(connection: Connection, cluster: str, moment: str, age: float, 
 
 def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     """Yield row, used_mem_kib, alloc_nodes and status of the jobs in `rows` whose memory use is known."""
-    for k in range(0, len(rows), MOST_ROWS):
-        query = select(jobs.c.row, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.status)
-        query = query.where(jobs.c.row.in_(rows[k : k + MOST_ROWS]), jobs.c.used_mem_kib.is_not(None))
-        yield from (dict(row) for row in connection.execute(query.order_by(jobs.c.row)).mappings())
+    query = select(jobs.c.row, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.status).order_by(jobs.c.row)
+    for some in _pieces(rows):
+        which = jobs.c.row.in_(some), jobs.c.used_mem_kib.is_not(None)
+        yield from (dict(row) for row in connection.execute(query.where(*which)).mappings())
 
 
 def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:
@@ -288,6 +292,6 @@ def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
 def write_meta(connection: Connection, cluster: str, **values: Any) -> None:
     """Store values of a cluster in the table `meta`, by name."""
     for name, value in values.items():
-        where = (meta.c.cluster == cluster, meta.c.name == name)
-        if connection.execute(meta.update().where(*where).values(value=json.dumps(value))).rowcount == 0:
-            connection.execute(meta.insert().values(cluster=cluster, name=name, value=json.dumps(value)))
+        where, text_ = (meta.c.cluster == cluster, meta.c.name == name), json.dumps(value)
+        if connection.execute(meta.update().where(*where).values(value=text_)).rowcount == 0:
+            connection.execute(meta.insert().values(cluster=cluster, name=name, value=text_))

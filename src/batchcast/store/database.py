@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
 import shutil
 import sqlite3
@@ -12,25 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, inspect, select, text
+from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, func, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
+from ..ceilings import without_links
 from ..errors import BatchcastError, InputError
-from .place import (
-    VERSION,
-    check_there,
-    make_closed,
-    make_room,
-    normal_url,
-    refuse_newer,
-    refuse_older,
-    shown_url,
-    sqlite_path,
-    trouble,
-    version_number,
-    without_secrets,
-)
+from . import place
+from .place import OLDEST, VERSION, shown_url, sqlite_path, trouble
 from .schema import jobs, meta, metadata, renewed
 
 
@@ -82,13 +73,13 @@ class Store:
     """
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
-        self.url = normal_url(url)
+        self.url = place.normal_url(url)
         self.failures = 0
         self.shown = shown_url(self.url)
         path = sqlite_path(self.url)
         if path is not None:
-            (make_room if create else check_there)(path)
-        self.is_new = path is not None and create and make_closed(path)
+            (place.make_room if create else place.check_there)(path)
+        self.is_new = path is not None and create and place.make_closed(path)
         self.engine = self._engine(path, read_only)
         if read_only:
             self._do_without_absent_columns()
@@ -105,12 +96,10 @@ class Store:
         @event.listens_for(engine, "connect")
         def _set_up(connection: Any, _: Any) -> None:
             connection.isolation_level = None  # the driver must not issue BEGIN, because _begin below does
-            cursor = connection.cursor()
             if not read_only:
-                cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=FULL")  # a committed prediction must survive a power failure
-            cursor.execute("PRAGMA foreign_keys=ON")
-            cursor.close()
+                connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")  # a committed prediction must survive a power failure
+            connection.execute("PRAGMA foreign_keys=ON")
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
@@ -181,10 +170,8 @@ class Store:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 before = path.stat().st_size
                 if shutil.disk_usage(path.parent).free < 2 * before:
-                    raise BatchcastError(
-                        f"{path.parent} has not enough free space for a second copy of {self.shown}",
-                        hint="free some disk space",
-                    )
+                    what = f"{path.parent} has not enough free space for a second copy of {self.shown}"
+                    raise BatchcastError(what, hint="free some disk space")
                 for words in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     driver.execute(words)
             except sqlite3.Error as error:
@@ -193,16 +180,14 @@ class Store:
 
     def _tables_anew(self) -> int:
         """Returns the bytes freed by VACUUM FULL on PostgreSQL, for batchcast's own tables only."""
-        names = ", ".join(metadata.tables)
-        size = text(
-            "SELECT sum(pg_total_relation_size(CAST(name AS regclass))) FROM unnest(CAST(:names AS text[])) name"
-        )
+        sizes = [f"pg_total_relation_size('{name}')" for name in metadata.tables]
+        size = text(f"SELECT {' + '.join(sizes)}")
         try:
             with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                before = connection.scalar(size, {"names": list(metadata.tables)})
+                before = connection.scalar(size)
                 connection.execute(text(f"SET lock_timeout = '{LOCK_S:.0f}s'"))
-                connection.execute(text(f"VACUUM (FULL, ANALYZE) {names}"))
-                after = connection.scalar(size, {"names": list(metadata.tables)})
+                connection.execute(text(f"VACUUM (FULL, ANALYZE) {', '.join(metadata.tables)}"))
+                after = connection.scalar(size)
                 connection.execute(text("RESET lock_timeout"))
         except SQLAlchemyError as error:
             raise self.explained(error) from error
@@ -212,21 +197,17 @@ class Store:
         """Creates the tables of a new store, or migrates an older one."""
         with self.begin() as connection:
             tables = inspect(connection).get_table_names()
-            has_meta = "meta" in tables
-            if tables and not has_meta and sqlite_path(self.url) is not None:
-                raise InputError(
-                    f"{self.shown} is the database of another program (tables {', '.join(tables[:3])})",
-                    hint="choose another file with --store PATH",
-                )
-            if not has_meta and not create:
-                raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect creates one")
-            if not has_meta:
+            if "meta" not in tables:
+                if tables and sqlite_path(self.url) is not None:
+                    what = f"is the database of another program (tables {', '.join(tables[:3])})"
+                    raise InputError(f"{self.shown} {what}", hint="choose another file with --store PATH")
+                if not create:
+                    raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect creates one")
                 metadata.create_all(connection)
                 connection.execute(meta.insert().values(cluster="", name="schema_version", value=str(VERSION)))
                 return
             version = schema_version(connection)
-        refuse_newer(self.shown, version)
-        refuse_older(self.shown, version)
+        place.check_version(self.shown, version, OLDEST)
         with self.begin() as connection:
             if version < VERSION:  # so far, newer versions only added tables and columns
                 for table in metadata.sorted_tables:
@@ -235,22 +216,79 @@ class Store:
                 connection.execute(set_version.values(value=str(VERSION)))
             _add_columns(connection)
 
-    def _no_room(self) -> bool:
-        """Returns whether the disk of an SQLite store is almost full, because SQLite may report a full disk as an I/O
-        error.
-        """
-        path = sqlite_path(self.url)
-        return path is not None and shutil.disk_usage(path.parent).free < 1_000_000
-
     def explained(self, error: SQLAlchemyError) -> BatchcastError:
         """Translate a failure of the database to one of batchcast's errors."""
-        complaint = without_secrets(str(getattr(error, "orig", None) or error).strip().splitlines()[0], self.url)
+        complaint = place.without_secrets(str(getattr(error, "orig", None) or error).strip().splitlines()[0], self.url)
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        full = "I/O error" in complaint and self._no_room()
+        path = sqlite_path(self.url)
+        # SQLite may report a full disk as an I/O error
+        full = "I/O error" in complaint and path is not None and shutil.disk_usage(path.parent).free < 1_000_000
         return trouble(self.shown, complaint, away=lost or isinstance(error, OperationalError), full=full)
 
 
 def schema_version(connection: Connection) -> int:
     """Return the schema version that the store records."""
     value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
-    return version_number(value, shown_url(str(connection.engine.url)))
+    return place.version_number(value, shown_url(str(connection.engine.url)))
+
+
+_LOCK = 74220522
+
+
+@contextmanager
+def single_writer(store: Store) -> Iterator[None]:
+    """Hold the writer lock of a store; raise BatchcastError if another collector holds it.
+
+    On PostgreSQL the lock waits two seconds, because the server may notice late that an earlier collector has ended.
+    """
+    path = sqlite_path(store.url)
+    if path is None:
+        with _session_lock(store):
+            yield
+        return
+    try:
+        file = open(f"{path}.lock", "w", opener=without_links)  # noqa: SIM115
+        os.fchmod(file.fileno(), 0o600)  # an earlier version may have created the file with access for others
+    except OSError as error:
+        raise InputError(
+            f"{path}.lock cannot be written: {error.strerror}",
+            hint="run the collector as the store's owner, or name another --store",
+        ) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise _busy(store) from None
+        yield
+
+
+@contextmanager
+def _session_lock(store: Store) -> Iterator[None]:
+    """Holds a lock of PostgreSQL that lasts as long as its connection. After the block the connection is closed, not
+    returned to the pool.
+    """
+    try:
+        connection = store.engine.connect()
+        try:
+            connection.execute(text("SET lock_timeout = '2s'"))
+            connection.execute(select(func.pg_advisory_lock(_LOCK)))
+            connection.commit()
+            connection.detach()
+        except BaseException:
+            connection.close()
+            raise
+    except SQLAlchemyError as error:
+        if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") == "55P03":
+            raise _busy(store) from None
+        raise store.explained(error) from None
+    with connection:
+        yield
+
+
+def _busy(store: Store) -> BatchcastError:
+    """Returns the error for a store that another collector writes to."""
+    return BatchcastError(
+        f"another collector is writing to {store.shown}",
+        hint="one store has one running collector: give each cluster a store of its own (--store PATH), or stop the "
+        "other (systemctl status batchcast-collect)",
+    )

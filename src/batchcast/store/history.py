@@ -15,10 +15,12 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from batchcast import columns as declared
@@ -47,7 +49,6 @@ from .sighted import (
 
 _CHUNK = 400
 TOLD = ("told_start", "told_end", "told_status")
-_KEY = (jobs.c.job_id, jobs.c.submit_time)
 
 
 @dataclass(slots=True)
@@ -101,42 +102,38 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
     return result
 
 
+def _key(s: Sighting) -> tuple[str, float]:
+    """Returns the job id and the submit time of a sighting."""
+    return s.job_id, s.submit_time
+
+
 def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
     """Inserts and updates the jobs of one chunk of sightings, and returns the numbers of changes."""
-    known_rows = _known(connection, cluster, {(s.job_id, s.submit_time) for s in seen})
-    first_requests = _first_requests(
-        connection, cluster, [s for s in seen if (s.job_id, s.submit_time) not in known_rows]
-    )
+    known_rows = _known(connection, cluster, {_key(s) for s in seen})
+    first_requests = _first_requests(connection, cluster, [s for s in seen if _key(s) not in known_rows])
     result, inserts, updates = Taken(), [], []
-    runs: dict[tuple[str, float], int] = {}
+    runs: Counter[tuple[str, float]] = Counter()
     for s in seen:
-        key = (s.job_id, s.submit_time)
-        nth = runs[key] = runs.get(key, -1) + 1
-        rows = known_rows.get(key, [])
-        row = matching(rows, s, nth)
+        key = _key(s)
+        rows = known_rows[key]
+        row = matching(rows, s, runs[key])
+        runs[key] += 1
         if row is None:
-            values = (
-                new_row(cluster, s, at, len(rows))
-                | first_requests.get((s.job_id, s.submit_time), {})
-                | another_run(rows)
-            )
+            values = new_row(cluster, s, at, len(rows)) | first_requests.get(key, {}) | another_run(rows)
             inserts.append(values)
-            known_rows.setdefault(key, []).append({**values, "row": None, "told": 0})
+            rows.append({**values, "row": None, "told": 0})
             result.new += 1
+        elif row["row"] is None:
             continue
-        if row["row"] is None:
-            continue
-        if not row["open"] and s.is_open and row["status"] != LOST:
+        elif not row["open"] and s.is_open and row["status"] != LOST:
             result.contradicting += 1
-            continue
-        values = _changes(row, s)
-        if not values:
+        elif values := _changes(row, s):
+            result.changed += 1
+            result.late += int((row["told"] >= DELIVERED_GONE) and bool({"start_time", "end_time"} & set(values)))
+            updates.append((row["row"], values))
+            row.update(values)
+        else:
             result.same += 1
-            continue
-        result.changed += 1
-        result.late += int((row["told"] >= DELIVERED_GONE) and bool({"start_time", "end_time"} & set(values)))
-        updates.append((row["row"], values))
-        row.update(values)
     if inserts:
         connection.execute(insert(jobs), inserts)
     _update_rows(connection, updates)
@@ -145,21 +142,15 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
 
 def _known(
     connection: Connection, cluster: str, keys: set[tuple[str, float]]
-) -> dict[tuple[str, float], list[dict[str, Any]]]:
+) -> defaultdict[tuple[str, float], list[dict[str, Any]]]:
     """Returns the rows of jobs with these keys, oldest run first."""
-    columns = [
-        jobs.c.row,
-        *_KEY,
-        jobs.c.restarts,
-        jobs.c.told,
-        jobs.c.vanished,
-        *(jobs.c[column.name] for column in declared.ASKED),
-        *(jobs.c[n] for n in (*FOLLOWED, *OUTCOME)),
-    ]
-    query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
-    rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = {}
-    for row in connection.execute(query).mappings():
-        rows_by_key.setdefault((row["job_id"], row["submit_time"]), []).append(dict(row))
+    asked = (column.name for column in declared.ASKED)
+    names = ("row", "job_id", "submit_time", "restarts", "told", "vanished", *asked, *FOLLOWED, *OUTCOME)
+    key = tuple_(jobs.c.job_id, jobs.c.submit_time)
+    query = select(*(jobs.c[name] for name in names)).where(jobs.c.cluster == cluster, key.in_(list(keys)))
+    rows_by_key = defaultdict(list)
+    for row in connection.execute(query.order_by(jobs.c.restarts)).mappings():
+        rows_by_key[row["job_id"], row["submit_time"]].append(dict(row))
     return rows_by_key
 
 
@@ -173,13 +164,13 @@ def _first_requests(
     """
     earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in seen}))
     earlier = earlier.where(or_(jobs.c.open == 1, jobs.c.status.in_((*AGAIN, LOST)))).order_by(jobs.c.submit_time)
-    runs: dict[str, list[Mapping[str, Any]]] = {}
+    runs = defaultdict(list)
     for row in connection.execute(earlier).mappings() if seen else ():
-        runs.setdefault(row["job_id"], []).append(dict(row))
+        runs[row["job_id"]].append(row)
     return {
-        (s.job_id, s.submit_time): {column.name: before[-1][column.name] for column in declared.ASKED}
+        _key(s): {column.name: before[-1][column.name] for column in declared.ASKED}
         for s in seen
-        if (before := [row for row in runs.get(s.job_id, ()) if row["submit_time"] < s.submit_time])
+        if (before := [row for row in runs[s.job_id] if row["submit_time"] < s.submit_time])
     }
 
 
@@ -199,19 +190,21 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
 
 def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, Any]]]) -> None:
     """Executes one update statement for each set of columns that changed together."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    groups = defaultdict(list)
     for row, values in updates:
-        groups.setdefault(tuple(sorted(values)), []).append({"row_": row, **values})
+        groups[tuple(sorted(values))].append({"row_": row, **values})
     for names, rows in groups.items():
-        statement = update(jobs).where(jobs.c.row == bindparam("row_")).values({n: bindparam(n) for n in names})
-        connection.execute(statement, rows)
+        connection.execute(_OF_ROW.values({n: bindparam(n) for n in names}), rows)
+
+
+_OF_ROW = update(jobs).where(jobs.c.row == bindparam("row_"))
+"""The beginning of a statement that changes jobs by row."""
 
 
 def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float | None]]:
     """Yield row, job id, submit time and `vanished` (time of the last sighting; None while shown) of every open job."""
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
-    for row in connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)):
-        yield row[0], row[1], row[2], row[3]
+    yield from map(tuple, connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)))
 
 
 SEEN_AT_ONCE_S = 3600.0
@@ -232,15 +225,12 @@ def without_inputs(connection: Connection, cluster: str) -> list[tuple[int, str,
         or_(jobs.c.open == 1, jobs.c.first_seen - jobs.c.submit_time <= SEEN_AT_ONCE_S),
         jobs.c.user_id.is_not(None), jobs.c.work_dir.is_not(None),
     )  # fmt: skip
-    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query.order_by(jobs.c.row))]
+    return [tuple(row) for row in connection.execute(query.order_by(jobs.c.row))]
 
 
 def keep_inputs(connection: Connection, features: Mapping[int, Mapping[str, float | str]]) -> None:
     """Store the features of jobs' input files, by row."""
-    statement = update(jobs).where(jobs.c.row == bindparam("row_")).values(inputs=bindparam("features"))
-    if features:
-        rows = [{"row_": row, "features": json.dumps(values)} for row, values in features.items()]
-        connection.execute(statement, rows)
+    _update_rows(connection, [(row, {"inputs": json.dumps(values)}) for row, values in features.items()])
 
 
 def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
@@ -252,8 +242,8 @@ def has_others_open(connection: Connection, cluster: str, user: str) -> bool:
 
 def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> None:
     """Record that the batch system no longer shows open jobs, and showed them last at `since` (epoch seconds)."""
-    statement = update(jobs).where(jobs.c.row == bindparam("row_"), jobs.c.vanished.is_(None)).values(vanished=since)
     if rows:
+        statement = _OF_ROW.where(jobs.c.vanished.is_(None)).values(vanished=since)
         connection.execute(statement, [{"row_": row} for row in rows])
 
 
@@ -262,18 +252,15 @@ def vanished_tasks(connection: Connection, cluster: str) -> Iterator[tuple[int, 
     query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished).where(
         jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.vanished.is_not(None), jobs.c.start_time.is_(None)
     )
-    for row in connection.execute(query):
-        if "_" in row[1]:
-            yield row[0], row[1], row[2], row[3]
+    yield from (tuple(row) for row in connection.execute(query) if "_" in row.job_id)
 
 
 def give_up(connection: Connection, rows: Sequence[int], status: str = LOST) -> None:
     """Close jobs whose end is unknown: with the status `lost`, and as end time the time at which they were
     last shown.
     """
-    statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
-        values = statement.values(open=0, status=status, end_time=jobs.c.vanished)
+        values = _OF_ROW.values(open=0, status=status, end_time=jobs.c.vanished)
         connection.execute(values, [{"row_": r} for r in rows])
 
 
@@ -358,27 +345,20 @@ def added(sums: Mapping[str, Mapping[str, float]], issued: Iterable[Mapping[str,
     """
     total = {name: dict(group) for name, group in sums.items()}
     for row in issued:
+        figures = {"forecasts": 1.0}
+        if row["outcome_s"] is not None and row["grounds"] != NOTHING:
+            error = row["point_s"] - row["outcome_s"]
+            figures |= {"came_out": 1.0, "sum_error_s": error, "sum_absolute_error_s": abs(error)}
+            prediction = as_prediction(row)
+            for level in LEVELS if prediction.levels else ():
+                if (bound := given_waited(prediction, 0.0, (level,)).point) != math.inf:
+                    held = float(row["outcome_s"] <= bound)
+                    figures |= {f"judged_{level * 100:g}": 1.0, f"held_{level * 100:g}": held}
         month = time.strftime("%Y-%m", time.gmtime(row["as_of"]))
         group = total.setdefault(f"{month} {row['kind']} {row['moment']} {row['method']}", {})
-        _count(group, "forecasts", 1)
-        if row["outcome_s"] is None or row["grounds"] == NOTHING:
-            continue
-        error = row["point_s"] - row["outcome_s"]
-        _count(group, "came_out", 1)
-        _count(group, "sum_error_s", error)
-        _count(group, "sum_absolute_error_s", abs(error))
-        prediction = as_prediction(row)
-        for level in LEVELS if prediction.levels else ():
-            bound = given_waited(prediction, 0.0, (level,)).point
-            if bound != float("inf"):
-                _count(group, f"judged_{level * 100:g}", 1)
-                _count(group, f"held_{level * 100:g}", float(row["outcome_s"] <= bound))
+        for name, value in figures.items():
+            group[name] = group.get(name, 0.0) + value
     return total
-
-
-def _count(sums: dict[str, float], name: str, value: float) -> None:
-    """Adds a value to a sum."""
-    sums[name] = sums.get(name, 0.0) + value
 
 
 def _old(cluster: str, before: float) -> ColumnElement[bool]:
@@ -430,23 +410,18 @@ def to_trace(
     A job that left the queue without running has no run time and waits until it left. `queue_id` repeats the partition.
     A note gives the number of jobs whose times accounting changed after the clock had delivered them. O(n log n).
     """
-    query = select(*KNOWN).where(jobs.c.cluster == cluster)
-    if since > -math.inf:
-        query = query.where(jobs.c.submit_time >= since)
-    if user is not None:
-        query = query.where(jobs.c.user_id == user)
-    if until < math.inf:
-        query = query.where(jobs.c.submit_time < until)
+    query = select(*KNOWN).where(
+        jobs.c.cluster == cluster,
+        *[jobs.c.submit_time >= since] * (since > -math.inf),
+        *[jobs.c.submit_time < until] * (until < math.inf),
+        *[jobs.c.user_id == user] * (user is not None),
+    )
     rows = [dict(row) for row in connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings()]
     changed = sum(_differs(row) for row in rows)
     if as_told:
         for row in rows:
-            row |= {
-                "start_time": row["told_start"],
-                "end_time": row["told_end"],
-                "open": not row["told"] & DELIVERED_GONE,
-            }
-            row["status"] = row["told_status"] or row["status"]
+            row |= {"start_time": row["told_start"], "end_time": row["told_end"]}
+            row |= {"open": not row["told"] & DELIVERED_GONE, "status": row["told_status"] or row["status"]}
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
     memory = read_meta(connection, cluster)
     if waiting and (seen := memory.get("snapshot_at")) is not None:
@@ -454,13 +429,16 @@ def to_trace(
         ended += [{**row, "end_time": seen, "status": "pending"} for row in waits]
         ended.sort(key=lambda row: (row["submit_time"], row["row"]))
     columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
-    columns["wait_time"] = [_or(row["start_time"], row["end_time"]) - row["submit_time"] for row in ended]
-    columns["run_time"] = [row["end_time"] - _or(row["start_time"], math.nan) for row in ended]
-    columns["queue_id"] = columns["partition_id"]
-    columns["job_id"] = _ids(columns["job_id"])
     for name in _COLUMNS:
         if declared.COLUMNS[name].kind == "number":
-            columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
+            columns[name] = _numbers(columns[name])
+    start, end, submit = (
+        np.array(_numbers([row[name] for row in ended])) for name in ("start_time", "end_time", "submit_time")
+    )
+    columns["wait_time"], columns["run_time"] = np.where(np.isnan(start), end, start) - submit, end - start
+    columns["queue_id"] = columns["partition_id"]
+    if all(text.isdigit() for text in columns["job_id"]):
+        columns["job_id"] = [int(text) for text in columns["job_id"]]
     read = [features_of(row) for row in ended]
     further = sorted({name for one in read for name in one})
     for name in further:
@@ -474,9 +452,8 @@ def to_trace(
         max_procs=math.nan if total is None else total,
     )
     if changed:
-        info = replace(
-            info, notes=(*info.notes, f"{changed} jobs: accounting changed their times after predictors had used them")
-        )
+        note = f"{changed} jobs: accounting changed their times after predictors had used them"
+        info = replace(info, notes=(*info.notes, note))
     trace = Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
     return trace.knowing(further)
 
@@ -487,6 +464,11 @@ def feature_column(values: Sequence[float | str | None]) -> Nominal | list[float
     """
     if any(isinstance(value, str) for value in values):
         return Nominal.encode([None if value is None else str(value) for value in values])
+    return _numbers(values)
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    """Returns values as numbers, NaN for None."""
     return [math.nan if value is None else float(value) for value in values]
 
 
@@ -494,13 +476,3 @@ def _differs(row: dict[str, Any]) -> bool:
     """Returns whether accounting has changed the times of a run after the clock delivered its end."""
     delivered, current = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
     return bool(row["told"] & DELIVERED_GONE) and delivered != current
-
-
-def _ids(ids: list[str]) -> list[Any]:
-    """Returns the ids as integers if all of them are integers, else as text."""
-    return [int(text) for text in ids] if all(text.isdigit() for text in ids) else ids
-
-
-def _or(value: float | None, other: float) -> float:
-    """Returns `other` if the value is None."""
-    return other if value is None else value

@@ -120,10 +120,8 @@ class Ledger:
     def note(self, token: str, state: str, job_id: str | None = None, said: str | None = None) -> None:
         """Store the result of a submission. If the submission did not become a job, its key can be used again."""
         key = "NULL" if state in (REJECTED, ABSENT) else "key"
-        self._connection.execute(
-            f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?",
-            (state, job_id, said, token),
-        )
+        words = f"UPDATE sent SET state = ?, job_id = ?, said = ?, key = {key} WHERE token = ?"
+        self._connection.execute(words, (state, job_id, said, token))
 
     def note_outcome(self, token: str, start: float | None, end: float | None) -> None:
         """Store when the job started and ended."""
@@ -174,7 +172,5 @@ class Ledger:
 
     def _read(self, which: str, values: Sequence[Any]) -> list[Entry]:
         rows = self._connection.execute(f"SELECT * FROM sent WHERE {which} ORDER BY at", values)
-        entries = map(Entry._make, rows)
-        return [
-            one._replace(command=json.loads(str(one.command)), offers=json.loads(str(one.offers))) for one in entries
-        ]
+        texts = {"command", "offers"}
+        return [Entry(*(json.loads(v) if n in texts else v for n, v in zip(Entry._fields, row))) for row in rows]

@@ -39,7 +39,6 @@ class Packed(Sequence[Mapping[str, Any]]):
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._numbers: dict[str, array[float]] = {}
         self._codes: dict[str, array[int]] = {}
-        self._words: dict[str, list[str | None]] = {}
         self._length = 0
         codes_by_word: dict[str, dict[str | None, int]] = {}
         for row in rows:

@@ -148,20 +148,19 @@ def version_number(text: str | None, shown: str) -> int:
     return int(text)
 
 
-def refuse_newer(shown: str, version: int) -> None:
-    """Raise BatchcastError if a newer batchcast wrote the store, because this version cannot read it."""
+def check_version(shown: str, version: int, oldest: int = 0) -> None:
+    """Raise BatchcastError if a newer batchcast wrote the store, or if its version is below `oldest`, so that it cannot
+    be migrated. Nothing in the store is changed.
+    """
+    has = f"{shown} has schema version {version}, but this batchcast"
     if version > VERSION:
         raise BatchcastError(
-            f"{shown} has schema version {version}, but this batchcast supports only versions up to {VERSION}",
+            f"{has} supports only versions up to {VERSION}",
             hint="use the batchcast that wrote it or a newer one, or restore the backup from before the update",
         )
-
-
-def refuse_older(shown: str, version: int) -> None:
-    """Raise BatchcastError if the store is too old to be migrated. Nothing in the store is changed."""
-    if version < OLDEST:
+    if version < oldest:
         raise BatchcastError(
-            f"{shown} has schema version {version}, but this batchcast can migrate only versions from {OLDEST}",
+            f"{has} can migrate only versions from {oldest}",
             hint="if the old batchcast plans, run its `batchcast plan --off` first; then move the store away and "
             "start batchcast collect, which restores the history from accounting, but not issued forecasts",
         )
@@ -182,14 +181,16 @@ def check_there(path: Path) -> None:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise NoStore(
-            f"there is no store at {path}",
-            hint="batchcast collect creates it; batchcast doctor shows the path",
-        ) from None
+        hint = "batchcast collect creates it; batchcast doctor shows the path"
+        raise NoStore(f"there is no store at {path}", hint=hint) from None
     except OSError as error:
-        raise Unreachable(
-            f"{path} cannot be accessed: {error.strerror}", hint="ask its owner for access, or name another --store"
-        ) from None
+        hint = "ask its owner for access, or name another --store"
+        raise Unreachable(f"{path} cannot be accessed: {error.strerror}", hint=hint) from None
+    _refuse_directory(path)
+
+
+def _refuse_directory(path: Path) -> None:
+    """Raises InputError if the path of a store is a directory."""
     if path.is_dir():
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
 
@@ -218,24 +219,27 @@ def close_to_others(url: str) -> bool:
     OSError
         If the user of this process does not own the files.
     """
-    path = sqlite_path(url)
-    files = [] if path is None else [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
-    opened = [one for one in files if one.exists() and one.stat().st_mode & OTHERS]
+    opened = [one for one in _files(url) if one.stat().st_mode & OTHERS]
     for one in opened:
         one.chmod(one.stat().st_mode & 0o777 & ~OTHERS)
     return bool(opened)
+
+
+def _files(url: str) -> list[Path]:
+    """Returns the existing files of an SQLite store."""
+    path = sqlite_path(url)
+    files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")] if path is not None else []
+    return [one for one in files if one.exists()]
 
 
 def open_to_others(url: str) -> None:
     """Give other users the permissions that this process's umask allows, for a new store on a site that does not
     hide jobs.
     """
-    path, mask = sqlite_path(url), os.umask(0)
+    mask = os.umask(0)
     os.umask(mask)
-    for end in ("", "-wal", "-shm") if path is not None else ():
-        assert path is not None
-        if (one := path.with_name(path.name + end)).exists():
-            one.chmod(0o666 & ~mask)
+    for one in _files(url):
+        one.chmod(0o666 & ~mask)
 
 
 def make_closed(path: Path) -> bool:
@@ -247,10 +251,7 @@ def make_closed(path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be created: {error.strerror}",
-            hint="name a path that this user can write to: --store PATH, or BATCHCAST_STORE",
-        ) from None
+        raise _uncreatable(path, error) from None
     return True
 
 
@@ -258,14 +259,15 @@ def make_room(path: Path) -> None:
     """Create the directory for a new store."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        taken = path.is_dir()
+        _refuse_directory(path)
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be created: {error.strerror}",
-            hint="name a path that this user can write to: --store PATH, or BATCHCAST_STORE",
-        ) from None
-    if taken:
-        raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
+        raise _uncreatable(path, error) from None
+
+
+def _uncreatable(path: Path, error: OSError) -> InputError:
+    """Returns the error for a store that this user cannot create."""
+    hint = "name a path that this user can write to: --store PATH, or BATCHCAST_STORE"
+    return InputError(f"{path} cannot be created: {error.strerror}", hint=hint)
 
 
 def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
@@ -286,42 +288,37 @@ def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = Fals
     -------
     BatchcastError
     """
-    if full or "database or disk is full" in complaint or "No space" in complaint:
-        return BatchcastError(
-            f"the disk of {shown} is full ({complaint}); nothing was written",
-            hint="free some disk space; the collector then continues by itself",
-        )
-    if "malformed" in complaint or "not a database" in complaint:
-        return InputError(
-            f"{shown} is damaged, or not a store of batchcast: {complaint}",
-            hint=RESTORE,
-        )
-    if (
-        "no such table" in complaint
-        or "no such column" in complaint
-        or ("relation" in complaint and "does not exist" in complaint)
-    ):
-        return InputError(
-            f"{shown} is not a store of this version of batchcast: {complaint}",
-            hint="batchcast collect creates a store, and migrates an older one",
-        )
-    if (
-        "readonly" in complaint
-        or "read-only" in complaint
-        or "unable to open" in complaint
-        or "permission denied" in complaint
-    ):
-        return Unreachable(
-            f"{shown}: {complaint}",
-            hint="batchcast doctor shows its owner; run this as the owner, or name another --store",
-        )
-    if "authentication failed" in complaint or "no password" in complaint:
-        return Unreachable(
-            f"{shown}: {complaint}",
-            hint="check the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL",
-        )
-    kind = Unreachable if away else BatchcastError
-    return kind(f"{shown}: {complaint}", hint="batchcast doctor checks the store")
+    if full or re.search("database or disk is full|No space", complaint):
+        hint = "free some disk space; the collector then continues by itself"
+        return BatchcastError(f"the disk of {shown} is full ({complaint}); nothing was written", hint=hint)
+    for pattern, kind, what, hint in _TROUBLES:
+        if re.search(pattern, complaint):
+            return kind(f"{shown}{what}: {complaint}", hint=hint)
+    return (Unreachable if away else BatchcastError)(f"{shown}: {complaint}", hint="batchcast doctor checks the store")
+
+
+_TROUBLES: tuple[tuple[str, type[BatchcastError], str, str], ...] = (
+    ("malformed|not a database", InputError, " is damaged, or not a store of batchcast", RESTORE),
+    (
+        "no such table|no such column|relation.*does not exist",
+        InputError,
+        " is not a store of this version of batchcast",
+        "batchcast collect creates a store, and migrates an older one",
+    ),
+    (
+        "readonly|read-only|unable to open|permission denied",
+        Unreachable,
+        "",
+        "batchcast doctor shows its owner; run this as the owner, or name another --store",
+    ),
+    (
+        "authentication failed|no password",
+        Unreachable,
+        "",
+        "check the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL",
+    ),
+)
+"""What a database's message contains, the error to raise, its text, and its hint."""
 
 
 def clock_path(store: str, cluster: str) -> Path:

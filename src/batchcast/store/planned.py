@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, exists, func, insert, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, text
 
 from ..planning.order import kind_of
 from ..planning.record import ORDER_RECORD, Entry, How, State
@@ -27,12 +27,8 @@ OTHERS = "plan_others"
 def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
     """Return the entries of all planned jobs, by job id."""
     rows = connection.execute(text(TEXTS["planned"]), {"cluster": cluster}).mappings()
-    return {row["job_id"]: entry_of(dict(row)) for row in rows}
-
-
-def entry_of(row: Mapping[str, Any]) -> Entry:
-    """Convert a row of the table `planned` to an entry."""
-    return Entry(**{name: row[name] for name in Entry._fields} | {"state": State(row["state"]), "how": How(row["how"])})
+    found = (Entry(**row) for row in rows)
+    return {one.job_id: one._replace(state=State(one.state), how=How(one.how)) for one in found}
 
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
@@ -50,7 +46,8 @@ def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, f
     _be_on_disk(connection)
     for entry, *_ in changes:
         _remove(connection, cluster, [entry.job_id])
-        connection.execute(insert(planned).values(cluster=cluster, **_plain(entry)))
+        values = {**entry._asdict(), "state": str(entry.state), "how": str(entry.how)}
+        connection.execute(insert(planned).values(cluster=cluster, **values))
     _audit(connection, cluster, [_step(entry, str(entry.state), old, new, why) for entry, old, new, why in changes])
 
 
@@ -85,16 +82,20 @@ def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tup
     """Return the run-time prediction at submission of each waiting job, by job id and submit time, with user, name and
     command.
     """
-    query = (
-        select(jobs.c.job_id, jobs.c.submit_time, *_KIND, *(forecasts.c[name] for name in _FORECAST))
-        .join(forecasts, forecasts.c.row == jobs.c.row)
-        .where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
-        .where(forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method)
-    )
+    query = select(jobs.c.job_id, jobs.c.submit_time, *_KIND, *_FORECAST).join(forecasts, _issued_by(method))
+    query = query.where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
     return {(row["job_id"], row["submit_time"]): dict(row) for row in connection.execute(query).mappings()}
 
 
 _KIND = (jobs.c.user_id, jobs.c.job_name, jobs.c.app_id)
+_NAMES = ("point_s", "levels", "quantiles_s", "basis", "grounds")
+_FORECAST = [forecasts.c[name] for name in _NAMES]
+
+
+def _issued_by(method: str) -> ColumnElement[bool]:
+    """Returns the condition that joins a job with the run-time prediction by a method at its submission."""
+    of = forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method
+    return and_(forecasts.c.row == jobs.c.row, *of)
 
 
 def ended_kinds(connection: Connection, cluster: str, users: Sequence[str]) -> dict[str, set[tuple[Hashable, ...]]]:
@@ -108,13 +109,10 @@ def ended_kinds(connection: Connection, cluster: str, users: Sequence[str]) -> d
     return found
 
 
-_FORECAST = ("point_s", "levels", "quantiles_s", "basis", "grounds")
-
-
 def run_outcomes(connection: Connection, cluster: str, method: str, since: float) -> list[Mapping[str, Any]]:
     """Return the latest 400 run-time predictions whose jobs have ended, with the actual run time `outcome_s`."""
     query = (
-        select(*(outcomes.c[name] for name in (*_FORECAST, "outcome_s")))
+        select(*(outcomes.c[name] for name in (*_NAMES, "outcome_s")))
         .join(jobs, jobs.c.row == outcomes.c.row)
         .where(jobs.c.cluster == cluster, outcomes.c.kind == "runtime", outcomes.c.moment == "submit")
         .where(outcomes.c.method == method, outcomes.c.as_of >= since, outcomes.c.resolution == "ended")
@@ -147,23 +145,13 @@ def started_jobs(
     """
     rows: list[Mapping[str, Any]] = []
     elapsed = func.coalesce(jobs.c.end_time, now) - jobs.c.start_time
+    procs = func.coalesce(jobs.c.alloc_procs, jobs.c.req_procs).label("procs")
+    recent = or_(jobs.c.end_time >= since, (jobs.c.open == 1) & jobs.c.end_time.is_(None))
     for k in range(0, len(users), _CHUNK):
-        query = (
-            select(
-                jobs.c.user_id, func.coalesce(jobs.c.alloc_procs, jobs.c.req_procs).label("procs"), jobs.c.req_time,
-                elapsed.label("elapsed_s"), *(forecasts.c[name] for name in _FORECAST),
-            )
-            .outerjoin(
-                forecasts,
-                (forecasts.c.row == jobs.c.row) & (forecasts.c.kind == "runtime")
-                & (forecasts.c.moment == "submit") & (forecasts.c.method == method),
-            )
-            .where(jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]), elapsed > 0)
-            .where(or_(jobs.c.end_time >= since, (jobs.c.open == 1) & jobs.c.end_time.is_(None)))
-            .order_by(elapsed.desc())
-            .limit(MOST_STARTED)
-        )  # fmt: skip
-        rows += [dict(row) for row in connection.execute(query).mappings()]
+        which = jobs.c.cluster == cluster, jobs.c.user_id.in_(users[k : k + _CHUNK]), elapsed > 0
+        query = select(jobs.c.user_id, procs, jobs.c.req_time, elapsed.label("elapsed_s"), *_FORECAST)
+        query = query.outerjoin(forecasts, _issued_by(method)).where(*which, recent)
+        rows += map(dict, connection.execute(query.order_by(elapsed.desc()).limit(MOST_STARTED)).mappings())
     return rows
 
 
@@ -185,20 +173,10 @@ def _step(entry: Entry, what: str, before: float, after: float, why: str) -> tup
 
 def _audit(connection: Connection, cluster: str, steps: Sequence[tuple[float, Step]]) -> None:
     """Adds steps to the audit log."""
-    rows = [
-        {
-            "cluster": cluster, "at": at, "job_id": step.job_id, "submit_time": step.submit_time, "what": step.what,
-            "limit_from": float(step.before), "limit_to": float(step.after), "why": step.why,
-        }
-        for at, step in steps
-    ]  # fmt: skip
-    if rows:
+    names = ("job_id", "submit_time", "what", "limit_from", "limit_to", "why")
+    if steps:
+        rows = [{"cluster": cluster, "at": at, **dict(zip(names, step))} for at, step in steps]
         connection.execute(insert(plan_changes), rows)
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    """Returns an entry as column values."""
-    return {**entry._asdict(), "state": str(entry.state), "how": str(entry.how)}
 
 
 # -- the order
@@ -228,11 +206,6 @@ class Step(NamedTuple):
     before: float
     after: float
     why: str
-
-
-def read_order(connection: Connection, cluster: str) -> dict[str, Standing]:
-    """Read the stored factors of each job record, by its raw id."""
-    return order_of(clock_jobs.read_meta(connection, cluster))
 
 
 def order_of(values: Mapping[str, Any]) -> dict[str, Standing]:

@@ -21,16 +21,8 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from ..errors import BatchcastError
-from .place import (
-    check_there,
-    normal_url,
-    refuse_newer,
-    shown_url,
-    sqlite_path,
-    trouble,
-    version_number,
-    without_secrets,
-)
+from . import place
+from .place import shown_url, sqlite_path, trouble
 from .rows import stored_values
 from .statements import JOB, TEXTS
 
@@ -80,13 +72,13 @@ class Reader:
         self.url, self.shown = url, shown_url(url)
         self._absent: frozenset[str] = frozenset()
         self._open(sqlite_path(url))
-        refuse_newer(self.shown, self.schema_version())
+        place.check_version(self.shown, self.schema_version())
         self._absent = self._absent_columns()
 
     def _open(self, path: Path | None) -> None:
         """Opens the connection."""
         if path is not None:
-            check_there(path)
+            place.check_there(path)
             self._connection: Any = _open_sqlite(str(path))
             self._wrong: type[Exception] = sqlite3.DatabaseError
             self._away: type[Exception] = sqlite3.OperationalError
@@ -95,7 +87,7 @@ class Reader:
         from psycopg.rows import dict_row
 
         self._wrong, self._away = psycopg.Error, psycopg.OperationalError
-        where = normal_url(self.url).replace("+psycopg", "", 1)
+        where = place.normal_url(self.url).replace("+psycopg", "", 1)
         if "connect_timeout=" not in where:
             where += f"{'&' if '?' in where else '?'}connect_timeout=10"
         reading = "-c default_transaction_read_only=on"
@@ -179,19 +171,21 @@ class Reader:
         -------
         list of dict
         """
+        of = {"cluster": cluster, "method": method, "user": user}
         if not ids:
-            return self.ask("waiting", cluster=cluster, method=method, user=user)
-        rows: dict[int, Row] = {}
-        for job_id in ids:
-            tasks = re.sub(r"([!%_])", r"!\1", job_id) + "!_%"
-            for row in self.ask("waiting", cluster=cluster, method=method, user=user, job_id=job_id, tasks=tasks):
-                rows[row["row"]] = row
+            return self.ask("waiting", **of)
+        tasks = {job_id: re.sub(r"([!%_])", r"!\1", job_id) + "!_%" for job_id in ids}
+        rows = {
+            row["row"]: row
+            for i, of_array in tasks.items()
+            for row in self.ask("waiting", **of, job_id=i, tasks=of_array)
+        }
         return sorted(rows.values(), key=lambda row: (row["submit_time"], row["row"]))
 
     def schema_version(self) -> int:
         """Return the schema version of the tables."""
         rows = self.ask("schema_version")
-        return version_number(rows[0]["value"] if rows else None, self.shown)
+        return place.version_number(rows[0]["value"] if rows else None, self.shown)
 
     def pages(self) -> str:
         """Return the result of SQLite's check of its file: `ok`, or the first error."""
@@ -212,7 +206,7 @@ class Reader:
 
     def _explained(self, error: Exception) -> BatchcastError:
         """Returns a failure of the database as one of batchcast's errors."""
-        complaint = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)
+        complaint = place.without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)
         return trouble(self.shown, complaint, away=isinstance(error, self._away))
 
 

@@ -154,11 +154,13 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
     if row["told"] & DELIVERED_GONE:
         end, status = row["told_end"], row["told_status"]
     values = {**row, "queue_id": row["partition_id"]}  # in Slurm and PBS a partition is the queue
-    request = as_submitted(row["row"], values, procs=_number(row["req_procs"] or row["alloc_procs"]))
+    numbers = start, end, row["req_procs"] or row["alloc_procs"]
+    start, end, procs = (math.nan if value is None else value for value in numbers)
+    request = as_submitted(row["row"], values, procs=procs)
     if features := features_of(row):
         request = request._replace(extra={**request.extra, **features})
     held = {"peak_mem_kib": node_peak(row), "nodes": row["node_list"]}
-    return LiveJob(request, _number(start), _number(end), status, row["told"], **held)
+    return LiveJob(request, start, end, status, row["told"], **held)
 
 
 def features_of(row: Mapping[str, Any]) -> dict[str, float | str]:
@@ -168,8 +170,3 @@ def features_of(row: Mapping[str, Any]) -> dict[str, float | str]:
     ({'input_files': 'read', 'encut': 400.0}, {})
     """
     return json.loads(row["inputs"]) if row.get("inputs") else {}
-
-
-def _number(value: float | None) -> float:
-    """Returns a number, NaN for None."""
-    return math.nan if value is None else value

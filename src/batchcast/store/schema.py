@@ -6,39 +6,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    UniqueConstraint,
-    event,
-    text,
-)
+from sqlalchemy import BigInteger, Connection, Float, Integer, Text, event, text
+from sqlalchemy.schema import Column, ForeignKey, Index, MetaData, Table, UniqueConstraint
 
 from .. import columns as declared
 from ..job import DELIVERED_GONE
 
 metadata = MetaData()
 _Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns row numbers only to INTEGER columns
+_Number = Float(53)  # double precision
 
 
-def _columns(declared_ones: Iterable[declared.Column]) -> list[Column[Any]]:
+def _columns(kind: Any, names: str, **options: Any) -> list[Column[Any]]:
+    """Returns SQL columns of one type."""
+    return [Column(name, kind, **options) for name in names.split()]
+
+
+def _declared(ones: Iterable[declared.Column]) -> list[Column[Any]]:
     """Returns the SQL columns for declared columns: names are text, numbers are double precision."""
-    return [Column(one.name, Float(53) if one.kind == "number" else Text()) for one in declared_ones]
+    return [Column(one.name, _Number if one.kind == "number" else Text) for one in ones]
 
 
 meta = Table(
     "meta",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
+    *_columns(Text, "cluster name", primary_key=True),
     Column("value", Text, nullable=False),
 )
 
@@ -46,41 +38,30 @@ jobs = Table(
     "jobs",
     metadata,
     Column("row", _Row, primary_key=True, autoincrement=True),
-    Column("cluster", Text, nullable=False),
-    Column("job_id", Text, nullable=False),
+    *_columns(Text, "cluster job_id", nullable=False),
     Column("raw_id", Text),
-    Column("submit_time", Float(53), nullable=False),
+    Column("submit_time", _Number, nullable=False),
     Column("restarts", Integer, nullable=False, server_default="0"),
     # The request, written once when the job is first seen. The request never changes, because predictions were made
     # from it.
-    *_columns(declared.ASKED),
+    *_declared(declared.ASKED),
     Column("inputs", Text),  # features of the job's input files as JSON, read once when the job was first seen
     # The current state, updated while the job is in the system.
     Column("state", Text, nullable=False),
-    Column("reason", Text),
-    Column("dependency", Text),
-    Column("reservation", Text),
-    Column("licenses", Text),
-    Column("priority", Float(53)),
-    Column("limit_now", Float(53)),
-    Column("eligible_time", Float(53)),
-    Column("expected_start", Float(53)),
-    Column("start_time", Float(53)),
-    Column("end_time", Float(53)),
+    *_columns(Text, "reason dependency reservation licenses"),
+    *_columns(_Number, "priority limit_now eligible_time expected_start start_time end_time"),
     Column("status", Text),
-    *_columns(declared.HELD),
-    *_columns(declared.MEASURED),
+    *_declared((*declared.HELD, *declared.MEASURED)),
     Column("unmeasured", Text),  # why the used memory is unknown although steps ran
     # Bookkeeping: whether the job is open, when an open job was last shown, which events the clock has delivered
     # (bits), and when the job was first seen.
     Column("open", Integer, nullable=False),
-    Column("vanished", Float(53)),
+    Column("vanished", _Number),
     Column("told", Integer, nullable=False, server_default="0"),
-    Column("first_seen", Float(53), nullable=False),
+    Column("first_seen", _Number, nullable=False),
     # The times that the clock delivered. Delivered times stay if accounting later corrects the times above, so that a
     # restarted clock can replay the same events.
-    Column("told_start", Float(53)),
-    Column("told_end", Float(53)),
+    *_columns(_Number, "told_start told_end"),
     Column("told_status", Text),
     UniqueConstraint("cluster", "job_id", "submit_time", "restarts", name="jobs_key"),
     Index("jobs_submit", "cluster", "submit_time"),
@@ -88,30 +69,19 @@ jobs = Table(
     Index("jobs_user", "cluster", "user_id", "end_time"),
     Index("jobs_raw", "raw_id", "cluster"),  # raw_id first, so that queries by cluster alone never use this index
 )
-jobs_open = Index("jobs_open", jobs.c.cluster, sqlite_where=jobs.c.open == 1, postgresql_where=jobs.c.open == 1)
-jobs_untold = Index(
-    "jobs_untold",
-    jobs.c.cluster,
-    sqlite_where=jobs.c.told < DELIVERED_GONE,
-    postgresql_where=jobs.c.told < DELIVERED_GONE,
-)
+for _name, _which in (("jobs_open", jobs.c.open == 1), ("jobs_untold", jobs.c.told < DELIVERED_GONE)):
+    Index(_name, jobs.c.cluster, sqlite_where=_which, postgresql_where=_which)
 
 forecasts = Table(
     "forecasts",
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
-    Column("kind", Text, nullable=False),  # runtime, wait, limit (seconds); memory, request (KiB per node)
-    # When the prediction was made: submit; slurm (when Slurm first estimated a start); waited_1h; next (for the
-    # user's next job).
-    Column("moment", Text, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("as_of", Float(53), nullable=False),
-    Column("issued_at", Float(53), nullable=False),
-    Column("point_s", Float(53), nullable=False),
-    Column("levels", Text, nullable=False),
-    Column("quantiles_s", Text, nullable=False),
-    Column("basis", Text, nullable=False),  # a text for people; code reads `grounds`
+    # `kind`: runtime, wait, limit (seconds); memory, request (KiB per node). `moment`: when the prediction was made:
+    # submit; slurm (when Slurm first estimated a start); waited_1h; next (for the user's next job).
+    *_columns(Text, "kind moment method", nullable=False),
+    *_columns(_Number, "as_of issued_at point_s", nullable=False),
+    *_columns(Text, "levels quantiles_s basis", nullable=False),  # `basis`: a text for people; code reads `grounds`
     Column("grounds", Text),
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
@@ -120,14 +90,9 @@ renewed = Table(
     "renewed",
     metadata,
     Column("row", _Row, primary_key=True, autoincrement=False),  # row of a waiting job
-    Column("cluster", Text, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("as_of", Float(53), nullable=False),
-    Column("point_s", Float(53), nullable=False),
-    Column("levels", Text, nullable=False),
-    Column("quantiles_s", Text, nullable=False),
-    Column("basis", Text, nullable=False),
-    Column("grounds", Text, nullable=False),
+    *_columns(Text, "cluster method", nullable=False),
+    *_columns(_Number, "as_of point_s", nullable=False),
+    *_columns(Text, "levels quantiles_s basis grounds", nullable=False),
     Column("why", Text),  # why the predicted start moved last, in the form that service.answers.start.moved reads
     Index("renewed_cluster", "cluster"),
 )
@@ -139,10 +104,10 @@ moves = Table(
     "moves",
     metadata,
     Column("row", _Row, primary_key=True, autoincrement=False),  # row of a waiting job
-    Column("as_of", Float(53), primary_key=True),
+    Column("as_of", _Number, primary_key=True),
     Column("cluster", Text, nullable=False),
-    Column("likely_start", Float(53), nullable=False),
-    Column("by_90_start", Float(53)),
+    Column("likely_start", _Number, nullable=False),
+    Column("by_90_start", _Number),
     Column("why", Text),
     Index("moves_cluster", "cluster"),
 )
@@ -153,13 +118,10 @@ from the previous one, with the reason. Rows are deleted when the job no longer 
 planned = Table(
     "planned",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("job_id", Text, primary_key=True),
-    Column("submit_time", Float(53), nullable=False),
-    Column("user_limit", Float(53), nullable=False),
-    Column("planned", Float(53), nullable=False),
+    *_columns(Text, "cluster job_id", primary_key=True),
+    *_columns(_Number, "submit_time user_limit planned", nullable=False),
     Column("state", Text, nullable=False),  # a planning.State: the progress of the last change
-    Column("at", Float(53), nullable=False),
+    Column("at", _Number, nullable=False),
     Column("how", Text, nullable=False, server_default="limit"),  # a planning.How: the meaning of `planned`
 )
 """The open jobs whose limits planning has changed: the user's limit, and the current one as far as it is known."""
@@ -169,12 +131,11 @@ plan_changes = Table(
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("cluster", Text, nullable=False),
-    Column("at", Float(53), nullable=False),
+    Column("at", _Number, nullable=False),
     Column("job_id", Text, nullable=False),
-    Column("submit_time", Float(53), nullable=False),
+    Column("submit_time", _Number, nullable=False),
     Column("what", Text, nullable=False),  # a planning.State, `refused`, or `forget`
-    Column("limit_from", Float(53), nullable=False),
-    Column("limit_to", Float(53), nullable=False),
+    *_columns(_Number, "limit_from limit_to", nullable=False),
     Column("why", Text, nullable=False),
     Index("plan_changes_at", "cluster", "at"),
 )
@@ -184,14 +145,11 @@ tokens = Table(
     "tokens",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("user_id", Text, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("digest", Text, nullable=False),  # SHA-256 in hexadecimal; the token itself is not stored
-    Column("created", Float(53), nullable=False),
-    Column("expires", Float(53), nullable=False),
-    Column("revoked", Float(53)),
+    *_columns(Text, "user_id label digest", nullable=False),  # the digest is SHA-256 in hexadecimal
+    *_columns(_Number, "created expires", nullable=False),
+    Column("revoked", _Number),
 )
-"""Bearer tokens, which identify a user over HTTP if the connection itself does not."""
+"""Bearer tokens, which identify a user over HTTP if the connection itself does not. The token itself is not stored."""
 
 FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
 SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,18 +24,8 @@ AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
 """Status of a run after which Slurm starts the same job again."""
 LOST = "lost"
 """Status of a job that the batch system no longer shows and whose end is unknown."""
-FOLLOWED = (
-    "state",
-    "reason",
-    "dependency",
-    "reservation",
-    "licenses",
-    "priority",
-    "limit_now",
-    "eligible_time",
-    "expected_start",
-    "raw_id",
-)
+_STATE = "state reason dependency reservation licenses priority limit_now eligible_time expected_start raw_id"
+FOLLOWED = tuple(_STATE.split())
 _AFTER = (*declared.HELD, *declared.MEASURED)
 OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
 
@@ -73,14 +64,14 @@ def write_once(path: Path, cluster: str, seen: Sequence[Sighting], at: float) ->
     at
         Epoch seconds.
     """
-    rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = {}
-    runs: dict[tuple[str, float], int] = {}
+    rows_by_key: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+    runs: Counter[tuple[str, float]] = Counter()
     for s in certain_order(seen):
         key = (s.job_id, s.submit_time)
-        nth = runs[key] = runs.get(key, -1) + 1
-        rows = rows_by_key.setdefault(key, [])
-        if matching(rows, s, nth) is None:
+        rows = rows_by_key[key]
+        if matching(rows, s, runs[key]) is None:
             rows.append(new_row(cluster, s, at, len(rows)) | another_run(rows))
+        runs[key] += 1
     with closing(sqlite3.connect(path)) as store, store:
         for table, columns in TABLES.items():
             store.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
@@ -114,27 +105,16 @@ def matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any
         The run with the same start, else the nth run, else the latest run that the sighting can belong to. None if the
         sighting shows a new run.
     """
-    if not rows:
-        return None
     for row in rows:
-        if (
-            not math.isnan(s.start_time)
-            and row["start_time"] == s.start_time
-            and row["end_time"] in (None, sql_value(s.end_time))
-        ):
+        # a start of NaN equals no stored start
+        if row["start_time"] == s.start_time and row["end_time"] in (None, sql_value(s.end_time)):
             return row
-    if nth:
+    if nth or not rows:
         return rows[nth] if nth < len(rows) else None
     last = rows[-1]
     followed = not last["open"] and last["status"] in AGAIN
-    again = s.is_open or (
-        not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"]
-    )
-    return (
-        None
-        if followed and again and status_from_sacct(s.state) not in AGAIN
-        else (last if len(rows) == 1 else rows[-1])
-    )
+    again = s.is_open or (last["end_time"] is not None and s.start_time >= last["end_time"])
+    return None if followed and again and status_from_sacct(s.state) not in AGAIN else last
 
 
 def new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:

@@ -9,11 +9,9 @@ from statistics import NormalDist
 
 import pytest
 
-from batchcast.clusters.configured import Cluster, configured
-from batchcast.clusters.finish import COMONOTONE, combined, correction
+from batchcast.clusters.configured import Cluster, configured, translated
+from batchcast.clusters.finish import COMONOTONE, combined, correction, ratio
 from batchcast.clusters.offers import ranked
-from batchcast.clusters.speed import ratio
-from batchcast.clusters.translate import translated
 
 SHARES = [(k + 0.5) / 20 for k in range(20)]
 

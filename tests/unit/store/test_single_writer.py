@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchcast.errors import BatchcastError
-from batchcast.store.database import Store
-from batchcast.store.writer import single_writer
+from batchcast.store.database import Store, single_writer
 
 
 def test_a_second_collector_is_refused_and_the_hold_ends_with_the_first(url: str) -> None:

@@ -64,8 +64,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     from ...service.log import Log
     from ...service.planning.agent import planner_of
     from ...service.settings import keep_since, load, machine_at
-    from ...store.database import Store
-    from ...store.writer import single_writer
+    from ...store.database import Store, single_writer
 
     settings = load(flags)
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],

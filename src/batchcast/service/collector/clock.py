@@ -77,15 +77,16 @@ class Renewal:
         clock.state.nodes_away = moves.nodes_away(connection, cluster)
         clock.state.usage = files.used(clock_jobs.read_meta(connection, cluster))
         why: dict[int, str | None] = {}
+        submitted = clock.state.queued
         with _as_of(clock.state, until) as as_of:
             for number, (key, predictor) in enumerate(able.items()):
                 predictions = [
-                    (row, _capped(of, clock.state.queued[row], latest.get(row, math.inf), as_of))
+                    # no predicted start is later than the latest start by time limits, plus the margin
+                    (row, capped(of, with_margin(latest.get(row, math.inf), as_of) - submitted[row].submit_time))
                     for row, of in predictor.of_waiting(clock.state)
                 ]
                 if number == 0:  # the first method that can renew also answers users, unless its bound failed
-                    queued = clock.state.queued
-                    answers = (moves.start_times(row, queued[row].submit_time, of, as_of) for row, of in predictions)
+                    answers = (moves.start_times(row, submitted[row].submit_time, of, as_of) for row, of in predictions)
                     why = moves.remember(connection, cluster, answers, as_of)
                 shared = {"method": json.loads(key)[1], "as_of": as_of}
                 rows += [{**shared, "row": row, "prediction": of, "why": why.get(row)} for row, of in predictions]
@@ -102,18 +103,11 @@ class Renewal:
         issue: list[dict[str, Any]] = []
         for moment, age in SCORED.items():
             for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
-                waited = max(until - row["submit_time"], 0.0)
                 shared = {"row": row["row"], "kind": "wait", "moment": moment, "as_of": until, "issued_at": now}
                 issue.append({**shared, "method": row["method"], "prediction": as_prediction(newest(row))})
-                old = as_at_submission(row, waited)
-                if old is not None:
+                if (old := as_at_submission(row, max(until - row["submit_time"], 0.0))) is not None:
                     issue.append({**shared, "method": row["method"] + BEFORE, "prediction": old})
         clock_jobs.issue(connection, issue)
-
-
-def _capped(said: Prediction, job: JobRequest, by: float, now: float) -> Prediction:
-    """Limit the predicted start of a waiting job to the instant `by` plus the margin."""
-    return capped(said, with_margin(by, now) - job.submit_time)
 
 
 @contextmanager
@@ -143,8 +137,8 @@ def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None
 
 def _finite(prediction: Prediction) -> Prediction:
     """Return the prediction without its infinite quantiles."""
-    finite = [(level, q) for level, q in zip(prediction.levels, prediction.quantiles) if math.isfinite(q)]
-    return replace(prediction, levels=tuple(level for level, _ in finite), quantiles=tuple(q for _, q in finite))
+    n = sum(map(math.isfinite, prediction.quantiles))  # quantiles are monotone
+    return replace(prediction, levels=prediction.levels[:n], quantiles=prediction.quantiles[:n])
 
 
 @dataclass(slots=True)
@@ -180,8 +174,7 @@ class StoredClock:
         self.cluster, self.memory_s, self.place, self.rules = cluster, memory_s, place, rules
         self._make = make_predictors
         self._clock: LiveClock | None = None
-        self.rebuilt = ""
-        self._since = -math.inf
+        self.rebuilt, self._since = "", -math.inf
         self._renewal = Renewal()
         self._asked = AskedBefore(place.with_suffix(".asked.jsonl")) if place is not None else None
         self._next: dict[tuple[object, ...], int] = {}
@@ -221,21 +214,12 @@ class StoredClock:
         saved = files.load(self.place, self._fresh())
         if not files.can_answer(saved.clock):
             raise Unusable("a library that its models need cannot be loaded")
-        if not self._follows(saved, memory, since):
+        reached = memory.get("told_until")
+        # since the clock was saved, no event may have been late and no history undone
+        follows = reached is not None and saved.told_until <= reached and saved.late == memory.get("late", 0)
+        if not (follows and saved.since <= since <= saved.since + self._slack()):
             raise Unusable("not of the history in this store")
         return saved
-
-    def _follows(self, saved: SavedClock, memory: Mapping[str, Any], since: float) -> bool:
-        """Return whether the saved clock matches this store: since it was saved, no event was late and no history
-        undone.
-        """
-        reached = memory.get("told_until")
-        return (
-            reached is not None
-            and saved.told_until <= reached
-            and saved.late == memory.get("late", 0)
-            and saved.since <= since <= saved.since + self._slack()
-        )
 
     def to_keep(self, connection: Connection) -> SavedClock | None:
         """Return the present clock, which the caller saves after this transaction; None while a model is being
@@ -389,30 +373,20 @@ class AskedBefore:
         If several questions fit a job, the job is the outcome of the last question only.
         """
         self._open += take_asked(self.path)
-        question_by_row: dict[int, Mapping[str, Any]] = {}
-        still_open = []
+        still_open, issue = [], {}
         for question in sorted(self._open, key=lambda question: question["at"]):
             asked_at = question["at"]
             until = asked_at + SUBMITTED_WITHIN_S
             row = clock_jobs.followed_by(connection, cluster, question["like"], asked_at, until)
             if row is not None:
-                question_by_row[row] = question
+                shared = {"row": row, "kind": "wait", "moment": ASKED, "as_of": asked_at, "issued_at": now}
+                said = {"method": question["method"], "prediction": as_prediction(question["said"])}
+                issue[row] = {**shared, **said}
             elif now < until:
                 still_open.append(question)
         self._open = still_open
-        shared = {"kind": "wait", "moment": ASKED, "issued_at": now}
-        issued = [
-            {
-                **shared,
-                "row": row,
-                "as_of": question["at"],
-                "method": question["method"],
-                "prediction": as_prediction(question["said"]),
-            }
-            for row, question in question_by_row.items()
-        ]
-        clock_jobs.issue(connection, issued)
-        return len(issued)
+        clock_jobs.issue(connection, list(issue.values()))
+        return len(issue)
 
 
 def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BatchcastError, Unreachable, WrongCluster
-from ...formats.sighting import NodeAway, Site, Snapshot, measures_memory
+from ...formats.sighting import Site, Snapshot, measures_memory
 from ...formats.slurm.reasons import Rule, rule
 from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
@@ -24,7 +24,7 @@ from ...slurm.transport import wrong_cluster
 from ...store import clock_jobs, history
 from ...store.database import Store
 from ...store.history import remove_some
-from ...store.place import clock_path
+from ...store.place import clock_path, close_to_others, open_to_others
 from ...store.reader import Reader, Row
 from ..answers import track_record
 from ..answers.advice import rules_of
@@ -32,12 +32,11 @@ from ..answers.fair_share import passes_of
 from ..answers.model_store import fit_trouble, make_predictors, used
 from ..batch_system import BatchSystem
 from ..collector import moves
-from ..settings import Settings, own_name
+from ..settings import Settings, is_private, own_name
 from .clock import SHARE, Step, StoredClock, compare_with_slurm
 from .inputs import InputReader, roots_of
 from .latest_starts import latest_starts
 from .machine import MachineWatch
-from .sight import Sight, follow_privacy
 
 if TYPE_CHECKING:
     from ...machines.machine import Machine
@@ -87,14 +86,11 @@ class Collector:
         self.scheduler, self.store, self.settings, self.health = scheduler, store, settings, health
         self.planner: Planner | None = None
         self.site: Site | None = None
-        self._site_at = -math.inf
         self._clock: StoredClock | None = None
         self._memory_by = ""
-        self._history_at = -math.inf
-        self._judged_at = self._kept_at = self._nodes_at = -math.inf
+        self._site_at = self._history_at = self._judged_at = self._kept_at = self._nodes_at = self._saved_at = -math.inf
         self._latest_at = self._latest_next = -math.inf
         self._ticks: tuple[float, float] | None = None
-        self._saved_at = -math.inf
         self._shown: frozenset[tuple[str, float]] = frozenset()
         self._sight = Sight()
         self._machine: MachineWatch | None = None
@@ -128,10 +124,16 @@ class Collector:
                 done.problems.append(self._sight.blind)
                 break
         try:
-            self._note(done)
+            if self.site is not None:
+                self._note(done)
         except BatchcastError as error:
             done.problems.append(error.message)
         return done
+
+    def _write(self, **values: Any) -> None:
+        """Store values of the cluster in a transaction."""
+        with self.store.begin() as connection:
+            clock_jobs.write_meta(connection, self.cluster, **values)
 
     # -- read the queue -----------------------------------------------------------------------------------------
 
@@ -155,17 +157,13 @@ class Collector:
                 last = None
             seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
-            gone = [
-                row
-                for row, job_id, submit, _ in history.open_keys(connection, self.cluster)
-                if (job_id, submit) not in shown
-            ]
+            gone = [row for row, *key, _ in history.open_keys(connection, self.cluster) if tuple(key) not in shown]
             history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
             unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
             since = min(memory["unbroken_since"], snapshot.asked_at) if unbroken else snapshot.asked_at
-            clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
-            if "live_since" not in memory:
-                clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
+            live = memory.get("live_since", snapshot.asked_at)
+            now = {"snapshot_at": snapshot.asked_at, "unbroken_since": since, "live_since": live}
+            clock_jobs.write_meta(connection, self.cluster, **now)
         done.seen = seen  # count the jobs only after they were stored
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
         self._read_inputs()
@@ -179,9 +177,10 @@ class Collector:
             return
         with self.store.begin() as connection:
             new = history.without_inputs(connection, self.cluster)
-        features = self._inputs.read(new) if new else {}
-        with self.store.begin() as connection:
-            history.keep_inputs(connection, features)
+        if new:
+            features = self._inputs.read(new)
+            with self.store.begin() as connection:
+                history.keep_inputs(connection, features)
 
     def _learn_machine(self, snapshot: Snapshot) -> None:
         """Read the machine on which waits are simulated, and store usage, projected priorities and latest starts."""
@@ -197,8 +196,7 @@ class Collector:
         if "shares" in known:
             passes = passes_of(jobs, watch.machine, used(known), snapshot.asked_at)
             known["passes"] = None if passes is None else {"at": snapshot.asked_at, "jobs": passes}
-        with self.store.begin() as connection:
-            clock_jobs.write_meta(connection, self.cluster, **known)
+        self._write(**known)
         self._learn_latest_starts(jobs, watch.machine, snapshot.asked_at)
 
     def _learn_latest_starts(self, jobs: Sequence[Row], machine: Machine | None, now: float) -> None:
@@ -220,21 +218,17 @@ class Collector:
     def _learn_reservations(self, snapshot: Snapshot) -> None:
         """Read begin and end of all reservations if a job waits for a reservation."""
         if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
-            reservations = self.scheduler.reservations()
-            with self.store.begin() as connection:
-                clock_jobs.write_meta(connection, self.cluster, reservations=reservations)
+            self._write(reservations=self.scheduler.reservations())
 
     def _learn_nodes(self, snapshot: Snapshot) -> None:
         """Read which nodes are down or drained, if a job waits, as often as accounting is queried."""
-        away: Sequence[NodeAway] | None = snapshot.away
-        if away is None:
-            waits = any(s.state == "PENDING" for s in snapshot.jobs)
-            if not waits or not self._is_due(snapshot.asked_at, self._nodes_at):
-                return
-            away = self.scheduler.nodes_away()
-        self._nodes_at = snapshot.asked_at
+        now, waits = snapshot.asked_at, any(s.state == "PENDING" for s in snapshot.jobs)
+        if snapshot.away is None and not (waits and self._is_due(now, self._nodes_at)):
+            return
+        away = self.scheduler.nodes_away() if snapshot.away is None else snapshot.away
+        self._nodes_at = now
         with self.store.begin() as connection:
-            moves.note_nodes(connection, self.cluster, away, snapshot.asked_at)
+            moves.note_nodes(connection, self.cluster, away, now)
 
     def _clock_was_set(self, now: float) -> bool:
         """Return whether the wall clock of this machine was set since the last cycle, judged by its monotonic clock."""
@@ -265,12 +259,13 @@ class Collector:
         self.site = site
         self._site_at = now
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
+        runtime, wait, limits = (self.settings[name] for name in ("runtime", "wait", "limits"))
         if self._clock is None or memory_by != self._memory_by:
-            specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
             watch = self._machine = self._machine or MachineWatch(self.settings, self.cluster)
             self._memory_by = memory_by
             place, rules = clock_path(self.store.url, self.cluster), rules_of(self.settings)
             memory_s = self.settings["memory_days"] * 86400.0
+            specs = runtime, wait, memory_by, limits
             self._clock = StoredClock(
                 self.cluster, lambda: make_predictors(*specs, watch.machine), memory_s, place, rules
             )
@@ -282,10 +277,10 @@ class Collector:
                 self.cluster,
                 site={**self.site._asdict(), "total_procs": total},
                 total_procs=memory.get("total_procs", total),  # the size of the clock's machine is never changed
-                runtime_methods=split_specs(self.settings["runtime"]),
-                wait_methods=split_specs(self.settings["wait"], "wait"),
+                runtime_methods=split_specs(runtime),
+                wait_methods=split_specs(wait, "wait"),
                 memory_methods=split_specs(memory_by),
-                limit_methods=split_specs(self.settings["limits"]),
+                limit_methods=split_specs(limits),
             )
 
     def _plan(self, done: Cycle) -> None:
@@ -320,11 +315,11 @@ class Collector:
                 ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
                 clock_jobs.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
             done.ended, done.broken = done.ended + ended, done.broken + answer.broken
-            if window[1] >= now:
+            if is_last := window[1] >= now:
                 self._history_at = now
                 self._ask_by_id(done, now)
             done.windows += 1
-            if window[1] >= now:
+            if is_last:
                 return
 
     def _ask_by_id(self, done: Cycle, now: float) -> None:
@@ -354,8 +349,7 @@ class Collector:
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
         # if this machine's clock was ahead for a while, `reached` lies in the future, which was not read
         reached = min(reached, now)
-        due = not 0 <= now - self._history_at < self.settings["history_every_s"]
-        if not (vanished or behind or due):
+        if not (vanished or behind or self._is_due(now, self._history_at)):
             return None
         since = min([reached, *vanished]) - overlap
         return since, min(max(since + length, reached + length / 2), now)
@@ -370,11 +364,8 @@ class Collector:
             if v < now - grace and (job_id, submit) not in self._shown:
                 cancelled.append(row)
         history.give_up(connection, cancelled, "cancelled")
-        lost = [
-            row
-            for row, job_id, submit, v in history.open_keys(connection, self.cluster)
-            if v is not None and v < now - patience and (job_id, submit) not in self._shown
-        ]
+        vanished = (one for one in history.open_keys(connection, self.cluster) if one[3] is not None)
+        lost = [row for row, *key, v in vanished if v < now - patience and tuple(key) not in self._shown]
         history.give_up(connection, lost)
 
     # -- advance the live clock ---------------------------------------------------------------------------------
@@ -401,9 +392,7 @@ class Collector:
             done.problems.append(unfitted)
         if to_keep is not None:
             self._saved_at = done.at
-            trouble = self._clock.save(to_keep)
-            with self.store.begin() as connection:
-                clock_jobs.write_meta(connection, self.cluster, not_kept=trouble)
+            self._write(not_kept=self._clock.save(to_keep))
         self._judge(done.at)
 
     def _is_due(self, now: float, last: float) -> bool:
@@ -414,9 +403,7 @@ class Collector:
         """Choose the wait predictor that answers users (`best_bound`), as often as accounting is queried."""
         if self._is_due(now, self._judged_at):
             methods = split_specs(self.settings["wait"], "wait")
-            best = track_record.best_of(self.store.url, self.cluster, methods, now)
-            with self.store.begin() as connection:
-                clock_jobs.write_meta(connection, self.cluster, answers_by=best)
+            self._write(answers_by=track_record.best_of(self.store.url, self.cluster, methods, now))
             self._judged_at = now
 
     def _let_go(self, done: Cycle) -> None:
@@ -437,15 +424,11 @@ class Collector:
         memory = clock_jobs.read_meta(connection, self.cluster)
         last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
         assert self.site is not None
-        if last is None or (
-            self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]
-        ):
+        read = (memory.get("history_until") or -math.inf) if self.site.accounting else math.inf
+        if last is None or read < memory["unbroken_since"]:
             return None
-        vanished = [
-            v
-            for _, job_id, submit, v in history.open_keys(connection, self.cluster)
-            if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
-        ]
+        keys = ((v, tuple(key)) for _, *key, v in history.open_keys(connection, self.cluster) if v is not None)
+        vanished = [v for v, key in keys if key not in self._shown or v > self.scheduler.now() - patience]
         # if this machine's clock is ahead, a time that has passed here may not have come on the batch system's clock
         ahead = self.site.clock_ahead_s
         ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # the known clock difference, and its uncertainty
@@ -453,20 +436,77 @@ class Collector:
 
     def _note(self, done: Cycle) -> None:
         """Store the state of the collector, which `doctor` and answers show."""
-        if self.site is None:
-            return
-        with self.store.begin() as connection:
-            clock_jobs.write_meta(
-                connection,
-                self.cluster,
-                cycle_at=done.at,
-                interval_s=self.settings["interval_s"],
-                collected_by=own_name(),
-                cycle_s=self.scheduler.now() - done.at,
-                problems=done.problems,
-                health=self.health(),
-                last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
-            )
+        self._write(
+            cycle_at=done.at,
+            interval_s=self.settings["interval_s"],
+            collected_by=own_name(),
+            cycle_s=self.scheduler.now() - done.at,
+            problems=done.problems,
+            health=self.health(),
+            last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
+        )
+
+
+SIGHT_EVERY_S = 300.0
+"""While Slurm hides jobs from users but not from the collector, its permission is checked every so many seconds."""
+
+
+def follow_privacy(store: Store, settings: Settings, by_slurm: bool) -> tuple[list[str], list[str]]:
+    """Make the store unreadable for other users if jobs are hidden; make a new store readable if they are not.
+
+    Returns notices and problems, in words. If the owner made a store unreadable, it stays unreadable. A store that this
+    function made unreadable is not made readable again, because it has all users' jobs from the time when jobs were
+    hidden.
+    """
+    is_new, store.is_new = store.is_new, False
+    try:
+        if not is_private(settings, {"site": {"private": by_slurm}}):
+            if is_new:
+                open_to_others(store.url)
+        elif close_to_others(store.url):
+            return [f"jobs are hidden from now on: {store.shown} was open to others and is closed (mode 600)"], []
+    except OSError as error:
+        return [], [f"jobs are hidden, and {store.shown} is open to others and cannot be closed: {error.strerror}"]
+    return [], []
+
+
+class Sight:
+    """The collector's permission to see other users' jobs. `blind` says why it is missing; empty if all jobs can be
+    seen.
+    """
+
+    def __init__(self) -> None:
+        self.blind = ""
+        self._asked_at = -math.inf
+
+    def look(self, scheduler: Any, store: Store, cluster: str, private: bool, snapshot: Snapshot) -> str:
+        """Return why other users' jobs cannot be seen in this snapshot of the queue; empty if they can be seen. The
+        method stores the reason as `blind`.
+
+        The permission is checked when Slurm begins to hide jobs, in each cycle while it is missing, and otherwise every
+        five minutes. The permission is also checked at once if Slurm no longer shows any other user's job, because a
+        permission can be withdrawn. If the check of the permission fails, the result of the last check holds.
+        """
+        me = own_name()
+        with store.begin() as connection:
+            known = clock_jobs.read_meta(connection, cluster).get("blind")
+            alone = private and all(s.asked.get("user_id") == me for s in snapshot.jobs)
+            alone = alone and history.has_others_open(connection, cluster, me)
+        if not private:
+            self.blind, self._asked_at = "", -math.inf
+        elif self.blind or alone or not 0 <= snapshot.asked_at - self._asked_at < SIGHT_EVERY_S:
+            try:
+                # a batch system without this query is assumed to show all jobs
+                why_blind = getattr(scheduler, "why_blind", lambda _: "")
+                self.blind, self._asked_at = str(why_blind(me)), snapshot.asked_at
+            except BatchcastError as error:
+                if alone or self._asked_at == -math.inf:
+                    self.blind = f"Slurm hides jobs, and whether {me} may see them cannot be asked: {error.message}"
+        if bool(self.blind) != bool(known):
+            blind = {"since": snapshot.asked_at, "why": self.blind} if self.blind else None
+            with store.begin() as connection:
+                clock_jobs.write_meta(connection, cluster, blind=blind)
+        return self.blind
 
 
 def run(

@@ -113,11 +113,10 @@ class InputReader:
         """Read directories that one process may read. If a directory takes too long, a new process reads the remaining
         directories.
         """
-        owners = {place.user: _account(place.user) for place in places}
-        for place in places:
-            if owners[place.user] is None:
-                answers[place] = {STATUS: UNKNOWN_USER}
-        waiting = [place for place in places if owners[place.user] is not None]
+        accounts = {user: _account(user) for user in {place.user for place in places}}
+        owners = {user: account for user, account in accounts.items() if account is not None}
+        answers |= {place: {STATUS: UNKNOWN_USER} for place in places if place.user not in owners}
+        waiting = [place for place in places if place.user in owners]
         while waiting and time.monotonic() < end:
             now = time.monotonic()
             waiting = [place for place in waiting if self._slow.get(place.user, now) <= now]
@@ -133,15 +132,13 @@ class InputReader:
     def _ask(
         self,
         places: Sequence[Place],
-        owners: Mapping[str, pwd.struct_passwd | None],
+        owners: Mapping[str, pwd.struct_passwd],
         answers: dict[Place, dict[str, float | str]],
         end: float,
     ) -> int:
         """Return how many directories a new process has read before a directory took too long or ended the process."""
-        first = owners[places[0].user]
-        assert first is not None
         try:
-            child = _started(first if os.geteuid() == 0 else None)
+            child = _started(owners[places[0].user] if os.geteuid() == 0 else None)
         except OSError:  # there is no memory for a process, or no right to run as this user
             return len(places)
         assert child.stdin is not None
@@ -151,9 +148,7 @@ class InputReader:
             if _line(child.stdout.fileno(), buffer, STARTS_S) != b"ready":
                 return len(places)
             for done, place in enumerate(places):
-                owner = owners[place.user]
-                assert owner is not None
-                question = [place.root, place.work_dir, owner.pw_uid, place.submit_time]
+                question = [place.root, place.work_dir, owners[place.user].pw_uid, place.submit_time]
                 os.write(child.stdin.fileno(), json.dumps(question).encode() + b"\n")
                 line = _line(child.stdout.fileno(), buffer, min(self.seconds, end - time.monotonic()))
                 if line is None:

@@ -113,13 +113,13 @@ class _Nodes:
         self.part, self.machine = part, machine
         self.number = itertools.count()
         self.ends: list[tuple[float, int, np.ndarray, np.ndarray]] = []
-        self.shared = {other.name for other in machine.partitions if not self.place.keys().isdisjoint(other.nodes)} | {
-            part.name
-        }
+        here = self.place.keys()
+        self.shared = {part.name, *(other.name for other in machine.partitions if not here.isdisjoint(other.nodes))}
         self.reserved = [
             (one.start, one.end, np.array([name in one.nodes for name in names], bool))
-            for one in machine.reservations if one.end > now and not self.place.keys().isdisjoint(one.nodes)
-        ]  # fmt: skip
+            for one in machine.reservations
+            if one.end > now and not here.isdisjoint(one.nodes)
+        ]
 
     def may_take(self, job: Job) -> bool:
         """Return whether a job's partition shares nodes with this partition, or is unknown."""
@@ -153,11 +153,8 @@ class _Nodes:
             return math.inf
         length = time_limit(job)
         while True:
-            open_now = self.free >= each
             held = [(end, nodes) for begin, end, nodes in self.reserved if begin < self.at + length and end > self.at]
-            for _, nodes in held:
-                open_now &= ~nodes
-            places = np.flatnonzero(open_now)
+            places = np.flatnonzero(np.logical_and.reduce([self.free >= each, *(~nodes for _, nodes in held)]))
             if len(places) >= count:
                 break
             if not self._go_on([end for end, _ in held]):

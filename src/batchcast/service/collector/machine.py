@@ -7,9 +7,9 @@ file contains accounts and users with their limits, so only the collector's user
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -37,22 +37,20 @@ class MachineWatch:
     """
 
     def __init__(self, settings: Settings, cluster: str) -> None:
-        self.settings, self.cluster = settings, cluster
+        self.settings = settings
         self.machine: Machine | None = None
         self.trouble = ""
         self.captured_at = math.nan
         self._looked_at = self._whole_at = self._shares_at = -math.inf
         self._digest = ""
         self._seen: frozenset[str] = frozenset()
+        self.place = machine_path(settings["store"], cluster)
+        # the setting `machine` may name a file or be `none`; then the machine is not captured from Slurm
         if settings["machine"]:
             self.machine = machine_at(settings["machine"])
         else:
-            self.machine = self._kept()
-
-    @property
-    def is_captured(self) -> bool:
-        """Return whether the machine is captured from Slurm: the setting `machine` names no file and is not `none`."""
-        return not self.settings["machine"]
+            with contextlib.suppress(BatchcastError):
+                self.machine = open_machine(self.place)
 
     def known(self, scheduler: Any, now: float) -> dict[str, Any]:
         """Return values for the store: capture time (epoch seconds; None: not yet), last error, and usage by user."""
@@ -68,7 +66,7 @@ class MachineWatch:
         """
         unknown = frozenset(partitions) - self._seen
         due = unknown or not 0 <= now - self._looked_at < self.settings["history_every_s"]
-        if not (self.is_captured and due and hasattr(scheduler, "machine")):
+        if self.settings["machine"] or not due or not hasattr(scheduler, "machine"):
             return False
         self._looked_at, self._seen = now, self._seen | unknown
         try:
@@ -95,28 +93,19 @@ class MachineWatch:
             return None
         self._shares_at = now
         try:
-            used: dict[str, float] = scheduler.shares()
+            return dict(scheduler.shares())
         except BatchcastError as error:
             self.trouble = error.message
-            return None
-        return used
-
-    def _kept(self) -> Machine | None:
-        """Return the stored machine; None if there is none or it cannot be read."""
-        try:
-            return open_machine(machine_path(self.settings["store"], self.cluster))
-        except BatchcastError:
             return None
 
     def _keep(self, machine: Machine) -> str:
         """Write the machine to a file that only its owner can read; return the error, if any."""
-        place = machine_path(self.settings["store"], self.cluster)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(place) as part:
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(self.place) as part:
                 part.touch(0o600)
-                os.chmod(part, 0o600)
+                part.chmod(0o600)
                 part.write_text(toml_of(machine), encoding="utf-8")
         except OSError as error:
-            return f"{place}: {error.strerror}"
+            return f"{self.place}: {error.strerror}"
         return ""

@@ -169,10 +169,11 @@ class Span:
                 elif end is None and since < due <= now:
                     self.late.append((procs * (now - due), procs, now - due))
             if job["priority"] is not None and math.isfinite(_length(job)):
+                above = job["priority"], procs * _length(job)
                 if since < job["submit_time"] <= now:
-                    came.append((job["priority"], procs * _length(job)))
+                    came.append(above)
                 elif start is None and end is not None and since < end <= now:
-                    left.append((job["priority"], procs * _length(job)))
+                    left.append(above)
         self.came, self.left = _Above(came), _Above(left)
 
     def reason(self, priority: float | None, sooner: bool, nodes: Mapping[str, Any] = NO_NODES) -> dict[str, Any]:
@@ -181,9 +182,10 @@ class Span:
         """
         ran = self.early if sooner else self.late
         jobs, work = (self.left if sooner else self.came).than(priority)
-        if nodes and nodes["work"] >= max(work, sum(weight for weight, _, _ in ran)):
+        done = sum(weight for weight, _, _ in ran)
+        if nodes and nodes["work"] >= max(work, done):
             return {"cause": "back" if sooner else "nodes", "nodes": nodes["nodes"], "jobs": nodes["count"]}
-        if jobs and work >= sum(weight for weight, _, _ in ran):
+        if jobs and work >= done:
             return {"cause": "left" if sooner else "came", "jobs": jobs}
         if ran:
             _, procs, seconds = max(ran)

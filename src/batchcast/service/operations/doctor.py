@@ -16,16 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from ...columns import FEWEST, is_copied
-from ...errors import BatchcastError, NoAnswer, UsageError, how_to_install
+from ...errors import BatchcastError, how_to_install
 from ...formats.sighting import gathers_memory
 from ...predict.protocol import method_name
+from ...store.place import VERSION as SCHEMA
+from ...store.place import is_open
 from ...store.reader import Reader
 from ...version import __version__
 from ..answers.accuracy import fallback_reason, verdict
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
-from ..planning.checkup import finding, ground_findings, judged, standing_findings
+from ..planning.checkup import OPERATORS, add_operator, failed, finding, ground_findings, judged, standing_findings
 from ..settings import NAMES, Settings, is_private, meaning, own_name
 
 MOST_FALLBACKS = 0.5
@@ -45,14 +47,11 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     """Yield findings, each with `check`, `state` (ok, warning, failed), `found` and `do` (the remedy). With
     `ask=False`, no daemon is queried.
     """
-    yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
+    yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}")
     for name in ("sqlalchemy", "psycopg") if str(settings["store"]).startswith("postgres") else ("sqlalchemy",):
         if importlib.util.find_spec(name) is None:
-            found = (
-                f"{name} is not installed: collect and plan need it; report, walltime and start work without it, "
-                "by one query each"
-            )
-            yield finding("parts", "warning", found, how_to_install("store", name))
+            found = f"{name} is not installed: collect and plan need it; report, walltime and start work without it,"
+            yield finding("parts", "warning", f"{found} by one query each", how_to_install("store", name))
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
         do = f"install {settings['scheduler']}'s clients, or run batchcast on a machine that has them"
@@ -61,10 +60,8 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     asked = list(_daemons(settings)) if ask else []
     yield from asked
     said = {one["found"] for one in asked if one["check"] == "memory now"}
-    for one in store_findings(settings, ask):
-        # skip the collector's finding on memory if it equals the present one
-        if one["check"] != "memory" or one["found"] not in said:
-            yield one
+    # skip the collector's finding on memory if it equals the present one
+    yield from (one for one in store_findings(settings, ask) if one["check"] != "memory" or one["found"] not in said)
 
 
 def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -74,12 +71,9 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
     for one in settings.overruled:
         now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
-        yield finding(
-            f"setting {one.name}",
-            "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning",
-            f"{now} overrules {was} ({one.place})",
-            "set it in one place only: the collector and all users must use the same value",
-        )
+        bad = "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning"
+        do = "set it in one place only: the collector and all users must use the same value"
+        yield finding(f"setting {one.name}", bad, f"{now} overrules {was} ({one.place})", do)
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -89,27 +83,17 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
     site = None
     try:
         site = scheduler.site()
-        known = ("22.05", "24.11")
-        tested = settings["scheduler"] != "slurm" or site.version.startswith(known)
-        yield judged(
-            "batch system",
-            tested,
-            f"{site.cluster}, {settings['scheduler']} {site.version}",
-            "batchcast is tested with Slurm 22.05 and 24.11, and reads fields by name: compare one job with "
-            "scontrol show job",
-        )
+        tested = settings["scheduler"] != "slurm" or site.version.startswith(("22.05", "24.11"))
+        fact = f"{site.cluster}, {settings['scheduler']} {site.version}"
+        do = "batchcast is tested with Slurm 22.05 and 24.11, and reads fields by name: compare one job with scontrol"
+        yield judged("batch system", tested, fact, f"{do} show job")
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
         do = "raise MinJobAge or lower interval_s: ends between two cycles would be missed"
         yield judged("finished jobs stay visible", enough, f"{site.keeps_s:.0f} s", do)
         yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
         yield gathering(site.gathers) | {"check": "memory now"}
     except BatchcastError as error:
-        yield finding(
-            "batch system",
-            "failed",
-            error.message,
-            error.hint or "check that the daemon runs and that this machine can reach it",
-        )
+        yield failed("batch system", error, "check that the daemon runs and that this machine can reach it")
         # after a failed query, the first scheduler object sends no queries for a while
         scheduler, health = open_scheduler(settings)
     yield _queue(scheduler)
@@ -121,30 +105,21 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         try:
             now = time.time()
             history = scheduler.history(now - 3600, now)
-            yield finding(
-                "accounting",
-                "ok",
-                f"{len(history.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
-                "",
-            )
+            seconds = health()["slurmdbd"]["seconds"]
+            yield finding("accounting", "ok", f"{len(history.jobs)} jobs ended in the last hour, {seconds:.2f} s")
         except BatchcastError as error:
-            yield finding(
-                "accounting",
-                "failed" if site is None or site.accounting else "warning",
-                error.message,
-                "slurmdbd provides the history, and the ends of jobs that the queue no longer shows; "
-                "predictions continue without it",
-            )
+            bad = "failed" if site is None or site.accounting else "warning"
+            do = "slurmdbd provides the history, and the ends of jobs that the queue no longer shows; predictions"
+            yield finding("accounting", bad, error.message, f"{do} continue without it")
 
 
 def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[str, Any]:
     """Report whether jobs are private, and which setting decides this."""
     by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
-    hidden = is_private(settings, memory)
-    words = (
-        "yes: users see their own jobs, and figures over several users" if hidden else "no: every user sees all jobs"
-    )
-    return finding("jobs are private", "ok", f"{words}, by {by}", "")
+    words = "no: every user sees all jobs"
+    if is_private(settings, memory):
+        words = "yes: users see their own jobs, and figures over several users"
+    return finding("jobs are private", "ok", f"{words}, by {by}")
 
 
 def _queue(scheduler: Any) -> dict[str, Any]:
@@ -152,7 +127,7 @@ def _queue(scheduler: Any) -> dict[str, Any]:
     try:
         seen = scheduler.snapshot()
     except BatchcastError as error:
-        return finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
+        return failed("queue", error, "does squeue --all answer on this machine?")
     broken = f", {seen.broken} could not be read" if seen.broken else ""
     do = "compare with squeue --all; batchcast collect --record FILE records the answers"
     return judged("queue", not broken, f"{len(seen.jobs)} jobs shown{broken}", do)
@@ -162,61 +137,47 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
     """Report the difference between slurmctld's clock and this machine's clock."""
     apart = scheduler.clock_ahead()
     if apart is None:
-        return finding(
-            "clock", "warning", "sdiag prints no time", "compare the output of date here and on slurmctld's machine"
-        )
-    return finding(
-        "clock",
-        "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
-        f"{apart:+.1f} s from slurmctld's",
-        "run NTP on both machines; until then predictions are late by this difference",
-    )
+        do = "compare the output of date here and on slurmctld's machine"
+        return finding("clock", "warning", "sdiag prints no time", do)
+    do = "run NTP on both machines; until then predictions are late by this difference"
+    return finding("clock", "ok" if abs(apart) <= CLOCKS_APART_S else "warning", f"{apart:+.1f} s from slurmctld's", do)
 
 
 def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, Any]]:
     """Yield findings about the store, its disk and its collector. Unless `ask` is set, the batch system is not
     queried.
     """
-    from ...store.reader import Reader
-
     path = Path(settings["store"])
     try:
         reader = Reader(settings["store"])
         version = reader.schema_version()
     except BatchcastError as error:
-        yield finding("store", "failed", error.message, error.hint or "start batchcast collect")
+        yield failed("store", error, "start batchcast collect")
         return
-    from ...store.place import VERSION as SCHEMA
-    from ...store.place import is_open
-
     fact = f"{reader.shown}, schema {version}"
     yield judged("store", version == SCHEMA, fact, "batchcast collect brings it up to date")
     if "://" not in settings["store"]:
         mode = path.stat()
         hidden = any(is_private(settings, reader.memory(name)) for name in reader.clusters())
         exposed = hidden and is_open(settings["store"])
-        lies_open = ", although jobs are hidden: every user can read the jobs in the store" if exposed else ""
-        yield finding(
-            "store's owner",
-            "failed" if exposed else "ok",
-            f"uid {mode.st_uid}, mode {mode.st_mode & 0o777:o}, {mode.st_size / 1e6:.1f} MB, writable here: "
-            f"{'yes' if os.access(path, os.W_OK) else 'no'}{lies_open}",
-            f"chmod 600 {path}* ; batchcast collect closes it in its next cycle" if exposed else "",
-        )
+        fact = f"uid {mode.st_uid}, mode {mode.st_mode & 0o777:o}, {mode.st_size / 1e6:.1f} MB, writable here: "
+        fact += "yes" if os.access(path, os.W_OK) else "no"
+        fact += ", although jobs are hidden: every user can read the jobs in the store" if exposed else ""
+        do = f"chmod 600 {path}* ; batchcast collect closes it in its next cycle"
+        yield judged("store's owner", not exposed, fact, do, "failed")
         free = shutil.disk_usage(path.parent).free
-        full = free < FULL
-        fact = f"{free / 1e6:.0f} MB free: the collector cannot write" if full else f"{free / 1e9:.1f} GB free"
-        do = (
-            "free disk space: no event is recorded until then"
-            if full
-            else "free disk space before the file system is full"
-        )
-        yield judged("store's disk", free > 200e6, fact, do, "failed" if full else "warning")
-        yield _pages(reader)
+        fact, do, bad = f"{free / 1e9:.1f} GB free", "free disk space before the file system is full", "warning"
+        if free < FULL:
+            fact = f"{free / 1e6:.0f} MB free: the collector cannot write"
+            do, bad = "free disk space: no event is recorded until then", "failed"
+        yield judged("store's disk", free > 200e6, fact, do, bad)
+        pages = reader.pages()
+        do = "restore a backup, or start with a new store: the collector reads the history from accounting again"
+        yield finding("store's pages", "ok" if pages == "ok" else "failed", pages, do)
     try:
         yield from _collector(reader, settings, ask)
     except BatchcastError as error:
-        yield finding("collector", "failed", error.message, error.hint)
+        yield failed("collector", error)
 
 
 FULL = 20e6
@@ -231,24 +192,9 @@ def _last_cycle(memory: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield finding("last cycle", "failed" if unwritten else "warning", "; ".join(problems[:3]), do)
 
 
-def _pages(reader: Any) -> dict[str, Any]:
-    """Report whether SQLite finds the file of the store intact."""
-    pages = reader.pages()
-    return finding(
-        "store's pages",
-        "ok" if pages == "ok" else "failed",
-        pages,
-        "restore a backup, or start with a new store: the collector reads the history from accounting again",
-    )
-
-
 def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str, Any]]:
     """Report whether the collector runs and is up to date, and what it has stored."""
-    try:
-        cluster = choose_cluster(reader, settings["cluster"] or None)
-    except (NoAnswer, UsageError) as error:
-        yield finding("collector", "failed", error.message, error.hint)
-        return
+    cluster = choose_cluster(reader, settings["cluster"] or None)
     memory, now = reader.memory(cluster), time.time()
     notes = staleness(memory, now)
     do = "systemctl status batchcast-collect, journalctl -u batchcast-collect"
@@ -256,10 +202,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
         fact = (
             f"since {_when(blind['since'])} {blind['why']}: its live clock is stopped, and no job is given up as lost"
         )
-        who = memory.get("collected_by") or "the collector's user"
-        grant = (
-            f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify instead of add, if the user exists)"
-        )
+        grant = add_operator(memory.get("collected_by") or "the collector's user")
         yield finding("collector's sight", "failed", fact, grant)
     bad = "failed" if is_collector_down(memory, now) else "warning"
     yield from _last_cycle(memory)
@@ -278,12 +221,9 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     jobs = reader.ask("counts", cluster=cluster)[0]
     late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
+    fact = f"{jobs['jobs']} jobs since {since}; {late} events came late, and accounting changed the times of {changed}"
     yield finding(
-        "history",
-        "ok" if jobs["jobs"] else "warning",
-        f"{jobs['jobs']} jobs since {since}; {late} events came late, and accounting changed the times of "
-        f"{changed} jobs afterwards",
-        "" if not late else "raise settle_s",
+        "history", "ok" if jobs["jobs"] else "warning", f"{fact} jobs afterwards", "raise settle_s" * bool(late)
     )
 
 
@@ -305,24 +245,20 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
     try:
         hides, level, busy = scheduler.hides_jobs(), scheduler.admin_level(who), scheduler.busy_nodes()
     except BatchcastError as error:
-        yield finding("sight", "warning", error.message, error.hint or "can sacctmgr and sinfo be run here?")
+        yield failed("sight", error, "can sacctmgr and sinfo be run here?", "warning")
         return
     if hides and who != "root":
-        may = level.lower() in ("operator", "administrator")
-        yield finding(
-            "sight by right",
-            "ok" if may else "failed",
-            f"Slurm hides jobs, and the collector's user {who} "
-            + (f"is {level}" if may else f"has the level {level}" if level else "is in no association"),
-            f"sacctmgr modify user {who} set adminlevel=operator" if level
-            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify does not add users)",
-        )  # fmt: skip
+        may, do = level.lower() in OPERATORS, f"sacctmgr modify user {who} set adminlevel=operator"
+        word = f"is {level}" if may else f"has the level {level}" if level else "is in no association"
+        if not level:
+            do = f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify does not add users)"
+        fact = f"Slurm hides jobs, and the collector's user {who} {word}"
+        yield finding("sight by right", "ok" if may else "failed", fact, do)
     seen = reader.ask("running", cluster=cluster, user=who)[0]
     blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
     fact = f"{seen['others']} running jobs of other users are visible; sinfo shows {busy} nodes busy"
-    yield judged(
-        "sight", not blind, fact, f"check what squeue --all shows as {who}: PrivateData may hide jobs", "failed"
-    )
+    do = f"check what squeue --all shows as {who}: PrivateData may hide jobs"
+    yield judged("sight", not blind, fact, do, "failed")
 
 
 def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
@@ -331,7 +267,7 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
         found = f"fewer than {LEAST_RECORD} predictions by {method_name(method)} have a known outcome yet"
-        yield finding("track record", "ok", found, "")
+        yield finding("track record", "ok", found)
         return
     held = all(verdict(of["judged"], of["coverage_90"]) != "too early" for of in (record, record["long"]) if of)
     n, kept, late = record["judged"], record["coverage_90"], record["overdue"]
@@ -348,13 +284,10 @@ def _fallbacks(reader: Any, cluster: str, now: float) -> Iterator[dict[str, Any]
     for row in reader.ask("fell_back", cluster=cluster, since=now - TRACK_RECORD_S):
         if row["forecasts"] < LEAST_RECORD or row["fell_back"] <= MOST_FALLBACKS * row["forecasts"]:
             continue
-        share = row["fell_back"] / row["forecasts"]
-        fact = (
-            f"{method_name(row['method'])} fell back for {share:.0%} of {row['forecasts']} jobs of the last 30 days "
-            f"({fallback_reason(row['basis'] or '')})"
-        )
+        share, why = row["fell_back"] / row["forecasts"], fallback_reason(row["basis"] or "")
+        fact = f"{method_name(row['method'])} fell back for {share:.0%} of {row['forecasts']} jobs of the last 30 days"
         do = "name another method first in `runtime`: methods on input files have no features of live jobs"
-        yield finding("fallback", "warning", fact, do)
+        yield finding("fallback", "warning", f"{fact} ({why})", do)
 
 
 def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -367,19 +300,14 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
         except ModuleNotFoundError:
             why = "LightGBM is not installed"
         except Exception as error:  # the usual cause is a missing system library
-            why, do = (
-                f"LightGBM cannot be loaded ({error})",
-                "install the library that the error names (libgomp1 on Debian)",
-            )
+            why = f"LightGBM cannot be loaded ({error})"
+            do = "install the library that the error names (libgomp1 on Debian)"
         without = f"{why}: forecast cannot fit its model, and answers from simulation alone"
         do += ", where the collector runs, and start it again"
         yield judged("learning", not why, without if why else "models can be fitted", do)
     if trouble := memory.get("not_kept"):
-        hint = (
-            "free disk space there, or give the collector's user the folder: without the file, each start "
-            "replays all history"
-        )
-        yield finding("what was learned", "warning", f"not kept: {trouble}", hint)
+        do = "free disk space there, or give the collector's user the folder: without the file, each start"
+        yield finding("what was learned", "warning", f"not kept: {trouble}", f"{do} replays all history")
 
 
 def _when(epoch: float | None) -> str:
@@ -392,10 +320,16 @@ SET = (
     "slurmctld and every slurmd: jobs that start from then on are measured"
 )
 _SAYS = {
-    "linux": (
-        "of a task's processes, added up, so that shared pages count for each process (not with UsePss or NoShared)"
-    ),
+    "linux": "of a task's processes, added up, so that shared pages count for each process"
+    " (not with UsePss or NoShared)",
     "cgroup": "of a task's control group",
+}
+
+
+_UNMEASURED = {
+    "zero": "ended before a sample",
+    "bad": "have an invalid amount, which is ignored",
+    "ran_out": "ran out of memory",
 }
 
 
@@ -412,18 +346,17 @@ def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
     if kind.startswith("pbs"):
         return finding("memory", "ok", "PBS keeps the peak of each job over all its nodes (resources_used.mem)")
     if not gathers_memory(gathers):
-        return finding(
-            "memory", "warning", f"accounting measures no memory (JobAcctGatherType = {kind or 'not set'})", SET
-        )
-    every = sampled_every(gathers.get("Frequency", ""))
-    params = gathers.get("Params", "")
-    says = _SAYS.get(kind.rpartition("/")[2], "of a task")
-    kills = "; OverMemoryKill ends jobs by this measurement" if "overmemorykill" in params.lower() else ""
+        fact = f"accounting measures no memory (JobAcctGatherType = {kind or 'not set'})"
+        return finding("memory", "warning", fact, SET)
+    every, says = sampled_every(gathers.get("Frequency", "")), _SAYS.get(kind.rpartition("/")[2], "of a task")
+    is_killed = "overmemorykill" in gathers.get("Params", "").lower()
+    kills = "; OverMemoryKill ends jobs by this measurement" if is_killed else ""
     if every == 0:
         found = f"{kind}: only when a step ends the memory {says}{kills}"
         return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step uses little memory")
-    found = f"{kind}: every {every:g} s the memory {says}; peaks between two samples are missed{kills}"
-    return finding("memory", "ok", found)
+    return finding(
+        "memory", "ok", f"{kind}: every {every:g} s the memory {says}; peaks between two samples are missed{kills}"
+    )
 
 
 def sampled_every(frequency: str) -> float:
@@ -446,13 +379,9 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
         return
     (jobs,) = reader.ask("measured", cluster=cluster, since=now - WITHIN_S)
     words = [f"for {jobs['measured']} of {jobs['ended']} jobs that ran in the last 30 days"]
-    words += [f"{jobs['zero']} ended before a sample"] if jobs["zero"] else []
-    words += [f"{jobs['bad']} have an invalid amount, which is ignored"] if jobs["bad"] else []
-    words += [f"{jobs['ran_out']} ran out of memory"] if jobs["ran_out"] else []
-    many = jobs["ended"] >= FEWEST
-    copied = is_copied(jobs["copied"], jobs["measured"])
-    if copied:
+    words += [f"{jobs[name]} {what}" for name, what in _UNMEASURED.items() if jobs[name]]
+    if copied := is_copied(jobs["copied"], jobs["measured"]):
         words.append("nearly all amounts equal the requests, so memory is not measured, and none is suggested")
-    silent = many and not jobs["measured"]
+    silent = jobs["ended"] >= FEWEST and not jobs["measured"]
     do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?"
     yield judged("memory measured", not (copied or silent), "; ".join(words), do)

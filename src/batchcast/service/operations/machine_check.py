@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import BatchcastError
@@ -12,7 +12,7 @@ from ...machines.machine import Machine
 from ...store.place import machine_path
 from ..batch_system import open_scheduler
 from ..collector.machine import in_service
-from ..planning.checkup import finding
+from ..planning.checkup import failed, finding
 from ..settings import NO_MACHINE, Settings, machine_at
 
 REFRESH = "is batchcast collect running? it refreshes the machine within five minutes, or reports why it cannot"
@@ -41,23 +41,13 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
         known = machine_at(named, path)
         now = in_service(open_scheduler(settings)[0].machine())
     except BatchcastError as error:
-        return finding(
-            "machine", "warning", error.message, error.hint or "`batchcast machine capture` shows the details"
-        )
+        return failed("machine", error, "`batchcast machine capture` shows the details", "warning")
     assert known is not None
-    changed = differences(in_service(known), now)
-    fact = (
-        f"{len(known.node_names())} nodes, {len(known.partitions)} partitions, equal to Slurm's present configuration"
-    )
-    if not changed:
-        return finding("machine", "ok", fact)
+    nodes, parts, present = len(known.node_names()), len(known.partitions), "Slurm's present configuration"
+    if not (changed := differences(in_service(known), now)):
+        return finding("machine", "ok", f"{nodes} nodes, {parts} partitions, equal to {present}")
     do = f"remove machine = {named}: then the collector keeps the machine up to date" if named else REFRESH
-    return finding(
-        "machine",
-        "failed",
-        f"{named or path} differs from Slurm's present configuration: {'; '.join(changed[:4])}",
-        do,
-    )
+    return finding("machine", "failed", f"{named or path} differs from {present}: {'; '.join(changed[:4])}", do)
 
 
 def differences(old: Machine, new: Machine) -> list[str]:
@@ -70,18 +60,13 @@ def differences(old: Machine, new: Machine) -> list[str]:
     >>> differences(homogeneous(2, 4, PriorityWeightQOS="1"), homogeneous(3, 4, PriorityWeightQOS="9"))
     ['nodes are new: n3', 'partitions have changed: all', 'PriorityWeightQOS is 9, not 1']
     """
-    sentences = []
-    for kind, before, after in (
-        ("nodes", _nodes(old), _nodes(new)),
-        ("partitions", {p.name: p for p in old.partitions}, {p.name: p for p in new.partitions}),
-        ("QOS", {q.name: q for q in old.qos}, {q.name: q for q in new.qos}),
-        ("reservations", {r.name: r for r in old.reservations}, {r.name: r for r in new.reservations}),
-    ):
+    sentences = _of_kind("nodes", _nodes(old), _nodes(new))
+    for kind in ("partitions", "QOS", "reservations"):
+        before, after = ({one.name: one for one in getattr(each, kind.lower())} for each in (old, new))
         sentences += _of_kind(kind, before, after)
     if {repr(a) for a in old.associations} != {repr(a) for a in new.associations}:
         sentences.append("accounts, users or their limits differ")
-    words = sorted({w for each in (old, new) for w in each.settings if w.startswith(SCHEDULES)})
-    for word in words:
+    for word in sorted(w for w in {*old.settings, *new.settings} if w.startswith(SCHEDULES)):
         was, now = (each.settings.get(word, "not set") for each in (old, new))
         if was != now:
             sentences.append(f"{word} is {now}, not {was}")
@@ -107,7 +92,6 @@ def _of_kind(kind: str, before: Mapping[str, object], after: Mapping[str, object
     return [f"{kind} {what}: {_some(names)}" for what, names in found.items() if names]
 
 
-def _some(names: Iterable[str]) -> str:
-    shown = list(names)
-    more = f" and {len(shown) - MOST} more" if len(shown) > MOST else ""
-    return ", ".join(shown[:MOST]) + more
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return ", ".join(names[:MOST]) + more

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -69,31 +71,28 @@ class ServiceMetrics:
             read = await in_child(partial(outcomes, settings), OUTCOMES_S)
             for name in {one.name for one in read} & set(self._gauges):
                 self._gauges[name].clear()  # removes the values of groups that have no jobs any more
-            self._take(read)
+            self._set(*read)
         except (BatchcastError, OSError, RuntimeError) as error:
             log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
-
-    def _take(self, gauges: Sequence[Reading]) -> None:
-        for one in gauges:
-            self._set(one.name, one.meaning, one.value, **one.labels)
 
     def text(self, connections: int, refused: Mapping[str, int], gauges: Sequence[Reading] | None) -> bytes:
         """Return the text for Prometheus. `gauges` are the values from the store; None if the store could not
         be read.
         """
-        self._set("connections", "connections open", connections)
+        self._set(Reading("connections", "connections open", connections))
         for why, count in refused.items():
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
             self._counted[why] = count
-        self._set("store_up", "1 if the store can be read, else 0", 0 if gauges is None else 1)
-        self._take(gauges or ())
+        self._set(Reading("store_up", "1 if the store can be read, else 0", gauges is not None), *(gauges or ()))
         return generate_latest(self.registry)
 
-    def _set(self, name: str, meaning: str, value: float, **labels: str) -> None:
-        gauge = self._gauges.get(name)
-        if gauge is None:
-            gauge = self._gauges[name] = Gauge(_PREFIX + name, meaning, list(labels), registry=self.registry)
-        (gauge.labels(**labels) if labels else gauge).set(value)
+    def _set(self, *readings: Reading) -> None:
+        """Set gauges, which are made at their first reading."""
+        for name, meaning, value, labels in readings:
+            if name not in self._gauges:
+                self._gauges[name] = Gauge(_PREFIX + name, meaning, list(labels), registry=self.registry)
+            gauge = self._gauges[name]
+            (gauge.labels(**labels) if labels else gauge).set(value)
 
 
 def outcomes(settings: Settings) -> list[Reading]:
@@ -166,12 +165,12 @@ def _waits(site: Site) -> Iterator[Reading]:
         if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
         and row["outcome_s"] is not None and row["start_time"] is not None and row["start_time"] >= now - days * 86400.0
     ]  # fmt: skip
-    cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    cells = defaultdict(list)
     for row in of_complete_days(lambda: rows, "start_time", least, now):
         size = class_of(row["req_procs"], SIZES)
-        for partition in ("all", row["partition_id"] or "-"):
-            for word in ("all", SIZE_WORDS[size] if size >= 0 else "-"):
-                cells.setdefault((partition, word), []).append(row)
+        words = "all", SIZE_WORDS[size] if size >= 0 else "-"
+        for cell in product(("all", row["partition_id"] or "-"), words):
+            cells[cell].append(row)
     for (partition, word), of in cells.items():
         if not may_show(of, least):
             continue
@@ -185,12 +184,8 @@ def _waits(site: Site) -> Iterator[Reading]:
         for q in QUANTILES:
             at = {**labels, "quantile": f"{q:g}"}
             yield Reading("wait_seconds", "waits that ended in a day", figures[f"wait {q:g}"], at)
-            yield Reading(
-                "wait_forecast_seconds",
-                "waits predicted at submission for the jobs that started in a day",
-                figures[f"forecast {q:g}"],
-                at,
-            )
+            meaning = "waits predicted at submission for the jobs that started in a day"
+            yield Reading("wait_forecast_seconds", meaning, figures[f"forecast {q:g}"], at)
 
 
 _ADVICE = (

@@ -30,21 +30,10 @@ from ...store import clock_jobs, planned
 from ...store.database import Store
 from ...trace.whole_file import whole_file
 from ..settings import Settings
+from . import terms as planning_terms
 from .comments import Adviser, CommentWriter
 from .order import Orderer
-from .terms import (
-    LIMITS,
-    MOST_LOOKED_UP,
-    ORDERS,
-    Stored,
-    Submissions,
-    forecasts_by,
-    over_time_cuts,
-    read_stored,
-    terms_of,
-    uses_predictions,
-    why_forecasts_fail,
-)
+from .terms import LIMITS, ORDERS, Stored, Submissions, read_stored
 
 
 @dataclass(slots=True)
@@ -128,9 +117,7 @@ class Planner:
         with self._may_fail(done, "the order"):
             done.placed = sum(standing.factor != 0 for standing in stored.order.values())
             alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
-            order = self.orderer.cycle(cluster, stored, stop or alarm, booted)
-            done.problems += order.problems
-            done.ordered, done.returned, done.placed = order.set, order.returned, order.standing
+            self.orderer.cycle(cluster, stored, done, stop or alarm, booted)
         if self.settings["plan"] == "order":
             self._write_after(cluster, done, values=self._watch(began, stored, done))
         with self._may_fail(done):
@@ -157,9 +144,11 @@ class Planner:
                 if self.settings["plan"] in ORDERS:
                     self.orderer.learn(connection, cluster, stored.forecasts)
                 is_due = not 0 <= now - self._judged_at < self.settings["history_every_s"]
-                if is_due and uses_predictions(self.settings):
+                if is_due and planning_terms.uses_predictions(self.settings):
                     self._judged_at = now
-                    stored = stored._replace(misfit=why_forecasts_fail(connection, cluster, self.settings, now))
+                    stored = stored._replace(
+                        misfit=planning_terms.why_forecasts_fail(connection, cluster, self.settings, now)
+                    )
         if self.store.failures != self._failures:
             self._failures = self.store.failures
             self.alarm = "the store could not be written", max(self.alarm[1], now + STORE_PAUSE_S)
@@ -173,7 +162,7 @@ class Planner:
         stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {stored.off['by']}" if stored.off else "")
         if stop and not record:
-            self._list(record, [], done)
+            self._list(record, done)
             return
         began = self.transport.now()
         if stop and self._quiet.holds(booted):
@@ -183,7 +172,7 @@ class Planner:
             return
         look, terms = self._look(stop)
         values = {} if self.settings["plan"] == "order" else self._watch(began, stored, done)
-        done.problems += over_time_cuts(self._over_time, terms.over_time)
+        done.problems += planning_terms.over_time_cuts(self._over_time, terms.over_time)
         self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
@@ -209,7 +198,7 @@ class Planner:
         self._write_after(cluster, done, notes, refused, over)
         is_idle = bool(stop) and not actions and not look.broken
         self._quiet.note(is_idle and _is_all_given_back(record, look, terms), booted, look.asked_at)
-        self._list(record, [], done)
+        self._list(record, done)
         self._record = record
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
@@ -221,16 +210,16 @@ class Planner:
         look, terms = self._look("")
         forecast = self._forecast(stored)
         first = [j for j in look.jobs if j.waits and not math.isnan(verdict(j, terms, forecast, lambda _: "")[0])]
-        self.submissions.look_up(first, most=10 * MOST_LOOKED_UP)
+        self.submissions.look_up(first, most=10 * planning_terms.MOST_LOOKED_UP)
         rows = []
-        for job in look.jobs:
+        for job in (job for job in look.jobs if job.waits):
             entry = stored.entries.get(job.job_id)
-            if job.waits and entry is not None and owner_of(job, entry, terms) is not Owner.USERS:
+            if entry is not None and owner_of(job, entry, terms) is not Owner.USERS:
                 rows.append((job, math.nan, job.limit, "it has this planned limit, see batchcast plan"))
-            elif job.waits:
-                limit, why = verdict(job, terms, forecast, self.submissions.why_not(terms))
+            else:
                 predicted = forecast(job)
-                rows.append((job, predicted if isinstance(predicted, float) else math.nan, limit, why))
+                limit_and_why = verdict(job, terms, forecast, self.submissions.why_not(terms))
+                rows.append((job, predicted if isinstance(predicted, float) else math.nan, *limit_and_why))
         return rows
 
     # -- seeing -------------------------------------------------------------------------------------------------
@@ -244,7 +233,7 @@ class Planner:
             self._walls = self.transport.now(), *limits.walls(self.transport)
             _, walls, counted = self._walls
         look = limits.look(self.transport)
-        terms = terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        terms = planning_terms.terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
         return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, began: float, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
@@ -283,7 +272,9 @@ class Planner:
         return actions
 
     def _forecast(self, stored: Stored) -> Callable[[Plannable], float | str]:
-        return forecasts_by(stored.forecasts, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"])
+        return planning_terms.forecasts_by(
+            stored.forecasts, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"]
+        )
 
     def _notice(self, look: limits.Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
         """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""
@@ -309,9 +300,8 @@ class Planner:
         """Set planned limits in batches. Each job is read again and recorded just before its limit is changed."""
         sent: list[Action] = []
         for some in chunks(actions):
-            again = {
-                j.job_id: j for j in limits.look(self.transport, list(dict.fromkeys(a.job.raw_id for a in some))).jobs
-            }
+            raw_ids = list(dict.fromkeys(a.job.raw_id for a in some))
+            again = {j.job_id: j for j in limits.look(self.transport, raw_ids).jobs}
             same = [a for a in some if is_same(again.get(a.job.job_id), a.job)]
             try:
                 changes = [_change(a, a.entry.user_limit, a.entry.planned) for a in same]
@@ -320,9 +310,9 @@ class Planner:
             except BatchcastError as error:
                 done.problems.append(f"no further job is planned: {error.message}")
                 return sent
-            self._list(record, [*sent, *same], done)
-            self._send("planning", same, terms, done)
             sent += same
+            self._list({**record, **{a.job.job_id: a.entry for a in sent}}, done)
+            self._send("planning", same, terms, done)
         return sent
 
     def _read_back(
@@ -366,12 +356,11 @@ class Planner:
 
     # -- writing ------------------------------------------------------------------------------------------------
 
-    def _list(self, record: Mapping[str, Entry], sent: Sequence[Action], done: CycleOutcome) -> None:
+    def _list(self, record: Mapping[str, Entry], done: CycleOutcome) -> None:
         """Write the list for the script that runs when a job starts: jobs that have a planned limit or are about to get
         one.
         """
-        now = {**record, **{a.job.job_id: a.entry for a in sent}}
-        if complaint := self.start_list.write(now.values()):
+        if complaint := self.start_list.write(record.values()):
             done.problems.append(complaint)
 
     def _write_before(

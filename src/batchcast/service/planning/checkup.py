@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import BatchcastError
 from ...planning.decide import PLANNED_BY_ANOTHER
 from ...planning.order import head_start
-from ...planning.record import ORDER_RECORD, State
+from ...planning.record import MAY_STAND, ORDER_RECORD, State
 from ...slurm import limits
 from ...store.reader import Reader
 from ...units import span
@@ -28,7 +28,8 @@ SECOND = (
     "users and operators may do this, but so many changes suggest a second program: batchcast plan --audit "
     "shows when (what: foreign); only one collector per cluster may plan"
 )
-STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
+OPERATORS = ("operator", "administrator")
+"""The levels in Slurm's accounting that may change and see all jobs."""
 COST = (
     "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
     "to 60 min less than its limit; any job may then run up to 60 min longer than its own limit"
@@ -37,7 +38,7 @@ COST = (
 
 def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
     """Return the jobs that have a planned limit by their last entry in the store; times are in seconds."""
-    return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
+    return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in MAY_STAND]
 
 
 def why_stopped(memory: Mapping[str, Any], now: float) -> str:
@@ -87,22 +88,13 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
     """Report who else changes time limits. Users and operators may, but a second planning collector must not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, for example {others[0]}, are not planned: {PLANNED_BY_ANOTHER}"
-        yield finding(
-            "another batchcast",
-            "warning",
-            fact,
-            "only one collector per cluster may plan: set plan = off in the others",
-        )
+        do = "only one collector per cluster may plan: set plan = off in the others"
+        yield finding("another batchcast", "warning", fact, do)
     steps = reader.ask("plan_changes", cluster=cluster, since=now - WEEK)
-    ours, theirs = (
-        {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)
-    )
-    few = len(theirs) <= max(5, len(ours) / 10)
-    fact = (
-        f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by another "
-        "user or program"
-    )
-    yield judged("limits changed by others", few, fact, SECOND)
+    of = {state: {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)}
+    ours, theirs = map(len, of.values())
+    fact = f"{theirs} of the {ours} jobs planned in the last 7 days had their limits changed by another user or program"
+    yield judged("limits changed by others", theirs <= max(5, ours / 10), fact, SECOND)
 
 
 def _short(settings: Settings) -> dict[str, Any]:
@@ -143,9 +135,8 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         counted = limits.walls(scheduler.transport)[1]
         level = scheduler.admin_level(own_name())
     except BatchcastError as error:
-        yield finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
+        yield failed("planning now", error, "do scontrol and sacctmgr answer here?")
         return
-    may = own_name() == "root" or level.lower() in ("operator", "administrator")
     if settings["plan"] in LIMITS:
         yield from _limit_findings(settings, ground, counted)
     if settings["plan"] in ORDERS:
@@ -153,14 +144,9 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         yield _order_finding(scheduler, settings, site)
         yield from _order_now(scheduler, settings)
         yield _reserve_finding(site, settings["plan_within"], settings["plan_band"])
-    yield judged(
-        "right to write comments" if settings["plan"] == "advise" else "right to change limits",
-        may,
-        f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
-        f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify instead of add, if the "
-        "user exists)",
-        "failed",
-    )
+    me, what = own_name(), "write comments" if settings["plan"] == "advise" else "change limits"
+    fact = "root" if me == "root" else f"{me} is {level or 'in no association'}"
+    yield judged(f"right to {what}", me == "root" or level.lower() in OPERATORS, fact, add_operator(me), "failed")
 
 
 def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str]) -> Iterator[dict[str, Any]]:
@@ -183,14 +169,12 @@ def _order_finding(scheduler: Any, settings: Settings, site: limits.Reserving) -
         why = limits.why_unordered(scheduler.transport, settings["plan_band"])
         limits.priorities(scheduler.transport)
     except BatchcastError as error:
-        return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
+        return failed("priorities", error, "does sprio answer here?")
     do = "no job is reordered until this setting or plan_band is changed"
-    fact = f"batchcast raises a job's priority by at most {settings['plan_band']}, within its {settings['plan_within']}"
-    if settings["plan_within"] != "queue":
-        fact = f"batchcast changes a job's priority by at most {settings['plan_band']}, "
-        fact += f"within its {settings['plan_within']} in one QOS and one partition"
-    longer = head_start(settings["plan_band"], site.by_age, site.max_age)
-    if settings["plan_within"] == "queue" and longer < math.inf:
+    within, band = settings["plan_within"], settings["plan_band"]
+    verb, more = ("raises", "") if within == "queue" else ("changes", " in one QOS and one partition")
+    fact = f"batchcast {verb} a job's priority by at most {band}, within its {within}{more}"
+    if within == "queue" and (longer := head_start(band, site.by_age, site.max_age)) < math.inf:
         fact += f"; half the work raises a job as much as {span(longer)} of waiting does (PriorityWeightAge)"
     return judged("priorities", not why, why or fact, do, "failed")
 
@@ -206,13 +190,10 @@ def _order_now(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
         # imported here because it needs SQLAlchemy, without which `doctor` must still answer
         from ...store.database import Store
 
-        store = Store(settings["store"], read_only=True)
-        try:
+        with Store(settings["store"], read_only=True) as store:
             factors, why = Orderer(scheduler.transport, store, settings).preview(cluster)
-        finally:
-            store.close()
     except BatchcastError as error:
-        yield finding("order now", "warning", error.message, error.hint or "batchcast plan --dry-run shows more")
+        yield failed("order now", error, "batchcast plan --dry-run shows more", "warning")
         return
     fact = why or extremes(factors) or "no waiting job opted in"
     beyond = any(abs(factor) > settings["plan_band"] for factor in factors.values())
@@ -239,18 +220,29 @@ def _reserve_finding(reserving: limits.Reserving, within: str, band: int) -> dic
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
     """Report whether slurmctld runs a script when a job starts, and whether the list of planned jobs exists."""
+    state, fact, do = "ok", f"slurmctld runs {prolog}, jobs are listed in {place}", ""
     if not prolog:
+        state, fact = "warning", "slurmctld runs no script when a job starts"
         do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
-        return finding("given back at the start", "warning", "slurmctld runs no script when a job starts", do)
-    if not Path(place).exists():
-        fact = f"there is no {place} yet; the collector writes it when it plans"
-        return finding("given back at the start", "warning", fact, "check that the collector runs and may write there")
-    return finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
+    elif not Path(place).exists():
+        state, fact = "warning", f"there is no {place} yet; the collector writes it when it plans"
+        do = "check that the collector runs and may write there"
+    return finding("given back at the start", state, fact, do)
 
 
 def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
     """Return one finding of `doctor`: the check, its state (ok, warning, failed), the fact, and what to do."""
     return {"check": name, "state": state, "found": fact, "do": do}
+
+
+def failed(name: str, error: BatchcastError, do: str = "", state: str = "failed") -> dict[str, Any]:
+    """Return a finding about an error; without a hint of the error, `do` says what to do."""
+    return finding(name, state, error.message, error.hint or do)
+
+
+def add_operator(user: str) -> str:
+    """Return the command that lets a user see and change all jobs."""
+    return f"sacctmgr add user {user} account=ACCOUNT adminlevel=operator (modify instead of add, if the user exists)"
 
 
 def judged(name: str, good: object, fact: str, do: str, bad: str = "warning") -> dict[str, Any]:

@@ -8,8 +8,10 @@ so other text in it is preserved. No decision depends on comments.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ...errors import BatchcastError
@@ -18,7 +20,7 @@ from ...planning.decide import token_text
 from ...planning.record import opted_in
 from ...planning.update import TOGETHER, Field, Start, Update, comments
 from ...slurm import limits
-from ...slurm.client import admin_level
+from ...slurm.client import Slurm
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Store
@@ -49,7 +51,7 @@ class CommentWriter:
         if not 0 <= now - self._asked_at < HOUR:
             self._asked_at, who = now, own_name()
             try:
-                self._may = who == "root" or admin_level(self.transport, who).lower() == "administrator"
+                self._may = who == "root" or Slurm(self.transport).admin_level(who).lower() == "administrator"
             except BatchcastError:  # slurmdbd does not answer: limits are more important, and need no comment
                 self._may = False
         return self._may
@@ -68,15 +70,12 @@ class CommentWriter:
 
     def clear(self, left: Sequence[tuple[Plannable, str]]) -> list[str]:
         """Remove some outdated tokens from comments; return error messages."""
-        by_comment: dict[str, list[str]] = {}
+        by_comment: dict[str, dict[str, None]] = defaultdict(dict)
         for job, comment in left:
-            ids = by_comment.setdefault(comment, [])
-            name = job.raw_id if job.waits and job.raw_id == job.base else job.job_id
-            if name not in ids and len(ids) < TOGETHER:
-                ids.append(name)
+            by_comment[comment][job.raw_id if job.waits and job.raw_id == job.base else job.job_id] = None
+        some = ((",".join(list(ids)[:TOGETHER]), comment) for comment, ids in by_comment.items())
         said = (
-            limits.update(self.transport, ",".join(ids), (f"admincomment={comment}",))
-            for comment, ids in list(by_comment.items())[:MOST_CLEARED]
+            limits.update(self.transport, ids, (f"admincomment={text}",)) for ids, text in islice(some, MOST_CLEARED)
         )
         return [f"clearing a comment: {complaint}" for complaint in said if complaint]
 

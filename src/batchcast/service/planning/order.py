@@ -10,6 +10,7 @@ changed.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -18,28 +19,19 @@ import numpy as np
 
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
+from ...planning import order as rules
 from ...planning.decide import is_drawn, is_opted_in
-from ...planning.order import (
-    OVERRUN_WINDOW,
-    OVERRUNS_EVERY_S,
-    AgeFinder,
-    OrderRule,
-    Queue,
-    Ran,
-    decide_order,
-    kind_of,
-    overrunning,
-)
-from ...planning.record import SETTLED_S, Quiet, Terms, opted_in
-from ...planning.update import task_ranges
+from ...planning.order import AgeFinder, OrderRule, Queue, decide_order, kind_of
+from ...planning.record import SETTLED_S, CycleOutcome, Quiet, Terms, opted_in
+from ...planning.update import array_of
 from ...slurm import limits
 from ...slurm.limits import Priority
 from ...slurm.transport import Transport
 from ...store import clock_jobs, planned
 from ...store.database import Connection, Store
 from ...store.planned import Standing, Step
-from ..settings import Settings
-from .terms import ORDERS, Forecasts, Stored, method_of, order_time, read_stored
+from ..settings import Settings, planned_by
+from .terms import ORDERS, Forecasts, Stored, order_time, read_stored
 
 MOST_CALLS = 20
 """Largest number of calls per cycle that set factors. Calls that restore factors are not limited."""
@@ -73,26 +65,11 @@ class Group(NamedTuple):
         record.
         """
         one = self.first
-        if "_" not in one.job_id or one.raw_id != one.base:
-            return one.job_id
-        return f"{one.base}_[{task_ranges([int(t.job_id.partition('_')[2]) for t in self.tasks])}]"
+        return array_of(self.tasks) if "_" in one.job_id and one.raw_id == one.base else one.job_id
 
 
 Call = tuple[int, list[Group]]
 """One call to slurmctld: a SiteFactor, and the records that get it."""
-
-
-@dataclass(slots=True)
-class OrderOutcome:
-    """The results of one cycle: numbers of factors set and restored, of jobs with a factor from batchcast, and of
-    calls, and the problems.
-    """
-
-    set: int = 0
-    returned: int = 0
-    standing: int = 0
-    calls: int = 0
-    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -111,31 +88,32 @@ class Orderer:
     _by_limit: dict[str, str] = field(default_factory=dict)
     _quiet: Quiet = field(default_factory=Quiet)
 
-    def cycle(self, cluster: str, stored: Stored, stop: str = "", booted: float = math.nan) -> OrderOutcome:
-        """Read the queue and set SiteFactors. If `stop` gives a reason not to plan, restore every factor that batchcast
-        has set.
+    def cycle(self, cluster: str, stored: Stored, done: CycleOutcome, stop: str, booted: float) -> None:
+        """Read the queue and set SiteFactors, and count the changes in `done`. If `stop` gives a reason not to plan,
+        restore every factor that batchcast has set.
 
         After every factor is restored, no calls are made as long as `stop` holds and slurmctld's start time, `booted`,
         does not change. Raises BatchcastError.
         """
         assert stored.order is not None
-        done, record = OrderOutcome(), dict(stored.order)
+        record = dict(stored.order)
         if stored.off or (not stop and self.settings["plan"] not in ORDERS):
             stop = "off"
         forecasts = {} if stop else stored.forecasts
         if stop and not record:
-            return done
+            return
         if stop and self._quiet.holds(booted):
+            done.placed = 0
             if self._quiet.is_settled(now := self.transport.now()):
                 self._write(cluster, {}, [], now)
-            return done
+            return
         stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
         if not stop and not forecasts and self.settings["plan_order_by"] == "prediction":
-            stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
+            stop = f"there is no forecast by {planned_by(self.settings)} of any waiting job"
         if stop and stop != "off":
             done.problems.append(f"nothing is ordered: {stop}")
             if not record:  # sprio fails without the plugin priority/multifactor
-                return done
+                return
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)
@@ -155,10 +133,9 @@ class Orderer:
             if record != before:
                 self._write(cluster, record, [], look.asked_at)
             shown = {i: group.seen for i, group in groups.items()}
-            done.standing = sum(_stands(one, record.get(i)) for i, one in shown.items())
-            return done
+            done.placed = sum(_stands(one, record.get(i)) for i, one in shown.items())
+            return
         self._carry_out(cluster, calls, record, look.asked_at, stop, done)
-        return done
 
     def preview(self, cluster: str) -> tuple[dict[str, int], str]:
         """Return the factor that each waiting job would get now, or the reason why no job would get one. Nothing is
@@ -193,40 +170,32 @@ class Orderer:
             self._ended = ended if due else self._ended | ended
         if not due:
             return
-        self._overrun_due, rule = now + OVERRUNS_EVERY_S, OrderRule()
-        since = now - OVERRUN_WINDOW
-        rows = planned.started_jobs(connection, cluster, method_of(self.settings), users, since, now)
+        self._overrun_due, rule = now + rules.OVERRUNS_EVERY_S, OrderRule()
+        since = now - rules.OVERRUN_WINDOW
+        rows = planned.started_jobs(connection, cluster, planned_by(self.settings), users, since, now)
         number = {name: k for k, name in enumerate(users)}
-        columns = [
-            (number[row["user_id"]], row["elapsed_s"], rule.length(order_time(row, self.settings), limit), limit,
-             row["procs"] or 1.0)
-            for row in rows
-            for limit in [math.nan if row["req_time"] is None else row["req_time"]]
-        ]  # fmt: skip
-        if not columns:
-            self._overrun = frozenset()
-            return
-        whose, *more = (np.array(column, float) for column in zip(*columns))
-        found = overrunning(Ran(whose.astype(np.int64), *more), rule.most_overrun)
+        whose = np.array([number[row["user_id"]] for row in rows], np.int64)
+        elapsed = np.array([row["elapsed_s"] for row in rows], float)
+        limit = np.array([row["req_time"] for row in rows], float)  # NaN for None
+        order_times = (order_time(row, self.settings) for row in rows)
+        length = np.array([rule.length(at, upto) for at, upto in zip(order_times, limit.tolist())])
+        procs = np.array([row["procs"] or 1.0 for row in rows])
+        found = rules.overrunning(rules.Ran(whose, elapsed, length, limit, procs), rule.most_overrun)
         self._overrun = frozenset(users[k] for k in found.tolist())
 
     def _groups(self, jobs: Iterable[Plannable], now: float, stop: str) -> dict[str, Group]:
         """Return the waiting job records that sprio shows, by raw id."""
-        tasks: dict[str, list[Plannable]] = {}
+        tasks = defaultdict(list)
         for job in jobs:
             if job.waits:
-                tasks.setdefault(job.raw_id, []).append(job)
+                tasks[job.raw_id].append(job)
         seen = limits.priorities(self.transport) if tasks else {}
         terms: Terms = opted_in(self.settings, now, stop)
-        return {
-            raw_id: Group(
-                tuple(some),
-                seen[raw_id],
-                not stop and all(is_opted_in(j, terms) and is_drawn(j.base, terms) for j in some),
-            )
-            for raw_id, some in tasks.items()
-            if raw_id in seen
-        }
+
+        def may(some: Sequence[Plannable]) -> bool:
+            return not stop and all(is_opted_in(j, terms) and is_drawn(j.base, terms) for j in some)
+
+        return {i: Group(tuple(some), seen[i], may(some)) for i, some in tasks.items() if i in seen}
 
     def _decide(
         self,
@@ -281,12 +250,9 @@ class Orderer:
         """Return the factors to set. Records whose factor somebody else has changed are removed from `record`."""
         changes = []
         for name, group in groups.items():
-            shown, ours = group.seen, _is_ours(group.seen, record.get(name))
-            if shown.factor != 0 and not ours:
+            if group.seen.factor != 0 and not _is_ours(group.seen, record.get(name)):
                 record.pop(name, None)
-                continue
-            factor = wanted.get(name, 0)
-            if factor != shown.factor:
+            elif (factor := wanted.get(name, 0)) != group.seen.factor:
                 changes.append((group, factor))
         return changes
 
@@ -311,24 +277,16 @@ class Orderer:
         """Return the calls that restore factors of held or running jobs, which sprio does not show. If such a job were
         requeued, its old factor would take effect again.
         """
-        tasks: dict[str, list[Plannable]] = {}
+        tasks = defaultdict(list)
         for job in jobs:
             one = record.get(job.raw_id)
             if (job.begun or job.waits) and one and not one.is_read_back and job.raw_id not in groups:
-                tasks.setdefault(job.raw_id, []).append(job)
-        return [
-            (Group(tuple(some), Priority(0.0, record[name].factor, 1.0, math.nan), False), 0)
-            for name, some in tasks.items()
-        ]
+                tasks[job.raw_id].append(job)
+        shown = {name: Priority(0.0, record[name].factor, 1.0, math.nan) for name in tasks}
+        return [(Group(tuple(some), shown[name], False), 0) for name, some in tasks.items()]
 
     def _carry_out(
-        self,
-        cluster: str,
-        calls: Sequence[Call],
-        record: dict[str, Standing],
-        at: float,
-        stop: str,
-        done: OrderOutcome,
+        self, cluster: str, calls: Sequence[Call], record: dict[str, Standing], at: float, stop: str, done: CycleOutcome
     ) -> None:
         """Record the changes, send them to slurmctld, and read the result."""
         steps, changes = [], [(group, factor) for factor, some in calls for group in some]
@@ -342,14 +300,14 @@ class Orderer:
             steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
         try:
             if not self._write(cluster, record, steps, at, unless_off=not stop):
-                return  # `plan --off` has just restored the factors; the next cycle sees that planning is off
+                done.placed = 0  # `plan --off` has just restored the factors; the next cycle sees that planning is off
+                return
         except BatchcastError:
             if not stop:
                 raise
             done.problems.append("the record of the order could not be written; factors are restored anyway")
         refused: dict[str, str] = {}
         for factor, some in calls:
-            done.calls += 1
             words = (f"SiteFactor={factor}",)
             if complaint := limits.update(self.transport, ",".join(g.target for g in some), words):
                 done.problems.append(f"SiteFactor={factor} of {len(some)} jobs: {complaint}")
@@ -364,14 +322,14 @@ class Orderer:
         changes: Sequence[tuple[Group, int]],
         record: dict[str, Standing],
         refused: Mapping[str, str],
-        done: OrderOutcome,
+        done: CycleOutcome,
     ) -> None:
         shown, steps = limits.priorities(self.transport), []
         for group, factor in changes:
             name = group.first.raw_id
             holds = shown[name].factor if name in shown else None if name in refused else factor
             if holds == factor:
-                done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
+                done.ordered, done.returned = done.ordered + bool(factor), done.returned + (not factor)
                 # sprio does not show held jobs, so the factor cannot be read later
                 if not factor and name not in shown:
                     del record[name]
@@ -382,7 +340,7 @@ class Orderer:
                 what, why = "refused", refused.get(name, "it was not carried out")
             steps.append(Step(group.target, group.first.submit_time, what, group.seen.factor, factor, why))
         self._write(cluster, record, steps, self.transport.now())
-        done.standing = sum(_stands(one, record.get(i)) for i, one in shown.items())
+        done.placed = sum(_stands(one, record.get(i)) for i, one in shown.items())
 
     def _write(
         self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float, unless_off: bool = False
@@ -405,9 +363,8 @@ def extremes(factors: Mapping[str, int]) -> str:
     """
     if not factors:
         return ""
-    lowest, highest = min(factors, key=lambda i: factors[i]), max(factors, key=lambda i: factors[i])
-    low = f"the lowest factor would be {factors[lowest]:+d}, of job {lowest}"
-    return f"{low}; the highest {factors[highest]:+d}, of job {highest}"
+    low, high = (which(factors, key=lambda i: factors[i]) for which in (min, max))
+    return f"the lowest factor would be {factors[low]:+d}, of job {low}; the highest {factors[high]:+d}, of job {high}"
 
 
 def _processors(stored: Stored) -> float:
@@ -428,12 +385,9 @@ def _at_once(changes: Sequence[tuple[Group, int]]) -> list[Call]:
     """Return all calls that restore factors, and then at most `MOST_CALLS` calls that set factors, the highest factors
     first.
     """
-    by_factor: dict[int, list[Group]] = {}
+    by_factor = defaultdict(list)
     for group, factor in changes:
-        by_factor.setdefault(factor, []).append(group)
-    calls = [
-        (factor, by_factor[factor][k : k + TOGETHER])
-        for factor in sorted(by_factor, reverse=True)
-        for k in range(0, len(by_factor[factor]), TOGETHER)
-    ]
+        by_factor[factor].append(group)
+    ordered = sorted(by_factor.items(), reverse=True, key=lambda item: item[0])
+    calls = [(factor, some[k : k + TOGETHER]) for factor, some in ordered for k in range(0, len(some), TOGETHER)]
     return [call for call in calls if call[0] == 0] + [call for call in calls if call[0] != 0][:MOST_CALLS]

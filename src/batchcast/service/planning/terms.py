@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...formats.slurm.plannable import Plannable, Submitted, why_not
 from ...planning.order import ORDER_QUANTILE
-from ...planning.record import Entry, How, Terms, in_minutes, names_in
+from ...planning.record import Entry, How, Terms, in_minutes, opted_in
 from ...predict.conditional import given_waited, quantile_of
 from ...predict.protocol import Grounds
 from ...slurm import limits
@@ -47,22 +47,16 @@ def terms_of(
 ) -> Terms:
     """Return the terms of planning for one cycle: settings, and limits of the site."""
     late = 3 * settings["interval_s"]
-    return Terms(
-        now=now,
+    return opted_in(settings, now, stop or why_site_refused(settings, ground, counted))._replace(
         over_time=ground.over_time,
         longest=ground.longest,
         defaults=ground.defaults,
-        stopped=stop or why_site_refused(settings, ground, counted),
         walls=walls,
         next_outage=ground.next_outage,
         margin=late,
         least=in_minutes(max(late, 60.0)),
         booted=ground.booted,
         grace=2 * settings["timeout_s"],
-        partitions=names_in(settings["plan_partitions"]),
-        qos=names_in(settings["plan_qos"]),
-        percent=settings["plan_percent"],
-        seed=settings["plan_seed"],
         how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
         at_start=bool(settings["plan_list"]),
     )
@@ -91,11 +85,6 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
         for name, was in before.items()
         if now.get(name, 0.0) < was
     ]
-
-
-def method_of(settings: Settings) -> str:
-    """Return the run-time method that planning uses."""
-    return planned_by(settings)
 
 
 def plan_words(settings: Settings) -> str:
@@ -171,7 +160,7 @@ def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings,
     from ...store import planned
 
     level = settings["plan_length_quantile"]
-    rows = planned.run_outcomes(connection, cluster, method_of(settings), now - WITHIN_S)
+    rows = planned.run_outcomes(connection, cluster, planned_by(settings), now - WITHIN_S)
     judged = [(row["outcome_s"], at) for row in rows if isinstance(at := planned_time(row, level), float)]
     if len(judged) < FEWEST:
         return ""
@@ -212,7 +201,7 @@ def read_stored(
         planned.entries(connection, cluster),
         planned.order_of(values),
         values,
-        planned.run_forecasts(connection, cluster, method_of(settings)) if needs_forecasts else {},
+        planned.run_forecasts(connection, cluster, planned_by(settings)) if needs_forecasts else {},
         frozenset(planned.closed(connection, cluster)),
         off,
     )

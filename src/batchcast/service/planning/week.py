@@ -26,8 +26,8 @@ from ...store.database import Store
 from ...store.history import to_trace
 from ...store.reader import Reader, Row
 from ...table import Trace
-from ..settings import Settings
-from .terms import method_of, order_time, planned_time, terms_of
+from ..settings import Settings, planned_by
+from .terms import forecasts_by, order_time, terms_of
 
 UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservations and users' own changes of limits"
 SHORT = "it started before a cycle of the collector could plan it"
@@ -70,18 +70,14 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
     with Store(settings["store"], read_only=True) as store, store.begin() as connection:
         trace = to_trace(connection, cluster, since, until)
     if not len(trace):
-        raise NoAnswer(
-            (f"no job of {cluster} that was submitted in that time has ended"), hint="an earlier -S, e.g. -S now-30days"
-        )
-    asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}
+        what = f"no job of {cluster} that was submitted in that time has ended"
+        raise NoAnswer(what, hint="an earlier -S, e.g. -S now-30days")
+    asked = {"cluster": cluster, "since": since, "until": until, "method": planned_by(settings)}
     rows = {(row["job_id"], row["submit_time"]): row for row in reader.each("plan_week", **asked)}
-    submit = trace.submit_time.tolist()
+    submit, waits = trace.submit_time.tolist(), trace.wait_time.tolist()
     found = [rows.get((str(name), at)) for name, at in zip(trace.job_id.tolist(), submit)]
-    judged = [
-        _judged(row, wait, terms._replace(now=at), settings)
-        for row, at, wait in zip(found, submit, trace.wait_time.tolist())
-    ]
-    planned, why = zip(*judged)
+    jobs = zip(found, submit, waits)
+    planned, why = zip(*(_judged(row, wait, terms._replace(now=at), settings) for row, at, wait in jobs))
     forecast = np.array([order_time(row, settings) for row in found], float)
     return Week(trace, np.array(planned), forecast, why, never_seen(trace.run_time, settings["interval_s"]))
 
@@ -106,12 +102,9 @@ def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> t
         tuple(filter(None, (row["partition_id"] or "").split(","))), row["qos"] or "", row["user_id"] or "",
         row["account"] or "",
     )  # fmt: skip
-    needs = (
-        "it has no forecast yet"
-        if row["point_s"] is None
-        else planned_time(row, settings["plan_length_quantile"], settings["plan_shortest_s"])
-    )
-    planned, why = verdict(job, terms, lambda _: needs, lambda _: "")
+    known = {} if row["point_s"] is None else {(job.job_id, job.submit_time): row}
+    forecast = forecasts_by(known, settings["plan_length_quantile"], settings["plan_shortest_s"])
+    planned, why = verdict(job, terms, forecast, lambda _: "")
     return (math.nan, SHORT) if planned == planned and wait < settings["interval_s"] else (planned, why)
 
 
@@ -126,18 +119,11 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
         planned = here & ~np.isnan(one.planned)
         cut = limit[planned] - one.planned[planned]
         reasons = Counter(one.why[k] for k in np.flatnonzero(here & np.isnan(one.planned)))
-        rows.append(
-            {
-                "part": "partition",
-                "partition": name,
-                "jobs": int(here.sum()),
-                "planned": int(planned.sum()),
-                "never_seen": float(one.unseen[planned].sum()),
-                "mean_cut_s": float(cut.mean()) if len(cut) else math.nan,
-                "mean_share_of_limit": float((one.planned[planned] / limit[planned]).mean()) if len(cut) else math.nan,
-                "left_alone": dict(reasons.most_common()),
-            }
-        )
+        row = {"part": "partition", "partition": name, "jobs": int(here.sum()), "planned": int(planned.sum())}
+        row["never_seen"] = float(one.unseen[planned].sum())
+        row["mean_cut_s"] = float(cut.mean()) if len(cut) else math.nan
+        row["mean_share_of_limit"] = float((one.planned[planned] / limit[planned]).mean()) if len(cut) else math.nan
+        rows.append({**row, "left_alone": dict(reasons.most_common())})
     return rows
 
 

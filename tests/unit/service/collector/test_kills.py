@@ -19,9 +19,8 @@ from tests.unit.service.collector.test_collector import Job, Script, step
 from batchcast.errors import BatchcastError
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import Settings, load
-from batchcast.store.database import Store
+from batchcast.store.database import Store, single_writer
 from batchcast.store.reader import Reader
-from batchcast.store.writer import single_writer
 
 ROOT = Path(__file__).parents[4]
 KILLS = 34

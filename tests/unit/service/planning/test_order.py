@@ -52,7 +52,7 @@ def predict(one: Site, job_id: str, point: float, upper: float = 0.0) -> None:
 
 def record(one: Site) -> dict[str, planned.Standing]:
     with one.store.begin() as connection:
-        return planned.read_order(connection, "c")
+        return planned.order_of(clock_jobs.read_meta(connection, "c"))
 
 
 def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) -> None:
@@ -581,7 +581,7 @@ def test_after_off_two_cycles_give_back_and_check_and_the_third_asks_nothing(tmp
     one.slurm.time += 600.0
     assert questions(one) == []
     with one.store.begin() as connection:
-        assert (planned.entries(connection, "c"), planned.read_order(connection, "c")) == ({}, {})
+        assert (planned.entries(connection, "c"), planned.order_of(clock_jobs.read_meta(connection, "c"))) == ({}, {})
 
 
 @pytest.mark.parametrize("plan", ["limits", "order"])
