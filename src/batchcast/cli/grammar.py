@@ -169,6 +169,18 @@ def in_our_words(error: click.ClickException) -> str:
     return f"{said}\n  try: {hint}" if hint else said
 
 
+def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., Any]:
+    """The click option that a form declares: `-o, --output FILE` takes a value, `--details` is a switch.
+
+    `name` is the parameter of the verb, if it differs from the option's long name. The help shows the default.
+    """
+    flags = re.findall(r"(?:^|, )(-[^\s,]+)", form)
+    metavar = form.partition(flags[-1])[2].lstrip()
+    kind = {"metavar": metavar} if metavar else {} if "type" in named else {"is_flag": True}
+    shows = {"show_default": True} if named.get("default") is not None else {}
+    return click.option(*flags, *filter(None, [name]), help=help, **{**kind, **shows, **named})
+
+
 def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds these click options to a command, in this order."""
 
@@ -197,30 +209,28 @@ def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
 def risk_option(jobs: str) -> Callable[..., Any]:
     """The option `--risk` of verbs that suggest time limits or memory requests; `jobs` names the jobs in its help
     text."""
-    return click.option(
-        "--risk",
-        default="5%",
-        show_default=True,
-        callback=parsed(parse_share),
-        help=f"Accepted share of {jobs} that exceed the suggestion.",
-    )
+    help = f"Accepted share of {jobs} that exceed the suggestion."
+    return option("--risk TEXT", help, default="5%", callback=parsed(parse_share))
 
 
-def output_option(help: str, name: str = "output", **named: Any) -> Callable[..., Any]:
+def output_option(help: str, name: str = "output", metavar: str = "OUT", **named: Any) -> Callable[..., Any]:
     """The option `-o`: the output file, whose ending sets the format; `-` is stdout if the verb writes text."""
-    named = {"type": click.Path(), "metavar": "OUT", **named}
-    return click.option("-o", "--output", name, help=help, **named)
+    return option(f"-o, --output {metavar}", help, name, **{"type": click.Path(), **named})
 
 
-def formulas_option() -> Callable[..., Any]:
-    """The option `--mark-formulas` of verbs that write CSV."""
-    help = "In CSV, put ' before texts that a spreadsheet would run as formulas (=, +, -, @)."
-    return click.option("--mark-formulas", is_flag=True, help=help)
+formulas_option = option(
+    "--mark-formulas", "In CSV, put ' before texts that a spreadsheet would run as formulas (=, +, -, @)."
+)
+"""The option of verbs that write CSV."""
+
+
+table_options = option("--details", "Print all columns, and what decides each difference.")
+"""Prints what tables on a terminal leave out; `output.show_tables` uses its value."""
 
 
 def page_option(help: str) -> Callable[..., Any]:
     """The option `-o FILE.html`: a page in addition to the printed answer."""
-    return output_option(help, "page", type=click.Path(path_type=Path), metavar="FILE.html")
+    return output_option(help, "page", "FILE.html", type=click.Path(path_type=Path))
 
 
 def _verb_of(ctx: click.Context) -> str:

@@ -20,7 +20,7 @@ import click
 
 from ..errors import BatchcastError, UsageError, flags_in_messages, how_to_install
 from ..version import __version__
-from .grammar import Verbs, full_help, in_our_words
+from .grammar import Verbs, full_help, in_our_words, option
 from .interrupt import end, end_on_interrupt
 from .output import echo, speak_any_encoding
 
@@ -246,8 +246,14 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "-v", "--version", message="batchcast %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on the terminal.")
+@option("--debug", "Show the traceback of an error.")
+@option(
+    "--color",
+    "Colour on the terminal.",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=False,
+)
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, color: str) -> None:
     """Predict how long batch jobs run and wait, and simulate what a scheduler gains from the predictions.
@@ -260,7 +266,7 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
 
 @click.command("help")
 @click.argument("words", nargs=-1, metavar="[VERB]...")
-@click.option("--all", "with_rare", is_flag=True, help="With VERB: also list the rare options that --set takes.")
+@option("--all", "With VERB: also list the rare options that --set takes.", "with_rare")
 @click.pass_context
 def help_command(ctx: click.Context, words: tuple[str, ...], with_rare: bool) -> None:
     """Show all verbs, or the help of one verb."""

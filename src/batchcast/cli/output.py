@@ -8,7 +8,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["console", "document", "dumps", "echo", "emit",
            "plain", "print_columns", "print_parsable", "progress", "say",
-           "show_tables", "table_options"]  # fmt: skip
+           "show_tables"]  # fmt: skip
 
 EMITTED = "batchcast.emitted"
 IN_A_PIPE = 2000  # width if stdout is not a terminal, so that rows are never wrapped for a program that reads them
@@ -125,12 +125,6 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
     if parsable2:
         print_parsable(reply.results)
     return parsable2
-
-
-def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option `--details`, which prints what tables on a terminal leave out; `show_tables` uses its value."""
-    text = "Print all columns, and what decides each difference."
-    return click.option("--details", is_flag=True, help=text)(command)
 
 
 def show_tables(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoAnswer, UsageError
+from .grammar import option
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
 from .output import console, document, emit, progress, say
 
@@ -48,11 +49,8 @@ READING = {"log", "since", "until", "status", "partition", "queue", "user", "clu
            "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
 
 
-in_periods_option = click.option(
-    "--in-periods",
-    type=click.Path(path_type=Path),
-    metavar="OUT",
-    help="Process a LOG folder month by month into OUT.",
+in_periods_option = option(
+    "--in-periods OUT", "Process a LOG folder month by month into OUT.", type=click.Path(path_type=Path)
 )
 
 

@@ -11,7 +11,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import formulas_option, output_option, verb
+from ..grammar import formulas_option, option, output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @verb()
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
-@formulas_option()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@formulas_option
+@option("--json", "Print one JSON document.", "as_json")
 def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
     """Convert one LOG or several to OUT; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, .json, OUT/.
 
@@ -85,30 +85,14 @@ KEY = "batchcast-anonymize.key"
 @verb()
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
-@formulas_option()
-@click.option(
-    "--key",
-    "key_file",
-    type=click.Path(),
-    metavar="FILE",
-    help=f"Key file, created if it does not exist. Default: {KEY}.",
-)
-@click.option("--key-env", metavar="NAME", help="Environment variable with the key, instead of a file.")
-@click.option(
-    "--shift-times",
-    metavar="SECONDS|random",
-    help="Move every date by this; random: by whole weeks that depend on the key.",
-)
-@click.option("--round-times", metavar="SPAN", help="Round submit, wait and run times to multiples of this (15m).")
-@click.option(
-    "--ids",
-    type=click.Choice(["keep", "renumber"]),
-    default="keep",
-    show_default=True,
-    help="Keep job numbers, or number jobs from 1.",
-)
-@click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to keep readable.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@formulas_option
+@option("--key FILE", f"Key file, created if it does not exist. Default: {KEY}.", "key_file", type=click.Path())
+@option("--key-env NAME", "Environment variable with the key, instead of a file.")
+@option("--shift-times SECONDS|random", "Move every date by this; random: by whole weeks that depend on the key.")
+@option("--round-times SPAN", "Round submit, wait and run times to multiples of this (15m).")
+@option("--ids", "Keep job numbers, or number jobs from 1.", type=click.Choice(["keep", "renumber"]), default="keep")
+@option("--keep COLUMNS", "Columns to keep readable.", multiple=True)
+@option("--json", "Print one JSON document.", "as_json")
 def anonymize(
     output: str,
     key_file: str | None,

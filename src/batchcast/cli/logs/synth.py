@@ -11,7 +11,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import output_option, verb
+from ..grammar import option, output_option, verb
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
@@ -20,72 +20,29 @@ if TYPE_CHECKING:
 
 @verb()
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
-@click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="Number of jobs.")
-@click.option(
-    "--procs-total",
-    "procs",
-    type=int,
-    default=128,
-    show_default=True,
-    metavar="P",
-    help="Processors of the machine.",
-)
-@click.option(
-    "--load",
-    type=float,
-    default=0.8,
-    show_default=True,
-    metavar="L",
-    help="Offered load: work divided by machine size and time span.",
-)
-@click.option("--users", type=int, metavar="N", help="Maximum number of users. Default: 2 * sqrt(jobs).")
-@click.option(
-    "--kinds",
+@option("--jobs N", "Number of jobs.", type=int, default=10_000)
+@option("--procs-total P", "Processors of the machine.", "procs", type=int, default=128)
+@option("--load L", "Offered load: work divided by machine size and time span.", type=float, default=0.8)
+@option("--users N", "Maximum number of users. Default: 2 * sqrt(jobs).", type=int)
+@option(
+    "--kinds WORD",
+    "Mix interactive and batch jobs (together), or generate them separately (apart).",
     default="together",
-    show_default=True,
-    metavar="WORD",
-    help="Mix interactive and batch jobs (together), or generate them separately (apart).",
 )
-@click.option("--longest", metavar="TIME", help="Longest time limit. Default: 2-00:00:00.")
-@click.option(
-    "--killed",
-    type=float,
-    default=0.1,
-    show_default=True,
-    metavar="X",
-    help="Share of jobs that end at their time limit.",
-)
-@click.option(
-    "--spread",
-    type=float,
-    default=0.6,
-    show_default=True,
-    metavar="X",
-    help="Standard deviation of ln(run time) within an application.",
-)
-@click.option(
-    "--waits", default="easy", show_default=True, metavar="WORD", help="Queue waits: simulated with EASY, or none."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="S",
-    help="Random seed; the same seed gives the same log.",
-)
-@click.option(
-    "--memory", is_flag=True, help="Add requested and used memory. SWF cannot mark jobs that ran out of memory."
-)
-@click.option(
-    "--compare",
+@option("--longest TIME", "Longest time limit. Default: 2-00:00:00.")
+@option("--killed X", "Share of jobs that end at their time limit.", type=float, default=0.1)
+@option("--spread X", "Standard deviation of ln(run time) within an application.", type=float, default=0.6)
+@option("--waits WORD", "Queue waits: simulated with EASY, or none.", default="easy")
+@option("--seed S", "Random seed; the same seed gives the same log.", type=click.IntRange(min=0), default=0)
+@option("--memory", "Add requested and used memory. SWF cannot mark jobs that ran out of memory.")
+@option(
+    "--compare LOG",
+    "Generate a log like LOG and print the differences; write nothing.",
     "logs",
     multiple=True,
     type=click.Path(),
-    metavar="LOG",
-    help="Generate a log like LOG and print the differences; write nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 def command(
     logs: Sequence[str],
     as_json: bool,

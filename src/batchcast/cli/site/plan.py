@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...units import counted
-from ..grammar import verb
+from ..grammar import option, verb
 from ..output import console, document, echo, emit, print_columns, progress, say
 from ..site_options import clock, parse_when, site_options
 
@@ -115,25 +115,14 @@ ROUNDS = 5
 
 @verb()
 @site_options
-@click.option(
-    "--dry-run", is_flag=True, help="Show what planning would do now and would have done since -S. Changes nothing."
-)
-@click.option(
-    "-S",
-    "--starttime",
-    default="now-7days",
-    show_default=True,
-    metavar="TIME",
-    help="With --dry-run: start of the time span.",
-)
-@click.option(
-    "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: simulate the effect on this machine."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
-@click.option("--off", is_flag=True, help="Restore every time limit and priority, and plan nothing until --on.")
-@click.option("--on", is_flag=True, help="Plan again after --off.")
-@click.option("--audit", is_flag=True, help="List the changes of the last seven days: time, old and new value, reason.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--dry-run", "Show what planning would do now and would have done since -S. Changes nothing.")
+@option("-S, --starttime TIME", "With --dry-run: start of the time span.", default="now-7days")
+@option("--machine FILE", "With --dry-run: simulate the effect on this machine.", type=click.Path())
+@option("--seed", "Random seed of the intervals.", type=int, default=0)
+@option("--off", "Restore every time limit and priority, and plan nothing until --on.")
+@option("--on", "Plan again after --off.")
+@option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
+@option("--json", "Print one JSON document.", "as_json")
 def command(
     dry_run: bool,
     starttime: str,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import output_option, verb
+from ..grammar import option, output_option, verb
 from ..output import document, echo, emit, say
 from ..site_options import myself, site_options
 
@@ -81,9 +81,9 @@ def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
 
 @verb()
 @site_options
-@click.option("--no-ask", is_flag=True, help="Check only settings, programs and store; call no daemon.")
-@click.option("--settings", "show_settings", is_flag=True, help="Show every setting, its value and where it was set.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--no-ask", "Check only settings, programs and store; call no daemon.")
+@option("--settings", "Show every setting, its value and where it was set.", "show_settings")
+@option("--json", "Print one JSON document.", "as_json")
 def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
@@ -128,13 +128,13 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
     default="units",
     show_default=True,
 )
-@click.option(
+@option(
     "--private-jobs",
+    "Let only the collector read the store.  [default: the setting `private`, else Slurm's PrivateData]",
     "private",
     type=click.Choice(["yes", "no", "auto"]),
-    help="Let only the collector read the store.  [default: the setting `private`, else Slurm's PrivateData]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 def install(units: str, private: str | None, as_json: bool) -> None:
     """Write the systemd units of collector, service and export, and print how to enable them.
 

@@ -15,24 +15,17 @@ from typing import Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, formulas_option, output_option, verb
+from ..grammar import Verbs, formulas_option, option, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
 
 @verb()
 @site_options
-@click.option(
-    "--keep-days",
-    "keep",
-    metavar="DAYS",
-    help="Keep jobs that ended within this many days.  [default: `retention_days`]",
-)
-@click.option(
-    "--delete", "really", is_flag=True, help="Delete. Without this option the command only shows what would be deleted."
-)
-@click.option("-P", "--parsable2", is_flag=True, help="Print the sums with columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--keep-days DAYS", "Keep jobs that ended within this many days.  [default: `retention_days`]", "keep")
+@option("--delete", "Delete. Without this option the command only shows what would be deleted.", "really")
+@option("-P, --parsable2", "Print the sums with columns separated by |.")
+@option("--json", "Print one JSON document.", "as_json")
 def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
     """Delete old finished jobs and their predictions; by default only show what would be deleted.
 
@@ -134,16 +127,11 @@ def _print(results: list[dict[str, Any]]) -> None:
 @verb()
 @site_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
-@formulas_option()
-@click.option(
-    "-S",
-    "--starttime",
-    metavar="TIME",
-    help="Jobs submitted at or after this time, for example 2026-11-01 or now-7days.",
-)
-@click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this time.")
-@click.option("--as-told", is_flag=True, help="Write the times that predictors received, without later corrections.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@formulas_option
+@option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
+@option("-E, --endtime TIME", "Jobs submitted before this time.")
+@option("--as-told", "Write the times that predictors received, without later corrections.")
+@option("--json", "Print one JSON document.", "as_json")
 def export(
     output: str,
     mark_formulas: bool,
@@ -226,10 +214,9 @@ def token() -> None:
 @token.command()
 @click.argument("user")
 @site_options
-@click.option("--days", type=click.FloatRange(0, 3660, min_open=True), default=90.0, show_default=True,
-              help="Days until the token expires.")  # fmt: skip
-@click.option("--label", default="", metavar="TEXT", help="Label of the token.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--days", "Days until the token expires.", type=click.FloatRange(0, 3660, min_open=True), default=90.0)
+@option("--label TEXT", "Label of the token.", default="", show_default=False)
+@option("--json", "Print one JSON document.", "as_json")
 def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
     """Create a token for USER and print it once.
 
@@ -265,8 +252,8 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
 
 @token.command("list")
 @site_options
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("-P, --parsable2", "Print columns separated by |.")
+@option("--json", "Print one JSON document.", "as_json")
 def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     """List every token: id, user, label, expiry, and whether it is valid."""
     from ...service.settings import load
@@ -299,7 +286,7 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
 @token.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @site_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     """Revoke tokens by id; the service rejects them within two seconds."""
     from ...service.settings import load

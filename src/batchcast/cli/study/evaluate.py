@@ -17,7 +17,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import output_option, page_option, verb
+from ..grammar import option, output_option, page_option, verb
 from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
 from ..output import console, document, echo, emit, progress, say, show_tables, write_text
 from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 @output_option("Folder of the report.", default="report", show_default=True, metavar="FOLDER")
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
-@click.option("--against", metavar="NAME", help="Reference for differences. Default: recent_mean.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the methods.")
+@option("--against NAME", "Reference for differences. Default: recent_mean.")
+@option("--seed", "Random seed of the methods.", type=int, default=0)
 @workers_option
-@click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
+@option("--details", "Print every table and sentence of the report.")
+@option("--json", "Print result.json instead of tables.", "as_json")
 def command(**given: Any) -> None:
     """Report on LOG: unused core-hours, prediction errors, and how much sooner jobs would start.
 
@@ -113,8 +113,8 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
 
 @verb("demo")
 @output_option("Folder of the report.", default="demo-report", show_default=True, metavar="FOLDER")
-@click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
+@option("--details", "Print every table and sentence of the report.")
+@option("--json", "Print result.json instead of tables.", "as_json")
 def demo(output: str, details: bool, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast: `evaluate` on the file that `batchcast.demo_path()` names.
 
@@ -140,15 +140,12 @@ LEVEL = 0.9
 @verb("compare")
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
-@click.option(
-    "--log", type=click.Path(path_type=Path), metavar="LOG", help="For two schedules: the log that names their users."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the bootstrap.")
-@click.option("--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True,
-              help="Number of bootstrap samples.")  # fmt: skip
+@option("--log LOG", "For two schedules: the log that names their users.", type=click.Path(path_type=Path))
+@option("--seed", "Random seed of the bootstrap.", type=click.IntRange(min=0), default=0)
+@option("--resamples", "Number of bootstrap samples.", type=click.IntRange(100, 100_000), default=1000)  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
-@click.option("--details", is_flag=True, help="For two reports: print every measure of A and B.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--details", "For two reports: print every measure of A and B.")
+@option("--json", "Print one JSON document instead of tables.", "as_json")
 def compare(
     a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, details: bool, as_json: bool
 ) -> None:

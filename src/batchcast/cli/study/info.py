@@ -9,17 +9,15 @@ from typing import Any
 import click
 
 from ...units import counted, format_memory, span
-from ..grammar import verb
+from ..grammar import option, verb
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
 
 
 @verb("info")
 @log_options
-@click.option(
-    "--machine", "described", type=click.Path(), metavar="FILE", help="Count the jobs that this machine can run."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--machine FILE", "Count the jobs that this machine can run.", "described", type=click.Path())
+@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(as_json: bool, described: str | None, **given: Any) -> None:
     """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 

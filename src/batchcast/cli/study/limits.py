@@ -9,31 +9,26 @@ from typing import Any
 import click
 
 from ...errors import UsageError
-from ..grammar import risk_option, verb
+from ..grammar import option, risk_option, table_options, verb
 from ..options import describe_log, log_options, take_log
-from ..output import document, emit, log_as_typed, progress, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, show_tables
 
 
 @verb("limits")
 @log_options
-@click.option("--memory", is_flag=True, help="Suggest memory requests instead of time limits.")
-@click.option(
-    "--by", type=click.Choice(["user", "account", "queue", "application"]), help="Also print the largest groups."
-)
+@option("--memory", "Suggest memory requests instead of time limits.")
+@option("--by", "Also print the largest groups.", type=click.Choice(["user", "account", "queue", "application"]))
 @risk_option("jobs")
-@click.option("--floor", metavar="TIME|SIZE", help="Smallest suggestion. Default: 5:00; with --memory 64M.")
-@click.option(
-    "--step", metavar="TIME|SIZE", help="Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M."
-)
-@click.option(
-    "--machine",
+@option("--floor TIME|SIZE", "Smallest suggestion. Default: 5:00; with --memory 64M.")
+@option("--step TIME|SIZE", "Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M.")
+@option(
+    "--machine FILE",
+    "With --memory: suggest at most the memory of this machine's largest node.",
     "described",
     type=click.Path(),
-    metavar="FILE",
-    help="With --memory: suggest at most the memory of this machine's largest node.",
 )
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(
     memory: bool,
     by: str | None,

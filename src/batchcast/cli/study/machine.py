@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import Verbs
+from ..grammar import Verbs, option
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, echo, emit, progress, say, write_text
 
@@ -33,8 +33,8 @@ def command() -> None:
 
 @command.command()
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Output file. Default: stdout.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the machine, and what is not modelled.")
+@option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
+@option("--json", "Print one JSON document: the machine, and what is not modelled.", "as_json")
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine file from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
@@ -80,7 +80,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("machine", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the machine, and what is not modelled.")
+@option("--json", "Print one JSON document: the machine, and what is not modelled.", "as_json")
 def show(machine: Path, as_json: bool) -> None:
     """Describe MACHINE (TOML, slurm.conf, a platform's XML, or a folder of dumps).
 
@@ -109,13 +109,8 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
 
 @command.command()
 @log_options
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Output file. Default: stdout.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON document: the machine, its evidence, and the test on later jobs.",
-)
+@option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
+@option("--json", "Print one JSON document: the machine, its evidence, and the test on later jobs.", "as_json")
 def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     """Write the machine that LOG implies: size, partitions, limits by user and account, outages, held jobs.
 

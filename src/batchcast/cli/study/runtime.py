@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ..completion import specs
-from ..grammar import verb
+from ..grammar import option, table_options, verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -20,46 +20,32 @@ from ..periods import in_periods_option, refuse_others
 @log_options
 @predictor_options
 @score_options
-@click.option(
-    "--predictor",
+@option(
+    "--predictor NAMES",
+    "Methods, NAME:key=value,..., or `all`. Default: requested,kernel,last_2,recent_mean; with --memory also"
+    " largest_recent.",
     "predictors",
     shell_complete=specs("runtime"),
-    help="Methods, NAME:key=value,..., or `all`. Default: requested,kernel,last_2,recent_mean; with --memory also"
-    " largest_recent.",
-    metavar="NAMES",
 )
-@click.option(
-    "--new",
-    metavar="JOB",
-    help="Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE].",
+@option(
+    "--new JOB", "Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE]."
 )
-@click.option(
+@option(
     "--protocol",
+    "honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
     type=click.Choice(["honest", "paper", "both"]),
     default="honest",
-    show_default=True,
-    help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
 )
-@click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Also print results by group.")
-@click.option(
-    "--memory",
-    "of_memory",
-    is_flag=True,
-    help="Predict peak memory per node (per processor, if LOG has no nodes) instead of run time.",
+@option("--by", "Also print results by group.", type=click.Choice(["user", "queue", "size", "month"]))
+@option(
+    "--memory", "Predict peak memory per node (per processor, if LOG has no nodes) instead of run time.", "of_memory"
 )
-@click.option(
-    "--against", metavar="NAME", help="Reference method for differences. Default: recent_mean, else requested."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of methods and intervals.")
-@click.option(
-    "--trace-parameters",
-    type=click.Path(),
-    metavar="FILE",
-    help="Write the parameters that each training found, as CSV.",
-)
+@option("--against NAME", "Reference method for differences. Default: recent_mean, else requested.")
+@option("--seed", "Random seed of methods and intervals.", type=int, default=0)
+@option("--trace-parameters FILE", "Write the parameters that each training found, as CSV.", type=click.Path())
 @in_periods_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(
     predictors: str | None,
     new: str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import option, table_options, verb
 from ..options import (
     Log,
     describe_log,
@@ -19,7 +19,7 @@ from ..options import (
     take_log,
     take_score,
 )
-from ..output import document, emit, log_as_typed, progress, say, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, say, show_tables
 from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
@@ -37,28 +37,19 @@ if TYPE_CHECKING:
 @score_options
 @plan_options(None, "easy", ordered=True)
 @node_options
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="slurm.conf, nodes; rare: `help simulate --all`.",
-)
-@click.option(
-    "-o", "--output", "schedule_file", type=click.Path(), metavar="FILE.csv", help="Also write the schedule as CSV."
-)
-@click.option(
+@option("--set KEY=VALUE", "slurm.conf, nodes; rare: `help simulate --all`.", "settings", multiple=True)
+@option("-o, --output FILE.csv", "Also write the schedule as CSV.", "schedule_file", type=click.Path())
+@option(
     "--schedule-format",
+    "Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
     type=click.Choice(["batchcast", "batsim"]),
     default="batchcast",
-    show_default=True,
-    help="Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
 )
-@click.option("--against", metavar="SCHEDULE", help="Reference for differences. Default: the first.")
+@option("--against SCHEDULE", "Reference for differences. Default: the first.")
 @replicate_options
 @in_periods_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 def command(**given: Any) -> None:
     """Simulate scheduling policies on LOG, and print waits and slowdowns.
 

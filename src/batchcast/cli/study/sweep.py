@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, output_option
+from ..grammar import Verbs, option, output_option
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
 
@@ -53,41 +53,24 @@ def command() -> None:
     type=click.Path(path_type=Path),
     metavar="FOLDER",
 )
-@click.option(
-    "--pool",
+@option(
+    "--pool WHERE",
+    "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
     "place",
     default="local",
-    show_default=True,
-    metavar="WHERE",
-    help="Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
 )
-@click.option(
-    "--workers",
+@option(
+    "--workers N",
+    "Number of workers. Default: one per processor; on Slurm the study's number, else 4.",
     type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of workers. Default: one per processor; on Slurm the study's number, else 4.",
 )
-@click.option("--partition", metavar="NAME", help="On Slurm: partition of the workers.")
-@click.option("--account", metavar="NAME", help="On Slurm: account of the workers.")
-@click.option(
-    "--time",
-    "walltime",
-    metavar="TIME",
-    help="On Slurm: time limit of a worker; a worker that ends is replaced.",
-)
-@click.option(
-    "--mem",
-    "memory",
-    metavar="SIZE",
-    help="On Slurm: memory of a worker, for example 2GB.",
-)
-@click.option(
-    "--interface",
-    metavar="NAME",
-    help="On Slurm: network interface that nodes use to reach this host, for example ib0.",
-)
-@click.option("--dry-run", is_flag=True, help="Count tasks and core-hours without running them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--partition NAME", "On Slurm: partition of the workers.")
+@option("--account NAME", "On Slurm: account of the workers.")
+@option("--time TIME", "On Slurm: time limit of a worker; a worker that ends is replaced.", "walltime")
+@option("--mem SIZE", "On Slurm: memory of a worker, for example 2GB.", "memory")
+@option("--interface NAME", "On Slurm: network interface that nodes use to reach this host, for example ib0.")
+@option("--dry-run", "Count tasks and core-hours without running them.")
+@option("--json", "Print one JSON document.", "as_json")
 def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
               **wishes: str | None) -> None:  # fmt: skip
     """Run the study declared in FILE (TOML). If it was stopped, the same command continues it.
@@ -148,20 +131,19 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 
 @command.command(short_help="Tables of a study's results, with paired intervals.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option(
-    "--against",
-    metavar="'POLICY, PREDICTOR'",
+@option(
+    "--against 'POLICY, PREDICTOR'",
+    "Reference plan for differences; repeatable. Default: the study's, else the first.",
     multiple=True,
-    help="Reference plan for differences; repeatable. Default: the study's, else the first.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
+@option("--seed", "Random seed of the intervals.", type=int, default=0)
 @output_option(
     "Also draw mean bounded slowdown against longest wait of each plan.",
     "picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:
     """Compare the plans of a study from the results in FOLDER.
 

@@ -18,9 +18,9 @@ import click
 from ...errors import UsageError
 from ...units import span
 from ..completion import specs
-from ..grammar import page_option, verb
+from ..grammar import option, page_option, table_options, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
-from ..output import document, emit, progress, say, show_new_job, show_tables, table_options, write_text
+from ..output import document, emit, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -40,63 +40,43 @@ MANY_JOBS, LATEST = 40_000, 1_000
 @verb("wait")
 @log_options
 @predictor_options
-@click.option(
-    "--predictor",
+@option(
+    "--predictor NAMES",
+    "Methods, NAME:key=value,..., or `all`.",
     "predictors",
     shell_complete=specs("wait"),
     default=USUAL,
-    show_default=True,
-    metavar="NAMES",
-    help="Methods, NAME:key=value,..., or `all`.",
 )
-@click.option(
-    "--new",
-    metavar="JOB",
-    help="Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
+@option("--new JOB", "Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].")
+@option(
+    "--places FIRST:LAST", "Score only these jobs, counted from 1 in log order; learn from all earlier jobs.", "jobs"
 )
-@click.option(
-    "--places",
-    "jobs",
-    metavar="FIRST:LAST",
-    help="Score only these jobs, counted from 1 in log order; learn from all earlier jobs.",
-)
-@click.option(
-    "--quick-wait",
+@option(
+    "--quick-wait SPAN",
+    "Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
     "quick",
     default="1h",
-    show_default=True,
-    metavar="SPAN",
-    help="Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
 )
-@click.option(
+@option(
     "--cancelled",
+    "Jobs withdrawn from the queue: count their wait, or skip them.",
     type=click.Choice(["count", "skip"]),
     default="count",
-    show_default=True,
-    help="Jobs withdrawn from the queue: count their wait, or skip them.",
 )
-@click.option(
+@option(
     "--protocol",
+    "Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
     type=click.Choice(["own", "honest", "starts_first", "paper"]),
     default="own",
-    show_default=True,
-    help="Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
 )
-@click.option(
-    "--machine",
-    type=click.Path(),
-    metavar="FILE",
-    help="Simulate Slurm on this machine (for scheduler_replay and forecast).",
-)
-@click.option(
-    "--against", metavar="NAME", help="Reference method for differences. Default: recent_wait, else the first."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
+@option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).", type=click.Path())
+@option("--against NAME", "Reference method for differences. Default: recent_wait, else the first.")
+@option("--seed", "Random seed of the intervals.", type=int, default=0)
 @page_option("Also write an HTML page with pictures.")
 @in_periods_option
 @workers_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(
     predictors: str,
     new: str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import option, table_options, verb
 from ..options import (
     describe_log,
     log_options,
@@ -20,7 +20,7 @@ from ..options import (
     workers_for,
     workers_option,
 )
-from ..output import document, echo, emit, log_as_typed, progress, say, show_tables, table_options
+from ..output import document, echo, emit, log_as_typed, progress, say, show_tables
 from ..schedule_options import LEARNED, settle
 
 if TYPE_CHECKING:
@@ -35,27 +35,15 @@ NOW = "now"
 @verb(short_help="Simulate a changed machine, scheduler or limit, and compare waits by group.")
 @log_options
 @score_options
-@click.option(
-    "--machine",
-    "described",
-    type=click.Path(),
-    metavar="FILE",
-    help="The present machine, or `learned`. Default: LOG's.",
-)
-@click.option(
-    "--vary",
-    "variants",
-    multiple=True,
-    metavar="CHANGES",
-    help="A changed machine, such as nodes=+10%; repeatable.",
-)
-@click.option("--demand", metavar="CHANGE", help="More or less work: +20%, or +20%,target=4h.")
-@click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
-@click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
+@option("--machine FILE", "The present machine, or `learned`. Default: LOG's.", "described", type=click.Path())
+@option("--vary CHANGES", "A changed machine, such as nodes=+10%; repeatable.", "variants", multiple=True)
+@option("--demand CHANGE", "More or less work: +20%, or +20%,target=4h.")
+@option("--reserve OUTAGE", "A planned outage: nodes=ALL,start=TIME,hours=10.")
+@option("--extend JOB", "More time for a running job: job=4711,hours=4.")
 @replicate_options
 @workers_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 def command(**given: Any) -> None:
     """Simulate LOG under Slurm on the present machine and on changed ones, and compare waits by group.
 

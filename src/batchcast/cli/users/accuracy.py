@@ -8,28 +8,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
 from ...errors import BatchcastError
-from ..grammar import verb
+from ..grammar import option, verb
 from ..output import echo, print_columns, printed
 from ..site_options import myself, parse_when, site_options
 
 
 @verb()
 @site_options
-@click.option(
-    "-S",
-    "--starttime",
-    default="now-30days",
-    show_default=True,
-    metavar="TIME",
-    help="Predictions made at or after this time.",
-)
-@click.option("-E", "--endtime", metavar="TIME", help="Predictions made before this time.  [default: now]")
-@click.option("-p", "--partition", metavar="NAME", help="Only this partition.")
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("-S, --starttime TIME", "Predictions made at or after this time.", default="now-30days")
+@option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
+@option("-p, --partition NAME", "Only this partition.")
+@option("-P, --parsable2", "Print columns separated by |.")
+@option("--json", "Print one JSON document.", "as_json")
 def command(
     starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
 ) -> None:

@@ -12,7 +12,7 @@ import click
 
 from ...units import counted, format_memory, span
 from ..completion import words_or_file
-from ..grammar import verb
+from ..grammar import option, verb
 from ..output import Cell, echo, print_columns, printed, say
 from ..site_options import myself, parse_when, site_options
 
@@ -27,30 +27,25 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @verb()
 @click.argument("jobs", nargs=-1, metavar="[JOB|FILE]...")
 @site_options
-@click.option("-u", "--user", metavar="NAME", help="Jobs of this user.  [default: you]")
-@click.option("-A", "--account", metavar="NAME", help="Jobs of this account, by user.")
-@click.option("-p", "--partition", metavar="NAME", help="Jobs of this partition, by user.")
-@click.option(
-    "-S",
-    "--starttime",
-    metavar="TIME",
-    help=f"Jobs that ended at or after this time.  [default: {RECENT}; with FILE: all]",
+@option("-u, --user NAME", "Jobs of this user.  [default: you]")
+@option("-A, --account NAME", "Jobs of this account, by user.")
+@option("-p, --partition NAME", "Jobs of this partition, by user.")
+@option("-S, --starttime TIME", f"Jobs that ended at or after this time.  [default: {RECENT}; with FILE: all]")
+@option("-E, --endtime TIME", "Jobs that ended before this time.  [default: now]")
+@option("--each", "Print one line per job: processors, memory, GPUs and time, used and requested.")
+@option("--tasks", "With --each or jobs: print the tasks of an array separately.")
+@option(
+    "--months", "Compare months, by user, account or partition.", type=click.Choice(["user", "account", "partition"])
 )
-@click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this time.  [default: now]")
-@click.option(
-    "--each", is_flag=True, help="Print one line per job: processors, memory, GPUs and time, used and requested."
+@option("--digest", "Print one page for mail: the last two months, and what to change.")
+@option(
+    "--map FILE.toml|NAME",
+    "With FILE: column map of a CSV, as for `info`.",
+    "column_map",
+    shell_complete=words_or_file(("nrel", "graham")),
 )
-@click.option("--tasks", is_flag=True, help="With --each or jobs: print the tasks of an array separately.")
-@click.option(
-    "--months",
-    type=click.Choice(["user", "account", "partition"]),
-    help="Compare months, by user, account or partition.",
-)
-@click.option("--digest", is_flag=True, help="Print one page for mail: the last two months, and what to change.")
-@click.option("--map", "column_map", metavar="FILE.toml|NAME", shell_complete=words_or_file(("nrel", "graham")),
-              help="With FILE: column map of a CSV, as for `info`.")  # fmt: skip
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("-P, --parsable2", "Print columns separated by |.")
+@option("--json", "Print one JSON document.", "as_json")
 def command(
     jobs: tuple[str, ...],
     user: str | None,
