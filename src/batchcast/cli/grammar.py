@@ -46,8 +46,10 @@ class Verb(click.Command):
     says_first: Callable[[Mapping[str, Any]], str] | None = None
     """The sentence on stderr that says, before a long command begins, what it will do and how long that takes."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, json: str = "", **named: Any) -> None:
         super().__init__(*given, **named)
+        if json and not any(each.name == "as_json" for each in self.params):
+            self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
         reads_log = any(each.name == "log" and isinstance(each, click.Argument) for each in self.params)
         self.rare = {_long(each)[2:]: each for each in self.params if reads_log and _long(each) in RARE}
         self.takes_more = any("--set" in each.opts for each in self.params)
@@ -136,9 +138,13 @@ class Verbs(click.Group):
     command_class = Verb
 
 
-def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
-    """Like `click.command`, for a verb of batchcast."""
-    return click.command(name, cls=Verb, **named)
+JSON = "Print one JSON document."
+TABLES_OR_JSON = "Print one JSON document instead of tables."
+
+
+def verb(name: str | None = None, *, json: str = JSON, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
+    """Like `click.command`, for a verb of batchcast; adds the option `--json` with this help, if it is not empty."""
+    return click.command(name, cls=Verb, json=json, **named)
 
 
 def _leave_document(ctx: click.Context, error: BatchcastError | click.UsageError) -> None:

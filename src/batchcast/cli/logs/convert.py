@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
 @formulas_option
-@option("--json", "Print one JSON document.", "as_json")
 def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
     """Convert one LOG or several to OUT; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, .json, OUT/.
 
@@ -92,7 +91,6 @@ KEY = "batchcast-anonymize.key"
 @option("--round-times SPAN", "Round submit, wait and run times to multiples of this (15m).")
 @option("--ids", "Keep job numbers, or number jobs from 1.", type=click.Choice(["keep", "renumber"]), default="keep")
 @option("--keep COLUMNS", "Columns to keep readable.", multiple=True)
-@option("--json", "Print one JSON document.", "as_json")
 def anonymize(
     output: str,
     key_file: str | None,

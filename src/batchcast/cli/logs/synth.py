@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(),
 )
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     logs: Sequence[str],
     as_json: bool,

@@ -17,7 +17,7 @@ from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
-@verb()
+@verb(json="Print one JSON document per cycle.")
 @site_options
 @option("--once", "Run one cycle, read missing history, and stop.")
 @option("--interval TIME", "Time between cycles.  [default: 30 s]", "interval_s")
@@ -47,7 +47,6 @@ from ..site_options import log_option, site_options
 )
 @option("--quiet", "Print only problems.")
 @log_option
-@option("--json", "Print one JSON document per cycle.", "as_json")
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Collect a cluster's history and store predictions, until stopped.
 
@@ -140,12 +139,11 @@ def _line(cycle: Any) -> str:
     )
 
 
-@verb()
+@verb(json="Print one JSON document when the service answers: address and store.")
 @site_options
 @option("--listen PATH|HOST:PORT", "Path of a unix socket, or a port on loopback.  [default: the setting `listen`]")
 @option("--quiet", "Do not log requests.")
 @log_option
-@option("--json", "Print one JSON document when the service answers: address and store.", "as_json")
 def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Answer start, walltime, report, accuracy and health over HTTP from the store, until stopped.
 

@@ -122,7 +122,6 @@ ROUNDS = 5
 @option("--off", "Restore every time limit and priority, and plan nothing until --on.")
 @option("--on", "Plan again after --off.")
 @option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     dry_run: bool,
     starttime: str,

@@ -83,7 +83,6 @@ def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
 @site_options
 @option("--no-ask", "Check only settings, programs and store; call no daemon.")
 @option("--settings", "Show every setting, its value and where it was set.", "show_settings")
-@option("--json", "Print one JSON document.", "as_json")
 def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
@@ -134,7 +133,6 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
     "private",
     type=click.Choice(["yes", "no", "auto"]),
 )
-@option("--json", "Print one JSON document.", "as_json")
 def install(units: str, private: str | None, as_json: bool) -> None:
     """Write the systemd units of collector, service and export, and print how to enable them.
 

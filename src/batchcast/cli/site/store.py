@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, formulas_option, option, output_option, verb
+from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
@@ -25,7 +25,6 @@ from ..site_options import clock, myself, parse_when, site_options
 @option("--keep-days DAYS", "Keep jobs that ended within this many days.  [default: `retention_days`]", "keep")
 @option("--delete", "Delete. Without this option the command only shows what would be deleted.", "really")
 @option("-P, --parsable2", "Print the sums with columns separated by |.")
-@option("--json", "Print one JSON document.", "as_json")
 def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
     """Delete old finished jobs and their predictions; by default only show what would be deleted.
 
@@ -131,7 +130,6 @@ def _print(results: list[dict[str, Any]]) -> None:
 @option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
 @option("-E, --endtime TIME", "Jobs submitted before this time.")
 @option("--as-told", "Write the times that predictors received, without later corrections.")
-@option("--json", "Print one JSON document.", "as_json")
 def export(
     output: str,
     mark_formulas: bool,
@@ -211,12 +209,11 @@ def token() -> None:
     """
 
 
-@token.command()
+@token.command(json=JSON)
 @click.argument("user")
 @site_options
 @option("--days", "Days until the token expires.", type=click.FloatRange(0, 3660, min_open=True), default=90.0)
 @option("--label TEXT", "Label of the token.", default="", show_default=False)
-@option("--json", "Print one JSON document.", "as_json")
 def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
     """Create a token for USER and print it once.
 
@@ -250,10 +247,9 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     click.echo(token)
 
 
-@token.command("list")
+@token.command("list", json=JSON)
 @site_options
 @option("-P, --parsable2", "Print columns separated by |.")
-@option("--json", "Print one JSON document.", "as_json")
 def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     """List every token: id, user, label, expiry, and whether it is valid."""
     from ...service.settings import load
@@ -283,10 +279,9 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
         print_columns(lines, left=6)
 
 
-@token.command()
+@token.command(json=JSON)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @site_options
-@option("--json", "Print one JSON document.", "as_json")
 def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     """Revoke tokens by id; the service rejects them within two seconds."""
     from ...service.settings import load

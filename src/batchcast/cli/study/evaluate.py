@@ -17,7 +17,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import option, output_option, page_option, verb
+from ..grammar import TABLES_OR_JSON, option, output_option, page_option, verb
 from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
 from ..output import console, document, echo, emit, progress, say, show_tables, write_text
 from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...evaluation.comparison import Comparison
 
 
-@verb("evaluate")
+@verb("evaluate", json="Print result.json instead of tables.")
 @log_options
 @predictor_options
 @score_options
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 @option("--seed", "Random seed of the methods.", type=int, default=0)
 @workers_option
 @option("--details", "Print every table and sentence of the report.")
-@option("--json", "Print result.json instead of tables.", "as_json")
 def command(**given: Any) -> None:
     """Report on LOG: unused core-hours, prediction errors, and how much sooner jobs would start.
 
@@ -111,10 +110,9 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
     out.print(f"\nReport: {Path(given['output']) / 'index.html'}{more}", markup=False, soft_wrap=True)
 
 
-@verb("demo")
+@verb("demo", json="Print result.json instead of tables.")
 @output_option("Folder of the report.", default="demo-report", show_default=True, metavar="FOLDER")
 @option("--details", "Print every table and sentence of the report.")
-@option("--json", "Print result.json instead of tables.", "as_json")
 def demo(output: str, details: bool, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast: `evaluate` on the file that `batchcast.demo_path()` names.
 
@@ -137,7 +135,7 @@ SYNTHETIC = (
 LEVEL = 0.9
 
 
-@verb("compare")
+@verb("compare", json=TABLES_OR_JSON)
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
 @option("--log LOG", "For two schedules: the log that names their users.", type=click.Path(path_type=Path))
@@ -145,7 +143,6 @@ LEVEL = 0.9
 @option("--resamples", "Number of bootstrap samples.", type=click.IntRange(100, 100_000), default=1000)  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
 @option("--details", "For two reports: print every measure of A and B.")
-@option("--json", "Print one JSON document instead of tables.", "as_json")
 def compare(
     a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, details: bool, as_json: bool
 ) -> None:

@@ -9,15 +9,14 @@ from typing import Any
 import click
 
 from ...units import counted, format_memory, span
-from ..grammar import option, verb
+from ..grammar import TABLES_OR_JSON, option, verb
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
 
 
-@verb("info")
+@verb("info", json=TABLES_OR_JSON)
 @log_options
 @option("--machine FILE", "Count the jobs that this machine can run.", "described", type=click.Path())
-@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(as_json: bool, described: str | None, **given: Any) -> None:
     """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 

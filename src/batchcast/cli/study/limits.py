@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from ...errors import UsageError
-from ..grammar import option, risk_option, table_options, verb
+from ..grammar import TABLES_OR_JSON, option, risk_option, table_options, verb
 from ..options import describe_log, log_options, take_log
 from ..output import document, emit, log_as_typed, progress, show_tables
 
 
-@verb("limits")
+@verb("limits", json=TABLES_OR_JSON)
 @log_options
 @option("--memory", "Suggest memory requests instead of time limits.")
 @option("--by", "Also print the largest groups.", type=click.Choice(["user", "account", "queue", "application"]))
@@ -28,7 +28,6 @@ from ..output import document, emit, log_as_typed, progress, show_tables
     type=click.Path(),
 )
 @table_options
-@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(
     memory: bool,
     by: str | None,

@@ -31,10 +31,9 @@ def command() -> None:
     """Describe a cluster in a file: nodes, partitions, priorities and limits."""
 
 
-@command.command()
+@command.command(json="Print one JSON document: the machine, and what is not modelled.")
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
 @option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
-@option("--json", "Print one JSON document: the machine, and what is not modelled.", "as_json")
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine file from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
@@ -78,9 +77,8 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
         say(f"not modelled: {', '.join(machine.left_out)}")
 
 
-@command.command()
+@command.command(json="Print one JSON document: the machine, and what is not modelled.")
 @click.argument("machine", type=click.Path(path_type=Path))
-@option("--json", "Print one JSON document: the machine, and what is not modelled.", "as_json")
 def show(machine: Path, as_json: bool) -> None:
     """Describe MACHINE (TOML, slurm.conf, a platform's XML, or a folder of dumps).
 
@@ -107,10 +105,9 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
     return document(verb, {"source": str(place or "this computer's Slurm")}, {}, warnings, [tomllib.loads(text)])
 
 
-@command.command()
+@command.command(json="Print one JSON document: the machine, its evidence, and the test on later jobs.")
 @log_options
 @option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
-@option("--json", "Print one JSON document: the machine, its evidence, and the test on later jobs.", "as_json")
 def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     """Write the machine that LOG implies: size, partitions, limits by user and account, outages, held jobs.
 

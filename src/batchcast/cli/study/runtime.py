@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from ..completion import specs
-from ..grammar import option, table_options, verb
+from ..grammar import TABLES_OR_JSON, option, table_options, verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 
-@verb("runtime")
+@verb("runtime", json=TABLES_OR_JSON)
 @log_options
 @predictor_options
 @score_options
@@ -45,7 +45,6 @@ from ..periods import in_periods_option, refuse_others
 @option("--trace-parameters FILE", "Write the parameters that each training found, as CSV.", type=click.Path())
 @in_periods_option
 @table_options
-@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(
     predictors: str | None,
     new: str | None,

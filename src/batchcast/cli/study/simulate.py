@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 @replicate_options
 @in_periods_option
 @table_options
-@option("--json", "Print one JSON document.", "as_json")
 def command(**given: Any) -> None:
     """Simulate scheduling policies on LOG, and print waits and slowdowns.
 

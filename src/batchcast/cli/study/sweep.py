@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, option, output_option
+from ..grammar import JSON, Verbs, option, output_option
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
 
@@ -46,7 +46,7 @@ def command() -> None:
     """
 
 
-@command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.")
+@command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.", json=JSON)
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
 @output_option(
     "Folder of the results. Default: the study's name with -results.",
@@ -70,7 +70,6 @@ def command() -> None:
 @option("--mem SIZE", "On Slurm: memory of a worker, for example 2GB.", "memory")
 @option("--interface NAME", "On Slurm: network interface that nodes use to reach this host, for example ib0.")
 @option("--dry-run", "Count tasks and core-hours without running them.")
-@option("--json", "Print one JSON document.", "as_json")
 def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
               **wishes: str | None) -> None:  # fmt: skip
     """Run the study declared in FILE (TOML). If it was stopped, the same command continues it.
@@ -129,7 +128,7 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
                    tell=lambda one: say(f"failed: {one.label}: {one.why}")).failed  # fmt: skip
 
 
-@command.command(short_help="Tables of a study's results, with paired intervals.")
+@command.command(short_help="Tables of a study's results, with paired intervals.", json=JSON)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @option(
     "--against 'POLICY, PREDICTOR'",
@@ -143,7 +142,6 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
 )
-@option("--json", "Print one JSON document.", "as_json")
 def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:
     """Compare the plans of a study from the results in FOLDER.
 

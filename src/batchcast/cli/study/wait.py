@@ -18,7 +18,7 @@ import click
 from ...errors import UsageError
 from ...units import span
 from ..completion import specs
-from ..grammar import option, page_option, table_options, verb
+from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
 from ..output import document, emit, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
@@ -37,7 +37,7 @@ MANY_JOBS, LATEST = 40_000, 1_000
 """If the log has more than MANY_JOBS jobs, the next step suggests to score the LATEST jobs only."""
 
 
-@verb("wait")
+@verb("wait", json=TABLES_OR_JSON)
 @log_options
 @predictor_options
 @option(
@@ -76,7 +76,6 @@ MANY_JOBS, LATEST = 40_000, 1_000
 @in_periods_option
 @workers_option
 @table_options
-@option("--json", "Print one JSON document instead of tables.", "as_json")
 def command(
     predictors: str,
     new: str | None,

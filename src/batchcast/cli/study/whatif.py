@@ -43,7 +43,6 @@ NOW = "now"
 @replicate_options
 @workers_option
 @table_options
-@option("--json", "Print one JSON document.", "as_json")
 def command(**given: Any) -> None:
     """Simulate LOG under Slurm on the present machine and on changed ones, and compare waits by group.
 

@@ -20,7 +20,6 @@ from ..site_options import myself, parse_when, site_options
 @option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
 @option("-p, --partition NAME", "Only this partition.")
 @option("-P, --parsable2", "Print columns separated by |.")
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
 ) -> None:

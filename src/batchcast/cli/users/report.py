@@ -45,7 +45,6 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
     shell_complete=words_or_file(("nrel", "graham")),
 )
 @option("-P, --parsable2", "Print columns separated by |.")
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     jobs: tuple[str, ...],
     user: str | None,

@@ -71,7 +71,6 @@ LONGEST = 32
 @option("--within SPAN", "Exit with code 1 if a job's probability to start within this time is below --chance.")
 @option("--chance SHARE", "With --within: required probability.", default="90%")
 @option("-P, --parsable2", "Print columns separated by |, with times in epoch seconds.")
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     job_ids: tuple[str, ...],
     me: bool,

@@ -32,7 +32,6 @@ from .start import deadline_of
 @option("--dry-run", "Print the comparison and the command; submit nothing.")
 @option("--forget TOKEN", "Close an earlier submission attempt after you checked that it created no job.")
 @option("--parsable", "Print JOBID;CLUSTER, as sbatch does.")
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     script: str | None,
     arguments: tuple[str, ...],

@@ -25,7 +25,6 @@ RECENT = 10
 @risk_option("such jobs")
 @option("--memory", "Suggest only the memory request.", "memory_alone")
 @option("-P, --parsable2", "Print columns separated by |.")
-@option("--json", "Print one JSON document.", "as_json")
 def command(
     what: str | None,
     glob: str | None,
