@@ -66,7 +66,7 @@ log_options = adds(
 )
 """One LOG or several, and the options that read, clean and select; `take_log` uses their values."""
 predictor_options = adds(
-    option("--known-at-submit NAMES", "Further columns of LOG known at submission.", multiple=True),
+    option("--known-at-submit NAMES", "Further columns of LOG known at submission.", multiple=True)
 )
 """Columns that predictors may use beyond batchcast's own; `take_log` reads the option."""
 score_options = adds(

@@ -8,7 +8,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,6 +184,29 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
         colors = (getattr(cell, "color", None) for cell in line)
         shown = (click.style(cell, fg=color) if color else cell for cell, color in zip(cells, colors))
         click.echo(indent + "  ".join(shown).rstrip())
+
+
+Row = Mapping[str, Any]
+TextColumns = Sequence[tuple[str, Callable[[Row], str]]]
+
+
+def print_rows(columns: TextColumns, rows: Iterable[Row], left: int, indent: str = "") -> None:
+    """Print rows with `print_columns`; a column is a title and the function that returns its cell of a row.
+
+    A column without a title is omitted.
+    """
+    cells = [cell for title, cell in columns if title]
+    titles = [title for title, _ in columns if title]
+    print_columns([titles, *([cell(row) for cell in cells] for row in rows)], left, indent)
+
+
+def percent(share: float | None) -> str:
+    """Return a share as text in whole per cent, - if it is unknown.
+
+    >>> percent(0.256), percent(None)
+    ('26%', '-')
+    """
+    return "-" if share is None or share != share else f"{share:.0%}"
 
 
 def say(text: str) -> None:

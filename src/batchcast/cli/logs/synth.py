@@ -43,13 +43,7 @@ if TYPE_CHECKING:
     type=click.Path(),
 )
 def command(
-    logs: Sequence[str],
-    as_json: bool,
-    seed: int,
-    output: str | None,
-    longest: str | None,
-    memory: bool,
-    **given: Any,
+    logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, memory: bool, **given: Any
 ) -> None:
     """Generate a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), time limits of Tsafrir,
     Etsion & Feitelson (2005), users who repeat applications in sessions.

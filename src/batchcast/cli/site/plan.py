@@ -205,10 +205,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     with Reader(settings["store"]) as reader:
         stopped = why_stopped(reader.memory(cluster), time.time())
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    notes = [
-        f"{would} of {len(rows)} waiting jobs would get a new limit; nothing was changed",
-        plan_words(settings),
-    ]
+    notes = [f"{would} of {len(rows)} waiting jobs would get a new limit; nothing was changed", plan_words(settings)]
     if stopped:
         notes.insert(0, f"{stopped}; the following applies once planning is on again")
     if settings["plan"] == "order":

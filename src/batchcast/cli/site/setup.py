@@ -120,12 +120,7 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 @verb()
 @output_option(
-    "Output folder.",
-    "units",
-    type=click.Path(file_okay=False),
-    metavar="FOLDER",
-    default="units",
-    show_default=True,
+    "Output folder.", "units", type=click.Path(file_okay=False), metavar="FOLDER", default="units", show_default=True
 )
 @option(
     "--private-jobs",

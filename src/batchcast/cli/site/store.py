@@ -16,7 +16,7 @@ import click
 
 from ...units import counted
 from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
-from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
+from ..output import document, emit, percent, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
 
@@ -111,15 +111,12 @@ def _print(results: list[dict[str, Any]]) -> None:
     from ...predict.protocol import method_name
     from ...units import format_memory, span
 
-    def share(value: float) -> str:
-        return "-" if value != value else f"{value:.0%}"
-
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
     for r in results:
         error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"])
         counts = [str(r["forecasts"]), str(r["came_out"]), error]
         who = [r["month"], r["kind"], r["moment"], method_name(r["predictor"])]
-        lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])
+        lines.append([*who, *counts, percent(r["coverage_50"]), percent(r["coverage_90"])])
     print_columns(lines, left=4)
 
 

@@ -49,9 +49,7 @@ def command() -> None:
 @command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.", json=JSON)
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
 @output_option(
-    "Folder of the results. Default: the study's name with -results.",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
+    "Folder of the results. Default: the study's name with -results.", type=click.Path(path_type=Path), metavar="FOLDER"
 )
 @option(
     "--pool WHERE",
