@@ -194,6 +194,5 @@ def command(ctx: click.Context, shell: str, as_json: bool) -> None:
     assert kind is not None
     script = kind(ctx.find_root().command, {}, "batchcast", "_BATCHCAST_COMPLETE").source()
     if as_json:
-        emit(document("completion", {}, {"shell": shell}, [], [{"shell": shell, "script": script}]))
-        return
+        return emit(document("completion", {}, {"shell": shell}, [], [{"shell": shell, "script": script}]))
     click.echo(script)

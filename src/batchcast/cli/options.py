@@ -14,7 +14,7 @@ from ..errors import NoAnswer, UsageError
 from ..formats import FORMATS
 from .completion import STATUS, clean_rules, words, words_or_file
 from .grammar import adds, option
-from .output import say, wants_json
+from .output import note, wants_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,8 +128,7 @@ def take_log(given: dict[str, Any]) -> Log:
     trace = trace.with_info(replace(trace.info, private=private))
     warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
     if not wants_json():
-        for warning in warnings:
-            say(f"note: {warning}")
+        note(*warnings)
     settings = {
         **settings_of(opening),
         "timezone": trace.info.timezone,

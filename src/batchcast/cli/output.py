@@ -120,8 +120,7 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
     if as_json:
         emit(document(verb, *reply))
         return True
-    for note in reply.warnings:
-        say(note)
+    say(*reply.warnings)
     if parsable2:
         print_parsable(reply.results)
     return parsable2
@@ -209,9 +208,15 @@ def percent(share: float | None) -> str:
     return "-" if share is None or share != share else f"{share:.0%}"
 
 
-def say(text: str) -> None:
-    """Print a note for people on stderr."""
-    echo(in_number(text), err=True)
+def say(*lines: str) -> None:
+    """Print lines for people on stderr."""
+    for line in lines:
+        echo(in_number(line), err=True)
+
+
+def note(*lines: str) -> None:
+    """Print notes on what a verb assumes or leaves out, on stderr."""
+    say(*(f"note: {line}" for line in lines))
 
 
 def refuse_two_on_stdout(out: str, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import click
 from ..errors import NoAnswer, UsageError
 from .grammar import option
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
-from .output import console, document, emit, progress, say
+from .output import console, document, emit, note, progress, say
 
 if TYPE_CHECKING:
     from ..table import Trace
@@ -168,9 +168,7 @@ def _print(
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped), *notes]
     if as_json:
         about = {"source": folder.info.source, "jobs": len(folder), "periods": len(folder.parts)}
-        emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
-        return
-    for line in warnings:
-        say(f"note: {line}")
+        return emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
+    note(*warnings)
     show(console(), [totals_table(rows, len(folder), len(folder.parts), folder.info.source)])
     say(f"results of each job: {out} (Parquet)")

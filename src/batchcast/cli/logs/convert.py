@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...units import counted
 from ..grammar import formulas_option, option, output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
-from ..output import console, document, emit, refuse_two_on_stdout, say
+from ..output import console, document, emit, note, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -52,10 +52,8 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}
         warnings, jobs = [*log.warnings, *lost], jobs_written(log.trace, kind)
-        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": jobs}]))
-        return
-    for line in lost:
-        say(f"note: {line}")
+        return emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": jobs}]))
+    note(*lost)
     say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
 
 
@@ -73,8 +71,7 @@ def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
         about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
-    for line in warnings:
-        say(f"note: {line}")
+    note(*warnings)
     say(f"{counted(len(folder))} to {out} ({counted(len(folder.parts), 'file')} by month)")
 
 
@@ -147,13 +144,11 @@ def anonymize(
             "ids": ids,
             "keep": keeps or None,
         }
-        emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
-        return
+        return emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
     from ...report.terminal import show
 
     show(console(stderr=out == "-"), [_table(rows, f"{counted(len(shared))} to {out} ({kind})")])
-    for line in notes:
-        say(f"note: {line}")
+    note(*notes)
 
 
 def _step(text: str | None) -> float:

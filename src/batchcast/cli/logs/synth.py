@@ -110,8 +110,7 @@ def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory:
     folder = write_folder(make_blocks(seed, recipe), output)
     if as_json:
         settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
-        emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
-        return
+        return emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
     say(f"{counted(len(folder))} to {output} ({counted(len(folder.parts), 'file')} by month), seed {seed}")
 
 
@@ -127,8 +126,7 @@ def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool)
     ]
     settings = {"seed": seed, "longest_s": limit, "clean": ["reference"]}
     if as_json:
-        emit(document("synth", {"source": list(logs)}, settings, [], results))
-        return
+        return emit(document("synth", {"source": list(logs)}, settings, [], results))
     from ...report.tables import comparison_table
     from ...report.terminal import show
 

@@ -58,10 +58,8 @@ def dry_run_since(
         shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
         shown |= {name: settings[name] for name in SHOWN} | {"past": rows}
         shown |= {} if judged is None else {"validity": judged.row()}
-        emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
-        return
-    for warning in warnings:
-        say(warning)
+        return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
+    say(*warnings)
     _print(waiting, rows, judged, since, 0 if described is None else described.cpus)
 
 
@@ -154,8 +152,7 @@ def command(
     if machine is not None and not dry_run:
         raise UsageError("--machine needs --dry-run")
     if dry_run:
-        dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
-        return
+        return dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
@@ -164,10 +161,8 @@ def command(
     if as_json:
         shown = {name: settings[name] for name in SHOWN}
         verb = "off" if off else "on" if on else "audit" if audit else "standing"
-        emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
-        return
-    for warning in warnings:
-        say(warning)
+        return emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
+    say(*warnings)
     if results:
         print_columns(table(results), left=3)
 

@@ -160,8 +160,7 @@ def install(units: str, private: str | None, as_json: bool) -> None:
                 part.chmod(0o755)
     if as_json:
         shown = {"units": units, "program": str(program), "open": is_open, "why": why}
-        emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
-        return
+        return emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
     say(f"{len(texts)} files in {units}; {'every user' if is_open else 'only its collector'} may read the store: {why}")
     for what, place in ((str(program), program), ("its Python", Path(sys.base_prefix))):
         if place.is_relative_to("/home") or place.is_relative_to("/root"):

@@ -16,7 +16,7 @@ import click
 
 from ...units import counted
 from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
-from ..output import document, emit, percent, print_columns, print_parsable, refuse_two_on_stdout, say
+from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
 
@@ -67,10 +67,8 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     if as_json:
         shown = {"store": settings.shown("store"), "retention_days": days, "deleted": really}
         shown |= {"jobs": old_rows.jobs, "forecasts": old_rows.forecasts, "jobs_gone": gone}
-        emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
-        return
-    for line in [*_words(old_rows, days, really, gone), *filter(None, [room])]:
-        say(line)
+        return emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
+    say(*_words(old_rows, days, really, gone), *filter(None, [room]))
     if parsable2 and results:
         print_parsable(results)
     elif results:
@@ -178,8 +176,7 @@ def export(
             f"{len(trace) - waiting} finished and {waiting} waiting jobs{whose} of {cluster} to {output}; "
             f"{left} still running were left out"
         )
-        for note in notes:
-            say(f"note: {note}")
+        note(*notes)
         if output != "-":
             say(f"next: batchcast evaluate {output} -o report/")
 

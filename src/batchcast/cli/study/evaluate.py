@@ -99,8 +99,7 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
                               preface or log.settings.get("learned", ""))  # fmt: skip
     if given["as_json"]:
-        emit(text)
-        return
+        return emit(text)
     if given["details"]:
         for section in sections:
             show(out, [block for block in section.blocks if block not in early])
@@ -171,8 +170,7 @@ def compare(
         raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
     drawn = {"seed": seed, "resamples": resamples}
     if schedules:
-        _starts(a, b, log, drawn, as_json)
-        return
+        return _starts(a, b, log, drawn, as_json)
     from ...evaluation.comparison import compare
     from ...report.comparison import comparison_blocks
     from ...results.comparison import whole_report
@@ -185,8 +183,7 @@ def compare(
     if as_json:
         warnings = [f"the two are not comparable: {reason}" for reason in comparison.unlike] + list(comparison.only)
         logs, settings = (dict(zip("ab", pair)) for pair in ([doc["log"] for doc in documents], (a, b)))
-        emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
-        return
+        return emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
     out = console()
     for side, path, doc in zip("AB", (a, b), documents):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
@@ -206,8 +203,7 @@ def _starts(a: str, b: str, path: Path | None, drawn: dict[str, int], as_json: b
     shared, rows = found.shared, found.rows
     if as_json:
         settings = {"a": a, "b": b, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
-        emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
-        return
+        return emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
     both = f"{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     echo(f"A: {a}\nB: {b}\n{both}\n{shared['same_start']:,} start at the same instant{apart}\n")

@@ -40,8 +40,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
     if as_json:
         rows = [{"part": "summary", **whole}, {"part": "memory", **per_processor}]
         rows += [{"part": part, **row} for part in parts for row in parts[part]]
-        emit(document("info", about, log.settings, log.warnings, rows))
-        return
+        return emit(document("info", about, log.settings, log.warnings, rows))
     _show(about, whole, per_processor, parts)
 
 

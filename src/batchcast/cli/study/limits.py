@@ -63,8 +63,7 @@ def command(
         given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
         result = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
     if as_json:
-        emit(document("limits", describe_log(log.trace), settings, log.warnings, result.rows))
-        return
+        return emit(document("limits", describe_log(log.trace), settings, log.warnings, result.rows))
     rows, groups = ([row for row in result.rows if ("by" in row) == grouped] for grouped in (False, True))
     tables = [advice_table(wording, rows, risk), *([advice_table(wording, groups, risk, by)] if groups else [])]
     next_step = f"batchcast evaluate {log_as_typed()} -o report/  (gain of another queue order)"

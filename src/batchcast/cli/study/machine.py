@@ -91,8 +91,7 @@ def show(machine: Path, as_json: bool) -> None:
 
     opened = open_machine(machine)
     if as_json:
-        emit(_as_document("machine show", machine, opened, toml_of(opened)))
-        return
+        return emit(_as_document("machine show", machine, opened, toml_of(opened)))
     for line in describe(opened, fold):
         echo(line)
 
@@ -146,8 +145,7 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
         write_text(output, text)
     if as_json:
         return
-    for line in learned.sentences():
-        say(line)
+    say(*learned.sentences())
     columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
     table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
     show(console(stderr=True), [judgement(checked), table])

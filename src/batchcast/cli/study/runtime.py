@@ -123,8 +123,7 @@ def command(
     notes = [f"{never_ran:,} {noun} {_unscored(of_memory)} and {are} not scored"] if never_ran else []
     if as_json:
         about, warnings = describe_log(log.trace) | {"never_ran": never_ran}, [*log.warnings, *notes]
-        emit(document("runtime", about, settings, warnings, results))
-        return
+        return emit(document("runtime", about, settings, warnings, results))
     headline, next_step = _best(overall, of_memory)
     tables += [f"{note}." for note in notes]
     show_tables(tables, details, explained, headline=headline, next_step=next_step)
@@ -179,8 +178,7 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
                      "basis": one.basis[0] if one.basis else ""})  # fmt: skip
     if as_json:
         settings = {**log.settings, "predictor": specs, "new": new, "seed": seed}
-        emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
-        return
+        return emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
     limit = "" if job.request != job.request else f" for at most {span(job.request)}"
     title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
     show_new_job(title, ("run_s", "run time"), rows)

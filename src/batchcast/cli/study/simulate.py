@@ -19,7 +19,7 @@ from ..options import (
     take_log,
     take_score,
 )
-from ..output import document, emit, log_as_typed, progress, say, show_tables
+from ..output import document, emit, log_as_typed, note, progress, show_tables
 from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
@@ -138,15 +138,13 @@ def command(**given: Any) -> None:
                     "replicates": given["replicates"]}  # fmt: skip
         about = {**describe_log(log.trace), "validity": checked.row()}
         doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
-        emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
-        return
+        return emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
     from ...report.blocks import TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
-    for line in [*(line for line in log.warnings if line.startswith("learned: ")), *notes]:
-        say(f"note: {line}")
+    note(*(line for line in log.warnings if line.startswith("learned: ")), *notes)
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)

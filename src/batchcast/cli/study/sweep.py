@@ -11,7 +11,7 @@ import click
 from ...units import counted
 from ..grammar import JSON, Verbs, option, output_option
 from ..options import find_modules_here
-from ..output import console, document, emit, progress, say
+from ..output import console, document, emit, note, progress, say
 
 if TYPE_CHECKING:
     from ...sweep import Study, Task
@@ -94,8 +94,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
     done = dataset.done()
     todo = [task for task in tasks if task.key not in done]
     if dry_run:
-        _print_cost(study, declared, tasks, dataset, done, many, as_json)
-        return
+        return _print_cost(study, declared, tasks, dataset, done, many, as_json)
     with dataset.alone():
         dataset.declare(tasks, text)
         failed = _run(todo, dataset, place, many, wish, len(tasks)) if todo else []
@@ -167,10 +166,8 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     if as_json:
         rows = [row for each in compared.values() for row in each]
         settings = {"seed": seed, "against": list(compared)}
-        emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
-        return
-    for note in notes:
-        say(f"note: {note}")
+        return emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
+    note(*notes)
     for place, rows in enumerate(compared.values()):
         show(console(), study_tables(rows)[min(place, 1) :])
     if words:
@@ -207,6 +204,5 @@ def _print_cost(
         source = f"measured on the tasks in {dataset.folder}" if measured else "given in the study ([cost] seconds)"
     if as_json:
         settings = {"workers": workers, "seconds": source}
-        emit(document("sweep", {"source": str(path)}, settings, [], rows))
-        return
+        return emit(document("sweep", {"source": str(path)}, settings, [], rows))
     show(console(), [cost_table(rows, workers, source)])

@@ -20,7 +20,7 @@ from ...units import span
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
-from ..output import document, emit, progress, say, show_new_job, show_tables, write_text
+from ..output import document, emit, note, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -118,8 +118,7 @@ def command(
     del given["in_periods"]
     described = _described(machine, specs)
     if new is not None:
-        _answer_new(new, specs, cancelled, as_json, given, described)
-        return
+        return _answer_new(new, specs, cancelled, as_json, given, described)
     log = take_log(given)
     trace = log.trace
     rows = waits.scored_rows(trace, places, cancelled)
@@ -166,11 +165,9 @@ def command(
     wait = waits.recorded_wait(trace)
     shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
     if as_json:
-        emit(document("wait", describe_log(trace) | shares, settings, [*log.warnings, *notes], results))
-        return
+        return emit(document("wait", describe_log(trace) | shares, settings, [*log.warnings, *notes], results))
     searches = [f"{spec}: {cost:.1f} s to find settings beforehand, on the first jobs." for spec, cost in costs.items()]
-    for note in notes:
-        say(f"note: {note}")
+    note(*notes)
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if details else once
@@ -270,7 +267,6 @@ def _answer_new(
                      "basis": said.basis[place]})  # fmt: skip
     if as_json:
         settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
-        emit(document("wait-new", describe_log(trace), settings, log.warnings, rows))
-        return
+        return emit(document("wait-new", describe_log(trace), settings, log.warnings, rows))
     title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {trace.info.source}"
     show_new_job(title, ("wait_s", "wait"), rows)

@@ -20,7 +20,7 @@ from ..options import (
     workers_for,
     workers_option,
 )
-from ..output import document, echo, emit, log_as_typed, progress, say, show_tables
+from ..output import document, echo, emit, log_as_typed, note, progress, show_tables
 from ..schedule_options import LEARNED, settle
 
 if TYPE_CHECKING:
@@ -64,11 +64,9 @@ def command(**given: Any) -> None:
     --reserve and --extend are about the jobs that run and wait now, from the collector's store.
     """
     if not given["log"] or given["extend"]:
-        _live(given)
-        return
+        return _live(given)
     if given["reserve"]:
-        _reserve(given)
-        return
+        return _reserve(given)
     if not given["variants"]:
         raise click.UsageError("Missing option '--vary' or '--reserve'.")
     import numpy as np
@@ -86,8 +84,7 @@ def command(**given: Any) -> None:
     machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
     plan, seed, replicates = Variants.of(machine, variants), given["seed"], given["replicates"]
     if given["demand"]:
-        _grow(given, log, plan)
-        return
+        return _grow(given, log, plan)
     workers = workers_for(given["workers"], len(log.trace))
     tasks = [
         Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))
@@ -103,10 +100,8 @@ def command(**given: Any) -> None:
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plan.machines), "seed": seed, "replicates": replicates}
         about = {**describe_log(log.trace), "validity": found.validity.row()}
-        emit(document("whatif", about, settings, [*log.warnings, *notes], [*found.rows, *found.groups]))
-        return
-    for line in notes:
-        say(f"note: {line}")
+        return emit(document("whatif", about, settings, [*log.warnings, *notes], [*found.rows, *found.groups]))
+    note(*notes)
     blocks, explained = _tables(found, brief=not (given["details"] or replicates))
     blocks += explained if replicates else []  # a user who requests replicates wants to see the intervals
     folded = [] if replicates else explained
@@ -133,8 +128,7 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plan.machines), "demand": share, "replicates": replicates}
         settings |= {"target_s": target, "smallest": smallest(grown.rows, target)} if target == target else {}
-        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
-        return
+        return emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
     show_tables([growth_table(grown.rows, grown.notes[0])], given["details"])
     if target == target:
         for word, name in smallest(grown.rows, target).items():
@@ -164,10 +158,8 @@ def _reserve(given: dict[str, Any]) -> None:
     if given["as_json"]:
         settings = {**log.settings, "reserve": given["reserve"]}
         results = [*result.rows, *({"part": "group", **row} for row in result.groups)]
-        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *result.notes], results))
-        return
-    for line in result.notes:
-        say(f"note: {line}")
+        return emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *result.notes], results))
+    note(*result.notes)
     from ...report.outage import outage_blocks
 
     blocks, more = outage_blocks(result.rows, result.groups, given["details"])

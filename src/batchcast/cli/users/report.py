@@ -13,7 +13,7 @@ import click
 from ...units import counted, format_memory, span
 from ..completion import words_or_file
 from ..grammar import option, verb
-from ..output import Cell, Row, TextColumns, echo, percent, print_rows, printed, say
+from ..output import Cell, Row, TextColumns, echo, note, percent, print_rows, printed
 from ..site_options import myself, parse_when, site_options
 
 MANY = 40
@@ -100,8 +100,7 @@ def _from_accounting(flags: dict[str, Any], of: Row, parsable2: bool, as_json: b
     until = parse_when(of["endtime"]) if of["endtime"] else math.inf
     files = _files(of["jobs"], of["map"])
     used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
-    for warning in [] if used else warnings:
-        say(f"note: {warning}")
+    note(*([] if used else warnings))
     if not used and files:
         raise NoAnswer(f"no selected job in {', '.join(files)} has run", hint=f"batchcast info {files[0]}")
     if not used and of["jobs"]:

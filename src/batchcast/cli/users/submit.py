@@ -74,8 +74,7 @@ def command(
     now = time.time()
     until = deadline_of(by, now)
     reply = ask_clusters(clusters, load(), script, {}, inputs, until, False, now, strict=True)
-    for note in () if as_json else reply.warnings:
-        say(note)
+    say(*(() if as_json else reply.warnings))
     if dry_run:
         if as_json:
             emit(document("submit", *reply))
@@ -89,10 +88,8 @@ def command(
     why = reason(sent.entry.offers, clusters.home.name, now)
     if as_json:
         row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
-        emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
-        return
-    for note in sent.notes:
-        say(note)
+        return emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
+    say(*sent.notes)
     if parsable:
         echo(f"{job_id};{name}")
         return
