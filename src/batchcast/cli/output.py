@@ -20,6 +20,7 @@ from ..document import document, dumps, in_number, plain
 if TYPE_CHECKING:
     from ..report.blocks import Block
     from ..service.answers.answer import Answer
+    from .options import Log
 
 __all__ = ["console", "document", "dumps", "echo", "emit",
            "plain", "print_columns", "print_parsable", "progress", "say",
@@ -287,17 +288,24 @@ def progress(label: str, total: int | None) -> Iterator[Any]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def show_new_job(title: str, predicted: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+def show_new_job(
+    verb: str, log: Log, job: Any, settings: Row, predicted: tuple[str, str], rows: Sequence[Row], as_json: bool
+) -> None:
     """Print the predictions for one new job (`runtime --new`, `wait --new`); `predicted` has the rows' key and the
     column's heading."""
     from ..predict.protocol import named
     from ..report.blocks import Table, TableColumn
+    from ..trace.select import describe_log
+    from ..units import span
 
+    if as_json:
+        return emit(document(f"{verb}-new", describe_log(log.trace), {**log.settings, **settings}, log.warnings, rows))
     key, heading = predicted
     columns = [
         TableColumn("predictor", "predictor"), TableColumn(key, heading, "seconds"),
         TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
         TableColumn("basis", "from"),
     ]  # fmt: skip
-    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
-    show_tables([Table(title, columns, shown)], True)
+    limit = "" if job.request != job.request else f" for at most {span(job.request)}"
+    title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
+    show_tables([Table(title, columns, [{**row, "predictor": named(row["predictor"])} for row in rows])], True)

@@ -75,43 +75,37 @@ def command(
 
 
 def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
+    """Generate and write the log; to a folder one block at a time."""
     import numpy as np
 
     from ...trace.synth import make_log
+    from ...trace.synth.log import make_blocks
+    from ...trace.synth.models import with_memory
     from ...trace.write import FOLDER, kind_of, write_by_ending
     from ..options import describe_log
 
-    if kind_of(output) == FOLDER:
-        return _write_blocks(recipe, seed, output, as_json, memory)
-    log = make_log(np.random.default_rng(seed), recipe)
-    if memory:
-        from ...trace.synth.models import with_memory
+    kind, settings = kind_of(output), asdict(recipe)
+    if kind == FOLDER:
+        if memory:
+            raise UsageError("--memory is not for a folder", hint="-o OUT.parquet")
+        from ...trace.parquet import write_folder
 
-        # separate random numbers, so that the rest of the log is unchanged
-        log = with_memory(np.random.default_rng([seed, 1]), log)
-    log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
-    kind = write_by_ending(log, output)
+        folder = write_folder(make_blocks(seed, recipe), output)
+        jobs, about = len(folder), {"jobs": len(folder)}
+        form = f"{counted(len(folder.parts), 'file')} by month"
+    else:
+        log = make_log(np.random.default_rng(seed), recipe)
+        # separate random numbers for memory, so that the rest of the log is unchanged
+        log = with_memory(np.random.default_rng([seed, 1]), log) if memory else log
+        log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
+        jobs, form, about = len(log), write_by_ending(log, output), describe_log(log)
     if not as_json:
-        say(f"{counted(len(log))} to {output} ({kind}), seed {seed}")
-        return
-    settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": kind}
+        return say(f"{counted(jobs)} to {output} ({form}), seed {seed}")
+    settings |= {"users": recipe.people, "seed": seed, "output": output, "output_format": kind}
     settings |= {"memory": True} if memory else {}
-    settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
-    emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
-
-
-def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
-    """Write the log to a folder, one block at a time."""
-    from ...trace.parquet import write_folder
-    from ...trace.synth.log import make_blocks
-
-    if memory:
-        raise UsageError("--memory is not for a folder", hint="-o OUT.parquet")
-    folder = write_folder(make_blocks(seed, recipe), output)
-    if as_json:
-        settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
-        return emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
-    say(f"{counted(len(folder))} to {output} ({counted(len(folder.parts), 'file')} by month), seed {seed}")
+    if kind != FOLDER:
+        settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
+    emit(document("synth", about, settings, [], [{"jobs": jobs}]))
 
 
 def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,12 +22,9 @@ if TYPE_CHECKING:
 
 SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
 """Settings that the JSON documents contain."""
-Preview = Callable[["Settings"], tuple[list[str], list[dict[str, Any]]]]
 
 
-def dry_run_since(
-    settings: Settings, cluster: str, since: str, machine: str | None, seed: int, as_json: bool, preview: Preview
-) -> None:
+def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_json: bool) -> None:
     """Print what planning would change now and would have changed since `since`, and with a machine the simulated
     effect."""
     from ...errors import NoAnswer
@@ -39,7 +35,8 @@ def dry_run_since(
 
     described = None if machine is None else open_machine(machine)
     now = time.time()
-    warnings, waiting = preview(settings)
+    cluster = _cluster(settings)
+    warnings, waiting = _preview(settings)
     terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
     rows: list[dict[str, Any]] = []
     judged = None
@@ -64,7 +61,6 @@ def dry_run_since(
 
 
 def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
-
     from ...service.planning.week import sentences
 
     if waiting:
@@ -90,10 +86,11 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     whole = [row for row in simulated if row["size"] == "all"]
     sizes = [row for row in simulated if row["size"] != "all"]
     naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
-    kinds = [("now_s", "mean wait, own limits"), ("then_s", "then")]
-    columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
-    columns += [TableColumn(name, title, "seconds") for name, title in kinds]
-    columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
+    columns = [
+        *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
+        *(TableColumn("now_s", "mean wait, own limits", "seconds"), TableColumn("then_s", "then", "seconds")),
+        TableColumn("difference", "difference, 90 % interval over bursts", "difference"),
+    ]
     groups = [{**row, "difference": difference_words(Difference.of(row, "wait_s"), "seconds")} for row in groups]
     note = (
         "A burst is a series of submissions of one user, each within an hour of the previous one. Fewer than 20 bursts"
@@ -152,7 +149,7 @@ def command(
     if machine is not None and not dry_run:
         raise UsageError("--machine needs --dry-run")
     if dry_run:
-        return dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
+        return _dry_run(settings, starttime, machine, seed, as_json)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
@@ -258,10 +255,12 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     cluster, reader = _cluster(settings), Reader(settings["store"])
     if audit:
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
-        names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
-        return [f"{counted(len(rows), 'change')} in the last 7 days"], [
-            {name: row[column] for name, column in names.items()} | _of_order(row) for row in rows
+        changes = [
+            {name: row[name.removesuffix("_s")] for name in ("at", "job_id", "what", "limit_from_s", "limit_to_s")}
+            | _of_order(row)
+            for row in rows
         ]
+        return [f"{counted(len(rows), 'change')} in the last 7 days"], changes
     rows = standing(reader, cluster)
     memory = reader.memory(cluster)
     placed, off = len(ordered(memory)), memory.get("plan_off")

@@ -161,7 +161,6 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
     from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
     from ...predict.protocol import Prediction
     from ...predict.recommend import bound_at
-    from ...units import span
 
     job = parse_new(new, ("procs",))
     log = take_log(given)
@@ -176,12 +175,8 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
         bound, level = (bound_at(forecast, BOUND), BOUND) if has_bound else (math.nan, math.nan)
         rows.append({"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound, "level": level,
                      "basis": one.basis[0] if one.basis else ""})  # fmt: skip
-    if as_json:
-        settings = {**log.settings, "predictor": specs, "new": new, "seed": seed}
-        return emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
-    limit = "" if job.request != job.request else f" for at most {span(job.request)}"
-    title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
-    show_new_job(title, ("run_s", "run time"), rows)
+    settings = {"predictor": specs, "new": new, "seed": seed}
+    show_new_job("runtime", log, job, settings, ("run_s", "run time"), rows, as_json)
 
 
 def _unscored(of_memory: bool) -> str:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import span
 from ..completion import specs
 from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
@@ -265,8 +264,5 @@ def _answer_new(
         rows.append({"predictor": spec, "protocol": run.protocol, "submit_s": float(whole.submit_time[place]),
                      "wait_s": float(said.points[place]), "bound_s": bound, "level": float(level),
                      "basis": said.basis[place]})  # fmt: skip
-    if as_json:
-        settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
-        return emit(document("wait-new", describe_log(trace), settings, log.warnings, rows))
-    title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {trace.info.source}"
-    show_new_job(title, ("wait_s", "wait"), rows)
+    settings = {"predictor": specs, "new": new, "cancelled": cancelled}
+    show_new_job("wait", log, job, settings, ("wait_s", "wait"), rows, as_json)

@@ -26,6 +26,7 @@ from ..schedule_options import LEARNED, settle
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...machines.machine import Machine
     from ...report.blocks import Block
     from ...results.whatif import WhatIf
 
@@ -74,14 +75,12 @@ def command(**given: Any) -> None:
     from ...events.machine_size import machine_of_log
     from ...processes import Task, under_bars
     from ...results.whatif import Variants
-    from ...trace.machine_files import open_machine
 
-    variants, described = _each(given["variants"]), given["described"]
-    now = LEARNED if described == LEARNED else open_machine(described) if described else None
+    variants, described = _each(given["variants"]), _described(given["described"])
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
-    machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
+    machine, log, mask = settle(described or machine_of_log(log.trace, log.procs), log, mask)
     plan, seed, replicates = Variants.of(machine, variants), given["seed"], given["replicates"]
     if given["demand"]:
         return _grow(given, log, plan)
@@ -113,6 +112,13 @@ for _parameter in command.params:
         _parameter.required = False
 
 
+def _described(path: str | None) -> Machine | str | None:
+    """Return the machine of `--machine`, `learned`, or None for the machine that LOG gives."""
+    from ...trace.machine_files import open_machine
+
+    return path if path is None or path == LEARNED else open_machine(path)
+
+
 def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     """Simulate the variants with grown work, and print waits by variant, reaction and partition."""
     from ...report.outage import growth_table
@@ -141,16 +147,14 @@ def _reserve(given: dict[str, Any]) -> None:
     from ...events.machine_size import machine_of_log
     from ...results.outage import outage
     from ...simulation.outage import parse_outage
-    from ...trace.machine_files import open_machine
     from ...trace.select import parse_date, zone
 
     if given["variants"] or given["replicates"]:
         raise click.UsageError("--reserve cannot be combined with --vary or --replicates.")
-    log, described = take_log(given), given["described"]
+    described, log = given["described"], take_log(given)
     info = log.trace.info
     planned = parse_outage(given["reserve"], lambda text: parse_date(text, zone(info.timezone)) - info.unix_start)
-    now = LEARNED if described == LEARNED else open_machine(described) if described else None
-    machine, log, _ = settle(now or machine_of_log(log.trace, log.procs), log, None)
+    machine, log, _ = settle(_described(described) or machine_of_log(log.trace, log.procs), log, None)
     planned.names(machine)
     workers = workers_for(given["workers"], len(log.trace))
     with progress("Simulating the starts", len(planned.starts()) + 1) as tick:
@@ -251,12 +255,9 @@ def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
     results, groups, now = found.rows, found.groups, found.schedules[NOW]
     naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
     columns = [
-        TableColumn("variant", "variant"),
-        TableColumn("by", "by"),
-        TableColumn("group", "group"),
+        *(TableColumn(name, name) for name in ("variant", "by", "group")),
         TableColumn("jobs", "jobs", "count"),
-        TableColumn("now_s", "mean wait now", "seconds"),
-        TableColumn("then_s", "mean wait then", "seconds"),
+        *(TableColumn(f"{when}_s", f"mean wait {when}", "seconds") for when in ("now", "then")),
     ]
     chosen = _most_changed(groups, max(MOST_ROWS - len(results), 1)) if brief else list(groups)
     note = f"{len(chosen)} of {len(groups)} groups; --details shows all." if len(chosen) < len(groups) else ""
