@@ -54,7 +54,10 @@ class Verb(click.Command):
         self.rare = {_long(each)[2:]: each for each in self.params if reads_log and _long(each) in RARE}
         self.takes_more = any("--set" in each.opts for each in self.params)
         if self.rare and not self.takes_more:
-            self.params.append(set_option("Rare settings: see `batchcast help VERB --all`."))
+            help = "Rare settings: see `batchcast help VERB --all`."
+            self.params.append(
+                click.Option(["--set"], multiple=True, metavar="KEY=VALUE", help=help, expose_value=False)
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`; with `--json`, an error prints its
@@ -123,13 +126,6 @@ def full_help(command: click.Command, ctx: click.Context) -> str:
     """Return a verb's help with its rare options."""
     ctx.meta[_ALL] = True
     return command.get_help(ctx)
-
-
-def set_option(help: str, name: str | None = None) -> click.Option:
-    """The option `--set KEY=VALUE`. If `name` is given, the verb receives the settings that are not rare options."""
-    return click.Option(
-        ["--set", *([name] if name else [])], multiple=True, metavar="KEY=VALUE", help=help, expose_value=bool(name)
-    )
 
 
 class Verbs(click.Group):

@@ -124,10 +124,11 @@ def anonymize(
     write_by_ending(shared, out, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info
+    size = f"{info.max_procs:.0f} processors" if info.max_procs > 0 else "unknown"
     rows += [
         {"column": "(header, file name, checksum, notes)", "treatment": "dropped", "distinct": None, "why": ""},
         {"column": "(time zone)", "treatment": "kept", "distinct": None, "why": info.timezone},
-        {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": _size(info.max_procs)},
+        {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": size},
     ]
     notes += not_carried(shared, kind)
     risk = _risk(log.trace, shared, bool(step))
@@ -210,10 +211,6 @@ def _refuse_same(logs: Sequence[str], out: str) -> None:
     for log in logs:
         if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
             raise UsageError(f"-o {out} is the log itself", hint="another name")
-
-
-def _size(procs: float) -> str:
-    return f"{procs:.0f} processors" if procs > 0 else "unknown"
 
 
 def _table(rows: list[dict[str, Any]], title: str) -> Any:

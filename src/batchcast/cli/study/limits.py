@@ -47,11 +47,13 @@ def command(
     """
     from ...report.limits import MEMORY, TIME, advice_differences, advice_table
     from ...results.forecasts import advised
+    from ...trace.machine_files import open_machine
 
     least, multiple = (_amount(name, text, memory) for name, text in (("--floor", floor), ("--step", step)))
     if described and not memory:
         raise UsageError("--machine only applies with --memory: it gives a node's memory")
-    most = _node_memory(described) if described else math.inf
+    # infinite if the file does not give a node's memory
+    most = max(group.memory_mib for group in open_machine(described).nodes) if described else math.inf
     log = take_log(given)
     node = most if most < math.inf else None
     amounts: dict[str, Any] = {"floor_s": least, "step_s": multiple}
@@ -81,10 +83,3 @@ def _amount(name: str, text: str | None, memory: bool) -> float:
     except UsageError as error:
         raise UsageError(f"{name}: {error.message}") from None
     return 0.0 if math.isnan(amount) else amount
-
-
-def _node_memory(path: str) -> float:
-    """Return the MiB of a machine's largest node; infinity if the file does not give it."""
-    from ...trace.machine_files import open_machine
-
-    return max(group.memory_mib for group in open_machine(path).nodes)

@@ -20,8 +20,9 @@ from ..options import (
     take_score,
 )
 from ..output import document, emit, log_as_typed, note, progress, show_tables
-from ..periods import in_periods_option
-from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
+from ..periods import in_periods_option, refuse_others
+from ..periods import schedules as schedules_in_periods
+from ..schedule_options import node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +80,9 @@ def command(**given: Any) -> None:
                          "batchcast help simulate --all", hint="batchcast machine capture -o machine.toml")  # fmt: skip
     plan, chosen = take_plan(given)
     if given["in_periods"] is not None:
-        return _in_periods(plan, given)
+        refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
+        options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
+        return schedules_in_periods(plan, options, given)
     del given["in_periods"]
     if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
         raise UsageError("-o writes a single schedule", hint="use one --policy and one --predictor")
@@ -171,15 +174,6 @@ def _next(checked: Any) -> str:
     if not checked.trusted:
         return f"batchcast machine learn {log} -o machine.toml  (derives the machine)"
     return f"batchcast evaluate {log} -o report/  (compares orders and predictions)"
-
-
-def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
-    """Simulate a folder that is larger than memory."""
-    from ..periods import refuse_others, schedules
-
-    refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
-    options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
-    schedules(plan, options, given)
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:

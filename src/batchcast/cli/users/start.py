@@ -365,13 +365,11 @@ def _bases(said: Sequence[str]) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for basis in dict.fromkeys(said):
         kinds.setdefault(re.sub(r"[0-9.]+", "", basis.partition(":")[0]), []).append(basis)
-    return [f"basis: {some[0]}{_others(len(some) - 1)}" for some in kinds.values()]
-
-
-def _others(count: int) -> str:
-    if not count:
-        return ""
-    return f" ({counted(count, 'other answer')} with other figures: --json)"
+    others = " ({} with other figures: --json)"
+    return [
+        f"basis: {some[0]}{others.format(counted(len(some) - 1, 'other answer')) if len(some) > 1 else ''}"
+        for some in kinds.values()
+    ]
 
 
 def _record(r: Mapping[str, Any]) -> str:
