@@ -172,13 +172,16 @@ def in_our_words(error: click.ClickException) -> str:
 
 
 def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., Any]:
-    """The click option that a form declares: `-o, --output FILE` takes a value, `--details` is a switch.
+    """The click option that a form declares: `-o, --output FILE` takes a value, `--by user|queue` one of these words in
+    lower case, and `--details` is a switch.
 
     `name` is the parameter of the verb, if it differs from the option's long name. The help shows the default.
     """
     flags = re.findall(r"(?:^|, )(-[^\s,]+)", form)
-    metavar = form.partition(flags[-1])[2].lstrip()
-    kind = {"metavar": metavar} if metavar else {} if "type" in named else {"is_flag": True}
+    value = form.partition(flags[-1])[2].lstrip()
+    kind: dict[str, Any] = {"metavar": value} if value else {} if "type" in named else {"is_flag": True}
+    if "|" in value and value.islower():
+        kind = {"type": click.Choice(value.split("|"))}
     shows = {"show_default": True} if named.get("default") is not None else {}
     return click.option(*flags, *filter(None, [name]), help=help, **{**kind, **shows, **named})
 

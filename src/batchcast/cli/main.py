@@ -238,13 +238,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "-v", "--version", message="batchcast %(version)s")
 @option("--debug", "Show the traceback of an error.")
-@option(
-    "--color",
-    "Colour on the terminal.",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=False,
-)
+@option("--color auto|always|never", "Colour on the terminal.", default="auto", show_default=False)
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, color: str) -> None:
     """Predict how long batch jobs run and wait, and simulate what a scheduler gains from the predictions.

@@ -52,7 +52,7 @@ log_options = adds(
         "--clean RULES", "Remove suspect jobs by rules that `info` lists.", multiple=True, shell_complete=clean_rules
     ),
     option("--timezone ZONE", "Time zone of LOG: Europe/Stockholm, +01:00, ..."),
-    option("--procs", "Size of a job: allocated or requested processors.", type=click.Choice(["alloc", "req"])),
+    option("--procs alloc|req", "Size of a job: allocated or requested processors."),
     option("--procs-total N|peak", "Processors of the machine; peak: the most in use."),
     option("--format FORMAT", "{}.".format(", ".join(FORMATS)), type=click.Choice(FORMATS)),
     option(

@@ -17,11 +17,11 @@ __all__ = ["clock", "myself", "parse_when", "site_options"]
 
 site_options = adds(
     option("--store PATH|URL", "Path or URL of the store.  [default: the setting `store`]", type=click.Path()),
-    option("--batch-system", "Batch system.  [default: slurm]", "scheduler", type=click.Choice(["slurm", "pbs"])),
+    option("--batch-system slurm|pbs", "Batch system.  [default: slurm]", "scheduler"),
     option("-M, --cluster NAME", "Cluster.  [default: the only cluster in the store]"),
 )
 """Options of every verb for a running cluster."""
-log_option = option("--log-format", "Format of log lines.  [default: text]", type=click.Choice(["text", "json"]))
+log_option = option("--log-format text|json", "Format of log lines.  [default: text]")
 """Option of the daemons."""
 
 

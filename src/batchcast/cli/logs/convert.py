@@ -86,7 +86,7 @@ KEY = "batchcast-anonymize.key"
 @option("--key-env NAME", "Environment variable with the key, instead of a file.")
 @option("--shift-times SECONDS|random", "Move every date by this; random: by whole weeks that depend on the key.")
 @option("--round-times SPAN", "Round submit, wait and run times to multiples of this (15m).")
-@option("--ids", "Keep job numbers, or number jobs from 1.", type=click.Choice(["keep", "renumber"]), default="keep")
+@option("--ids keep|renumber", "Keep job numbers, or number jobs from 1.", default="keep")
 @option("--keep COLUMNS", "Columns to keep readable.", multiple=True)
 def anonymize(
     output: str,

@@ -123,10 +123,9 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
     "Output folder.", "units", type=click.Path(file_okay=False), metavar="FOLDER", default="units", show_default=True
 )
 @option(
-    "--private-jobs",
+    "--private-jobs yes|no|auto",
     "Let only the collector read the store.  [default: the setting `private`, else Slurm's PrivateData]",
     "private",
-    type=click.Choice(["yes", "no", "auto"]),
 )
 def install(units: str, private: str | None, as_json: bool) -> None:
     """Write the systemd units of collector, service and export, and print how to enable them.

@@ -17,7 +17,7 @@ from ..output import document, emit, log_as_typed, progress, show_tables
 @verb("limits", json=TABLES_OR_JSON)
 @log_options
 @option("--memory", "Suggest memory requests instead of time limits.")
-@option("--by", "Also print the largest groups.", type=click.Choice(["user", "account", "queue", "application"]))
+@option("--by user|account|queue|application", "Also print the largest groups.")
 @risk_option("jobs")
 @option("--floor TIME|SIZE", "Smallest suggestion. Default: 5:00; with --memory 64M.")
 @option("--step TIME|SIZE", "Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M.")

@@ -31,12 +31,11 @@ from ..periods import in_periods_option, refuse_others
     "--new JOB", "Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE]."
 )
 @option(
-    "--protocol",
+    "--protocol honest|paper|both",
     "honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
-    type=click.Choice(["honest", "paper", "both"]),
     default="honest",
 )
-@option("--by", "Also print results by group.", type=click.Choice(["user", "queue", "size", "month"]))
+@option("--by user|queue|size|month", "Also print results by group.")
 @option(
     "--memory", "Predict peak memory per node (per processor, if LOG has no nodes) instead of run time.", "of_memory"
 )

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 @option("--set KEY=VALUE", "slurm.conf, nodes; rare: `help simulate --all`.", "settings", multiple=True)
 @option("-o, --output FILE.csv", "Also write the schedule as CSV.", "schedule_file", type=click.Path())
 @option(
-    "--schedule-format",
+    "--schedule-format batchcast|batsim",
     "Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
-    type=click.Choice(["batchcast", "batsim"]),
     default="batchcast",
 )
 @option("--against SCHEDULE", "Reference for differences. Default: the first.")

@@ -56,16 +56,10 @@ MANY_JOBS, LATEST = 40_000, 1_000
     "quick",
     default="1h",
 )
+@option("--cancelled count|skip", "Jobs withdrawn from the queue: count their wait, or skip them.", default="count")
 @option(
-    "--cancelled",
-    "Jobs withdrawn from the queue: count their wait, or skip them.",
-    type=click.Choice(["count", "skip"]),
-    default="count",
-)
-@option(
-    "--protocol",
+    "--protocol own|honest|starts_first|paper",
     "Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
-    type=click.Choice(["own", "honest", "starts_first", "paper"]),
     default="own",
 )
 @option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).", type=click.Path())

@@ -36,9 +36,7 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @option("-E, --endtime TIME", "Jobs that ended before this time.  [default: now]")
 @option("--each", "Print one line per job: processors, memory, GPUs and time, used and requested.")
 @option("--tasks", "With --each or jobs: print the tasks of an array separately.")
-@option(
-    "--months", "Compare months, by user, account or partition.", type=click.Choice(["user", "account", "partition"])
-)
+@option("--months user|account|partition", "Compare months, by user, account or partition.")
 @option("--digest", "Print one page for mail: the last two months, and what to change.")
 @option(
     "--map FILE.toml|NAME",
