@@ -129,17 +129,11 @@ def take_log(given: dict[str, Any]) -> Log:
     warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
     if not wants_json():
         note(*warnings)
-    settings = {
-        **settings_of(opening),
-        "timezone": trace.info.timezone,
-        "timezone_source": trace.info.timezone_source,
-        "machine_procs": trace.info.max_procs,
-        "machine_procs_source": trace.info.max_procs_source,
-        "format": trace.info.format,
-        "map": trace.info.header.get("map"),
-        "strict": options["strict"],
-        "private": trace.info.private,
-    }
+    info = trace.info
+    settings = settings_of(opening) | {"timezone": info.timezone, "timezone_source": info.timezone_source}
+    settings |= {"machine_procs": info.max_procs, "machine_procs_source": info.max_procs_source}
+    settings |= {"format": info.format, "map": info.header.get("map"), "strict": options["strict"]}
+    settings["private"] = info.private
     vouched = opening.known_at_submit
     return Log(trace, settings | ({"known_at_submit": vouched} if vouched else {}), warnings)
 

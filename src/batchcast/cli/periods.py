@@ -141,15 +141,9 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                 if totals is None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log has")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
-    said = left_out_words(left_out)
-    _print(
-        "simulate",
-        periods,
-        folder,
-        rows,
-        {"policy": list(plan.policies), "predictor": list(dict.fromkeys(row["predictor"] for row in rows)), **options},
-        [*said, *notes],
-    )
+    predictors = list(dict.fromkeys(row["predictor"] for row in rows))
+    chosen = {"policy": list(plan.policies), "predictor": predictors, **options}
+    _print("simulate", periods, folder, rows, chosen, [*left_out_words(left_out), *notes])
 
 
 def _print(

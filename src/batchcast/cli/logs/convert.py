@@ -134,21 +134,17 @@ def anonymize(
     risk = _risk(log.trace, shared, bool(step))
     notes.append(risk.pop("sentence"))
     if as_json:
-        settings = {
-            **log.settings,
-            "output": out,
-            "output_format": kind,
-            "key": f"${key_env}" if key_env else key_file or KEY,
-            "shift_s": shift,
-            "round_s": step,
-            **risk,
-            "ids": ids,
-            "keep": keeps or None,
-        }
+        settings = {**log.settings, "output": out, "output_format": kind}
+        settings |= {"key": f"${key_env}" if key_env else key_file or KEY, "shift_s": shift, "round_s": step}
+        settings |= {**risk, "ids": ids, "keep": keeps or None}
         return emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
+    from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
-    show(console(stderr=out == "-"), [_table(rows, f"{counted(len(shared))} to {out} ({kind})")])
+    columns = [TableColumn("column", "column"), TableColumn("treatment", "what was done")]
+    columns += [TableColumn("distinct", "different", "count"), TableColumn("why", "why")]
+    table = Table(f"{counted(len(shared))} to {out} ({kind})", columns, rows)
+    show(console(stderr=out == "-"), [table])
     note(*notes)
 
 
@@ -211,15 +207,3 @@ def _refuse_same(logs: Sequence[str], out: str) -> None:
     for log in logs:
         if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
             raise UsageError(f"-o {out} is the log itself", hint="another name")
-
-
-def _table(rows: list[dict[str, Any]], title: str) -> Any:
-    from ...report.blocks import Table, TableColumn
-
-    columns = [
-        TableColumn("column", "column"),
-        TableColumn("treatment", "what was done"),
-        TableColumn("distinct", "different", "count"),
-        TableColumn("why", "why"),
-    ]
-    return Table(title, columns, rows)

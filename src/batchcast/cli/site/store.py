@@ -160,16 +160,10 @@ def export(
     left = trace.info.dropped["still open at export"]
     waiting = sum(status == "pending" for status in trace.nominal("status").decode())
     if as_json:
-        shown = {
-            "store": settings.shown("store"),
-            "output": output,
-            "starttime_s": since,
-            "endtime_s": until,
-            "as_told": as_told,
-            "user": of,
-        }
-        emit(document("export", {"cluster": cluster}, shown,
-                      notes, [{"jobs": len(trace), "still_waiting": waiting, "still_open": left}]))  # fmt: skip
+        shown = {"store": settings.shown("store"), "output": output, "starttime_s": since, "endtime_s": until}
+        shown |= {"as_told": as_told, "user": of}
+        counts = {"jobs": len(trace), "still_waiting": waiting, "still_open": left}
+        emit(document("export", {"cluster": cluster}, shown, notes, [counts]))
     else:
         whose = f" of {of} (jobs are private here)" if of else ""
         say(

@@ -34,13 +34,9 @@ def command(
     asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
     sent, unknown = _of_submissions(since, until)
+    asked = (settings, since, until, partition, myself(), time.time())
     try:
-        reply = answer_or_ask_service(
-            settings,
-            "accuracy",
-            asked_for,
-            lambda: questions.accuracy(settings, since, until, partition, myself(), time.time()),
-        )
+        reply = answer_or_ask_service(settings, "accuracy", asked_for, lambda: questions.accuracy(*asked))
     except BatchcastError as error:
         if sent is None:
             raise

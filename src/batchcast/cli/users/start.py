@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -126,12 +127,8 @@ def command(
         whose = user or (None if job_ids and not me else own_name())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": whose}
-            return answer_or_ask_service(
-                settings,
-                "start",
-                asked_for,
-                lambda: questions.start_from_store(settings, job_ids, whose, myself(), now),
-            )
+            from_store = partial(questions.start_from_store, settings, job_ids, whose, myself(), now)
+            return answer_or_ask_service(settings, "start", asked_for, from_store)
         except NoStore as error:
             from ...service.answers.fallback import start_by_scheduler
 
@@ -231,17 +228,15 @@ def _ask_of_script(
 
         return answer_options(settings, options, myself(), now, open_machine(machine))
     if not where:
-        return answer_or_ask_service(
-            settings, "test", options, lambda: answer_options(settings, options, myself(), now)
-        )
+        from_store = partial(answer_options, settings, options, myself(), now)
+        return answer_or_ask_service(settings, "test", options, from_store)
     from ...service.answers.script import answer_where
 
     until = deadline_of(by, now)
     given = options if until is None else {**options, "by": f"uts{until:.0f}"}
     given = {**given, "any-size": "yes"} if any_size else given
-    return answer_or_ask_service(
-        settings, "where", given, lambda: answer_where(settings, options, myself(), now, until, any_size)
-    )
+    from_store = partial(answer_where, settings, options, myself(), now, until, any_size)
+    return answer_or_ask_service(settings, "where", given, from_store)
 
 
 def parse_within(within: str, chance: str) -> tuple[float, float]:
