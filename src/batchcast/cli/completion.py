@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
+from .grammar import option
 from .output import document, emit
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -178,7 +179,7 @@ add_completion_class(Bash)
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--json", "Print one JSON document.", "as_json")
 @click.pass_context
 def command(ctx: click.Context, shell: str, as_json: bool) -> None:
     """Print the completion script for bash, zsh or fish.
@@ -193,6 +194,5 @@ def command(ctx: click.Context, shell: str, as_json: bool) -> None:
     assert kind is not None
     script = kind(ctx.find_root().command, {}, "batchcast", "_BATCHCAST_COMPLETE").source()
     if as_json:
-        emit(document("completion", {}, {"shell": shell}, [], [{"shell": shell, "script": script}]))
-        return
+        return emit(document("completion", {}, {"shell": shell}, [], [{"shell": shell, "script": script}]))
     click.echo(script)

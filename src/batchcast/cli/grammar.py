@@ -46,13 +46,18 @@ class Verb(click.Command):
     says_first: Callable[[Mapping[str, Any]], str] | None = None
     """The sentence on stderr that says, before a long command begins, what it will do and how long that takes."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, json: str = "", **named: Any) -> None:
         super().__init__(*given, **named)
+        if json and not any(each.name == "as_json" for each in self.params):
+            self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
         reads_log = any(each.name == "log" and isinstance(each, click.Argument) for each in self.params)
         self.rare = {_long(each)[2:]: each for each in self.params if reads_log and _long(each) in RARE}
         self.takes_more = any("--set" in each.opts for each in self.params)
         if self.rare and not self.takes_more:
-            self.params.append(set_option("Rare settings: see `batchcast help VERB --all`."))
+            help = "Rare settings: see `batchcast help VERB --all`."
+            self.params.append(
+                click.Option(["--set"], multiple=True, metavar="KEY=VALUE", help=help, expose_value=False)
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, with `--set KEY=VALUE` read as `--KEY VALUE`; with `--json`, an error prints its
@@ -123,22 +128,19 @@ def full_help(command: click.Command, ctx: click.Context) -> str:
     return command.get_help(ctx)
 
 
-def set_option(help: str, name: str | None = None) -> click.Option:
-    """The option `--set KEY=VALUE`. If `name` is given, the verb receives the settings that are not rare options."""
-    return click.Option(
-        ["--set", *([name] if name else [])], multiple=True, metavar="KEY=VALUE", help=help, expose_value=bool(name)
-    )
-
-
 class Verbs(click.Group):
     """A click group of batchcast's commands."""
 
     command_class = Verb
 
 
-def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
-    """Like `click.command`, for a verb of batchcast."""
-    return click.command(name, cls=Verb, **named)
+JSON = "Print one JSON document."
+TABLES_OR_JSON = "Print one JSON document instead of tables."
+
+
+def verb(name: str | None = None, *, json: str = JSON, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
+    """Like `click.command`, for a verb of batchcast; adds the option `--json` with this help, if it is not empty."""
+    return click.command(name, cls=Verb, json=json, **named)
 
 
 def _leave_document(ctx: click.Context, error: BatchcastError | click.UsageError) -> None:
@@ -169,6 +171,21 @@ def in_our_words(error: click.ClickException) -> str:
     return f"{said}\n  try: {hint}" if hint else said
 
 
+def option(form: str, help: str, name: str = "", **named: Any) -> Callable[..., Any]:
+    """The click option that a form declares: `-o, --output FILE` takes a value, `--by user|queue` one of these words in
+    lower case, and `--details` is a switch.
+
+    `name` is the parameter of the verb, if it differs from the option's long name. The help shows the default.
+    """
+    flags = re.findall(r"(?:^|, )(-[^\s,]+)", form)
+    value = form.partition(flags[-1])[2].lstrip()
+    kind: dict[str, Any] = {"metavar": value} if value else {} if "type" in named else {"is_flag": True}
+    if "|" in value and value.islower():
+        kind = {"type": click.Choice(value.split("|"))}
+    shows = {"show_default": True} if named.get("default") is not None else {}
+    return click.option(*flags, *filter(None, [name]), help=help, **{**kind, **shows, **named})
+
+
 def adds(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds these click options to a command, in this order."""
 
@@ -197,30 +214,28 @@ def parsed(read: Callable[[str], float]) -> Callable[..., float | None]:
 def risk_option(jobs: str) -> Callable[..., Any]:
     """The option `--risk` of verbs that suggest time limits or memory requests; `jobs` names the jobs in its help
     text."""
-    return click.option(
-        "--risk",
-        default="5%",
-        show_default=True,
-        callback=parsed(parse_share),
-        help=f"Accepted share of {jobs} that exceed the suggestion.",
-    )
+    help = f"Accepted share of {jobs} that exceed the suggestion."
+    return option("--risk TEXT", help, default="5%", callback=parsed(parse_share))
 
 
-def output_option(help: str, name: str = "output", **named: Any) -> Callable[..., Any]:
+def output_option(help: str, name: str = "output", metavar: str = "OUT", **named: Any) -> Callable[..., Any]:
     """The option `-o`: the output file, whose ending sets the format; `-` is stdout if the verb writes text."""
-    named = {"type": click.Path(), "metavar": "OUT", **named}
-    return click.option("-o", "--output", name, help=help, **named)
+    return option(f"-o, --output {metavar}", help, name, **{"type": click.Path(), **named})
 
 
-def formulas_option() -> Callable[..., Any]:
-    """The option `--mark-formulas` of verbs that write CSV."""
-    help = "In CSV, put ' before texts that a spreadsheet would run as formulas (=, +, -, @)."
-    return click.option("--mark-formulas", is_flag=True, help=help)
+formulas_option = option(
+    "--mark-formulas", "In CSV, put ' before texts that a spreadsheet would run as formulas (=, +, -, @)."
+)
+"""The option of verbs that write CSV."""
+
+
+table_options = option("--details", "Print all columns, and what decides each difference.")
+"""Prints what tables on a terminal leave out; `output.show_tables` uses its value."""
 
 
 def page_option(help: str) -> Callable[..., Any]:
     """The option `-o FILE.html`: a page in addition to the printed answer."""
-    return output_option(help, "page", type=click.Path(path_type=Path), metavar="FILE.html")
+    return output_option(help, "page", "FILE.html", type=click.Path(path_type=Path))
 
 
 def _verb_of(ctx: click.Context) -> str:

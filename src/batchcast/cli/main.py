@@ -20,7 +20,7 @@ import click
 
 from ..errors import BatchcastError, UsageError, flags_in_messages, how_to_install
 from ..version import __version__
-from .grammar import Verbs, full_help, in_our_words
+from .grammar import Verbs, full_help, in_our_words, option
 from .interrupt import end, end_on_interrupt
 from .output import echo, speak_any_encoding
 
@@ -119,6 +119,12 @@ ROOMS: dict[str, str] = {
 """Folder beside this file that holds each verb: its module, or MODULE:VERB. Verbs not listed here lie in this
 folder.
 """
+PLACES = {
+    (name or module): (room, module, name or "command")
+    for room, places in ROOMS.items()
+    for module, _, name in (place.partition(":") for place in places.split())
+}
+"""Folder, module and command of each verb in `ROOMS`."""
 TITLES = {
     "study": "Study a log",
     "users": "For users",
@@ -134,23 +140,11 @@ FIRST = ("demo", "info", "evaluate", "report", "start", "walltime", "collect", "
 """The verbs that `batchcast --help` shows; `batchcast help` shows all."""
 
 
-def _place(verb: str) -> tuple[str, str]:
-    """Return the module of a verb, and the name of its command in the module."""
-    for room, places in ROOMS.items():
-        for place in places.split():
-            module, _, name = place.partition(":")
-            if verb == (name or module):
-                return f"{__package__}.{room}.{module}", name or "command"
-    return f"{__package__}.{verb}", "command"
-
-
 def _room(verb: str) -> str:
-    """Return the folder (room) of a verb's module; empty if the module belongs to another package."""
-    if verb == "site":
-        return verb
-    module = commands()[verb].module if verb not in VERBS and verb in commands() else _place(verb)[0]
-    package, *words, _ = module.split(".")
-    return next((word for word in words if package == OURS and word in TITLES), "")
+    """Return the folder (room) of a verb's module; empty if the module lies in this folder or in another package."""
+    if verb in VERBS:
+        return verb if verb == "site" else PLACES[verb][0] if verb in PLACES else ""
+    return "papers" if commands()[verb].module.startswith(f"{OURS}.papers.") else ""
 
 
 class Site(Verbs):
@@ -171,10 +165,8 @@ class Site(Verbs):
 
 
 def _load(verb: str) -> click.Command:
-    from importlib import import_module
-
-    module, name = _place(verb)
-    command: click.Command = getattr(import_module(module), name)
+    room, module, name = PLACES.get(verb, ("", verb, "command"))
+    command: click.Command = getattr(import_module(".".join(filter(None, (__package__, room, module)))), name)
     return command
 
 
@@ -233,9 +225,8 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command as click does; for an unknown verb the message names the nearest verbs."""
-        if not args or args[0].startswith("-") or args[0] in VERBS or args[0] == "help":
-            pass
-        elif args[0] not in (verbs := self.list_commands(ctx)):
+        is_verb = args and not args[0].startswith("-") and args[0] not in VERBS and args[0] != "help"
+        if is_verb and args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
             near = [f"site {args[0]}"] if args[0] in OF_THE_SITE else get_close_matches(args[0], verbs, n=2)
@@ -246,8 +237,8 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "-v", "--version", message="batchcast %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on the terminal.")
+@option("--debug", "Show the traceback of an error.")
+@option("--color auto|always|never", "Colour on the terminal.", default="auto", show_default=False)
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, color: str) -> None:
     """Predict how long batch jobs run and wait, and simulate what a scheduler gains from the predictions.
@@ -260,7 +251,7 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
 
 @click.command("help")
 @click.argument("words", nargs=-1, metavar="[VERB]...")
-@click.option("--all", "with_rare", is_flag=True, help="With VERB: also list the rare options that --set takes.")
+@option("--all", "With VERB: also list the rare options that --set takes.", "with_rare")
 @click.pass_context
 def help_command(ctx: click.Context, words: tuple[str, ...], with_rare: bool) -> None:
     """Show all verbs, or the help of one verb."""
@@ -288,8 +279,10 @@ PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklea
 """The optional part of the installation that contains each package."""
 
 
-def _outside(error: OSError | ModuleNotFoundError) -> str:
-    """Describe an error of the system or a missing package, with the next step."""
+def _in_words(error: Exception) -> str:
+    """Describe an error, with the next step: batchcast's own, an error of the system, or a missing package."""
+    if isinstance(error, BatchcastError):
+        return str(error)
     if isinstance(error, OSError) and "cannot open shared object file" in str(error):
         library = str(error).partition(":")[0]
         package = " (Debian: libgomp1; Red Hat and SUSE: libgomp)" if library.startswith("libgomp") else ""
@@ -300,7 +293,7 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
         room = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "another place, or free space in this one" if room else "another place, or permissions for this one"
         return f"{place}{error.strerror or error}\n  try: {hint}"
-    package = (error.name or "").partition(".")[0]
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in PARTS:
         only = package if PARTS[package] == "store" else ""
         return f"{package} is not installed\n  try: {how_to_install(PARTS[package], only)}"
@@ -334,22 +327,9 @@ def entry() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except BatchcastError as error:
-        if debug:
-            raise
-        echo(f"batchcast: {error}", err=True)
-        code = error.exit_code
-    except (OSError, ModuleNotFoundError) as error:
-        if debug:
-            raise
-        echo(f"batchcast: {_outside(error)}", err=True)
-        code = 1
     except Exception as error:
         if debug:
             raise
-        echo(
-            f"batchcast: unexpected {type(error).__name__}: {error}\n  try: run it with --debug, and report the output",
-            err=True,
-        )
-        code = 1
+        echo(f"batchcast: {_in_words(error)}", err=True)
+        code = error.exit_code if isinstance(error, BatchcastError) else 1
     sys.exit(code if isinstance(code, int) else 0)

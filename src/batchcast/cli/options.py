@@ -13,8 +13,8 @@ from ..document import in_number
 from ..errors import NoAnswer, UsageError
 from ..formats import FORMATS
 from .completion import STATUS, clean_rules, words, words_or_file
-from .grammar import adds
-from .output import say, wants_json
+from .grammar import adds, option
+from .output import note, wants_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,118 +38,67 @@ class Log(NamedTuple):
 
 log_options = adds(
     click.argument("log", type=click.Path(allow_dash=True), metavar="LOG...", nargs=-1, required=True),
-    click.option("--from", "since", metavar="DATE", help="Keep jobs submitted at or after this date."),
-    click.option("--to", "until", metavar="DATE", help="Keep jobs submitted before this date."),
-    click.option(
-        "--status",
-        multiple=True,
-        metavar="WORDS",
-        shell_complete=words(STATUS),
-        help="Keep jobs that ended as: completed, failed, ...",
+    option("--from DATE", "Keep jobs submitted at or after this date.", "since"),
+    option("--to DATE", "Keep jobs submitted before this date.", "until"),
+    option(
+        "--status WORDS", "Keep jobs that ended as: completed, failed, ...", multiple=True, shell_complete=words(STATUS)
     ),
-    click.option(
-        "--partition",
-        multiple=True,
-        metavar="NAMES",
-        help="Keep jobs of these partitions (`unknown`: without one).",
+    option("--partition NAMES", "Keep jobs of these partitions (`unknown`: without one).", multiple=True),
+    option("--queue NAMES", "Keep jobs of these queues.", multiple=True),
+    option("--user NAMES", "Keep jobs of these users.", multiple=True),
+    option("--cluster NAMES", "Keep jobs of these clusters.", multiple=True),
+    option("--first N", "Keep the first N of the selected jobs.", type=click.IntRange(min=1)),
+    option(
+        "--clean RULES", "Remove suspect jobs by rules that `info` lists.", multiple=True, shell_complete=clean_rules
     ),
-    click.option("--queue", multiple=True, metavar="NAMES", help="Keep jobs of these queues."),
-    click.option("--user", multiple=True, metavar="NAMES", help="Keep jobs of these users."),
-    click.option(
-        "--cluster",
-        multiple=True,
-        metavar="NAMES",
-        help="Keep jobs of these clusters.",
-    ),
-    click.option("--first", type=click.IntRange(min=1), metavar="N", help="Keep the first N of the selected jobs."),
-    click.option(
-        "--clean",
-        multiple=True,
-        metavar="RULES",
-        shell_complete=clean_rules,
-        help="Remove suspect jobs by rules that `info` lists.",
-    ),
-    click.option(
-        "--timezone",
-        metavar="ZONE",
-        help="Time zone of LOG: Europe/Stockholm, +01:00, ...",
-    ),
-    click.option(
-        "--procs",
-        type=click.Choice(["alloc", "req"]),
-        help="Size of a job: allocated or requested processors.",
-    ),
-    click.option(
-        "--procs-total",
-        metavar="N|peak",
-        help="Processors of the machine; peak: the most in use.",
-    ),
-    click.option(
-        "--format",
-        "format",
-        type=click.Choice(FORMATS),
-        metavar="FORMAT",
-        help="{}.".format(", ".join(FORMATS)),
-    ),
-    click.option(
-        "--map",
-        metavar="FILE.toml|NAME",
+    option("--timezone ZONE", "Time zone of LOG: Europe/Stockholm, +01:00, ..."),
+    option("--procs alloc|req", "Size of a job: allocated or requested processors."),
+    option("--procs-total N|peak", "Processors of the machine; peak: the most in use."),
+    option("--format FORMAT", "{}.".format(", ".join(FORMATS)), type=click.Choice(FORMATS)),
+    option(
+        "--map FILE.toml|NAME",
+        "Column map of a CSV: nrel, graham, or a file.",
         shell_complete=words_or_file(("nrel", "graham")),
-        help="Column map of a CSV: nrel, graham, or a file.",
     ),
-    click.option("--strict", is_flag=True, help="Stop at the first unreadable line."),
-    click.option("--keep-repeats", is_flag=True, help="Keep repeated records of the same job."),
-    click.option(
-        "--private/--named",
-        "private",
-        default=None,
-        help="Hide or show user names. Default: site's setting.",
-    ),
+    option("--strict", "Stop at the first unreadable line."),
+    option("--keep-repeats", "Keep repeated records of the same job."),
+    option("--private/--named", "Hide or show user names. Default: site's setting.", default=None),
 )
 """One LOG or several, and the options that read, clean and select; `take_log` uses their values."""
 predictor_options = adds(
-    click.option(
-        "--known-at-submit",
-        multiple=True,
-        metavar="NAMES",
-        help="Further columns of LOG known at submission.",
-    ),
+    option("--known-at-submit NAMES", "Further columns of LOG known at submission.", multiple=True)
 )
 """Columns that predictors may use beyond batchcast's own; `take_log` reads the option."""
 score_options = adds(
-    click.option("--score-from", metavar="DATE", help="Score jobs from this date; learn from all jobs."),
-    click.option("--score-to", metavar="DATE", help="Score jobs before this date; learn from all jobs."),
-    click.option(
-        "--score-status",
+    option("--score-from DATE", "Score jobs from this date; learn from all jobs."),
+    option("--score-to DATE", "Score jobs before this date; learn from all jobs."),
+    option(
+        "--score-status WORDS",
+        "Score jobs that ended as: completed, failed, ...",
         multiple=True,
-        metavar="WORDS",
         shell_complete=words(STATUS),
-        help="Score jobs that ended as: completed, failed, ...",
     ),
 )
 """Options that select the jobs to score; `take_score` uses their values."""
 
 
 replicate_options = adds(
-    click.option(
-        "--replicates",
+    option(
+        "--replicates N",
+        "Also simulate N logs resampled by weeks.",
         type=click.IntRange(min=0),
         default=0,
-        metavar="N",
-        help="Also simulate N logs resampled by weeks.",
+        show_default=False,
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Random seed of intervals and replicates."),
+    option("--seed", "Random seed of intervals and replicates.", type=int, default=0),
 )
 """Options of the verbs that compare simulated schedules."""
 
 
 MOST_WORKERS = 8  # login nodes are shared
 WORTH_SEVERAL = 10_000  # jobs; for fewer jobs, starting processes takes longer than they save
-workers_option = click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help=f"Number of processes. Default: at most {MOST_WORKERS}.",
+workers_option = option(
+    "--workers N", f"Number of processes. Default: at most {MOST_WORKERS}.", type=click.IntRange(min=1)
 )
 
 
@@ -179,19 +128,12 @@ def take_log(given: dict[str, Any]) -> Log:
     trace = trace.with_info(replace(trace.info, private=private))
     warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
     if not wants_json():
-        for warning in warnings:
-            say(f"note: {warning}")
-    settings = {
-        **settings_of(opening),
-        "timezone": trace.info.timezone,
-        "timezone_source": trace.info.timezone_source,
-        "machine_procs": trace.info.max_procs,
-        "machine_procs_source": trace.info.max_procs_source,
-        "format": trace.info.format,
-        "map": trace.info.header.get("map"),
-        "strict": options["strict"],
-        "private": trace.info.private,
-    }
+        note(*warnings)
+    info = trace.info
+    settings = settings_of(opening) | {"timezone": info.timezone, "timezone_source": info.timezone_source}
+    settings |= {"machine_procs": info.max_procs, "machine_procs_source": info.max_procs_source}
+    settings |= {"format": info.format, "map": info.header.get("map"), "strict": options["strict"]}
+    settings["private"] = info.private
     vouched = opening.known_at_submit
     return Log(trace, settings | ({"known_at_submit": vouched} if vouched else {}), warnings)
 

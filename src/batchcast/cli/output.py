@@ -20,10 +20,11 @@ from ..document import document, dumps, in_number, plain
 if TYPE_CHECKING:
     from ..report.blocks import Block
     from ..service.answers.answer import Answer
+    from .options import Log
 
 __all__ = ["console", "document", "dumps", "echo", "emit",
            "plain", "print_columns", "print_parsable", "progress", "say",
-           "show_tables", "table_options"]  # fmt: skip
+           "show_tables"]  # fmt: skip
 
 EMITTED = "batchcast.emitted"
 IN_A_PIPE = 2000  # width if stdout is not a terminal, so that rows are never wrapped for a program that reads them
@@ -120,17 +121,10 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
     if as_json:
         emit(document(verb, *reply))
         return True
-    for note in reply.warnings:
-        say(note)
+    say(*reply.warnings)
     if parsable2:
         print_parsable(reply.results)
     return parsable2
-
-
-def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option `--details`, which prints what tables on a terminal leave out; `show_tables` uses its value."""
-    text = "Print all columns, and what decides each difference."
-    return click.option("--details", is_flag=True, help=text)(command)
 
 
 def show_tables(
@@ -192,9 +186,38 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
         click.echo(indent + "  ".join(shown).rstrip())
 
 
-def say(text: str) -> None:
-    """Print a note for people on stderr."""
-    echo(in_number(text), err=True)
+Row = Mapping[str, Any]
+TextColumns = Sequence[tuple[str, Callable[[Row], str]]]
+
+
+def print_rows(columns: TextColumns, rows: Iterable[Row], left: int, indent: str = "") -> None:
+    """Print rows with `print_columns`; a column is a title and the function that returns its cell of a row.
+
+    A column without a title is omitted.
+    """
+    cells = [cell for title, cell in columns if title]
+    titles = [title for title, _ in columns if title]
+    print_columns([titles, *([cell(row) for cell in cells] for row in rows)], left, indent)
+
+
+def percent(share: float | None) -> str:
+    """Return a share as text in whole per cent, - if it is unknown.
+
+    >>> percent(0.256), percent(None)
+    ('26%', '-')
+    """
+    return "-" if share is None or share != share else f"{share:.0%}"
+
+
+def say(*lines: str) -> None:
+    """Print lines for people on stderr."""
+    for line in lines:
+        echo(in_number(line), err=True)
+
+
+def note(*lines: str) -> None:
+    """Print notes on what a verb assumes or leaves out, on stderr."""
+    say(*(f"note: {line}" for line in lines))
 
 
 def refuse_two_on_stdout(out: str, as_json: bool) -> None:
@@ -265,17 +288,24 @@ def progress(label: str, total: int | None) -> Iterator[Any]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def show_new_job(title: str, predicted: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+def show_new_job(
+    verb: str, log: Log, job: Any, settings: Row, predicted: tuple[str, str], rows: Sequence[Row], as_json: bool
+) -> None:
     """Print the predictions for one new job (`runtime --new`, `wait --new`); `predicted` has the rows' key and the
     column's heading."""
     from ..predict.protocol import named
     from ..report.blocks import Table, TableColumn
+    from ..trace.select import describe_log
+    from ..units import span
 
+    if as_json:
+        return emit(document(f"{verb}-new", describe_log(log.trace), {**log.settings, **settings}, log.warnings, rows))
     key, heading = predicted
     columns = [
         TableColumn("predictor", "predictor"), TableColumn(key, heading, "seconds"),
         TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
         TableColumn("basis", "from"),
     ]  # fmt: skip
-    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
-    show_tables([Table(title, columns, shown)], True)
+    limit = "" if job.request != job.request else f" for at most {span(job.request)}"
+    title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
+    show_tables([Table(title, columns, [{**row, "predictor": named(row["predictor"])} for row in rows])], True)

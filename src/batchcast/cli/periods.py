@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import NoAnswer, UsageError
+from .grammar import option
 from .options import dropped_lines, find_modules_here, opening_of, settings_of
-from .output import console, document, emit, progress, say
+from .output import console, document, emit, note, progress, say
 
 if TYPE_CHECKING:
     from ..table import Trace
@@ -48,11 +49,8 @@ READING = {"log", "since", "until", "status", "partition", "queue", "user", "clu
            "timezone", "keep_repeats", "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
 
 
-in_periods_option = click.option(
-    "--in-periods",
-    type=click.Path(path_type=Path),
-    metavar="OUT",
-    help="Process a LOG folder month by month into OUT.",
+in_periods_option = option(
+    "--in-periods OUT", "Process a LOG folder month by month into OUT.", type=click.Path(path_type=Path)
 )
 
 
@@ -143,15 +141,9 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                 if totals is None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log has")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
-    said = left_out_words(left_out)
-    _print(
-        "simulate",
-        periods,
-        folder,
-        rows,
-        {"policy": list(plan.policies), "predictor": list(dict.fromkeys(row["predictor"] for row in rows)), **options},
-        [*said, *notes],
-    )
+    predictors = list(dict.fromkeys(row["predictor"] for row in rows))
+    chosen = {"policy": list(plan.policies), "predictor": predictors, **options}
+    _print("simulate", periods, folder, rows, chosen, [*left_out_words(left_out), *notes])
 
 
 def _print(
@@ -170,9 +162,7 @@ def _print(
     warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped), *notes]
     if as_json:
         about = {"source": folder.info.source, "jobs": len(folder), "periods": len(folder.parts)}
-        emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
-        return
-    for line in warnings:
-        say(f"note: {line}")
+        return emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
+    note(*warnings)
     show(console(), [totals_table(rows, len(folder), len(folder.parts), folder.info.source)])
     say(f"results of each job: {out} (Parquet)")

@@ -18,7 +18,7 @@ from ..errors import UsageError
 from ..units import parse_duration, parse_share
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
-from .grammar import adds, parsed
+from .grammar import adds, option, parsed
 from .options import Log, find_modules_here
 
 LEARNED = "learned"
@@ -66,12 +66,17 @@ class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic
         self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)
 
 
+def _choice(form: str, help: str, *accepted: str, name: str = "") -> Callable[..., Any]:
+    """The option with these accepted words; the first word is the default."""
+    return option(form, help, name, type=Accepted(accepted), default=accepted[0])
+
+
+_time, _share = parsed(parse_duration), parsed(parse_share)
 _ORDER = (
-    click.option("--order", metavar="WORD", help="Order Slurm's queue by forecast[:NAME] or limit."),
-    click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
-                 show_default=True, help="With --order: reorder jobs only within this group."),
-    click.option("--age", metavar="TIME", callback=parsed(parse_duration),
-                 help="With --order: jobs that wait this long start in order of arrival."),
+    option("--order WORD", "Order Slurm's queue by forecast[:NAME] or limit."),
+    _choice("--order-within", "With --order: reorder jobs only within this group.", "queue", "account", "user",
+            name="within"),
+    option("--age TIME", "With --order: jobs that wait this long start in order of arrival.", callback=_time),
 )  # fmt: skip
 
 
@@ -82,37 +87,25 @@ def plan_options(
 
     `ordered` also adds the options of the queue order in Slurm's simulation, for `take_order`.
     """
+    said = f"Predictors. Default: {predictors or 'requested; for forecast: kernel'}."
     return adds(
-        click.option(
-            "--predictor",
-            "predictors",
-            shell_complete=specs("runtime"),
-            default=predictors,
-            metavar="NAMES",
-            help=f"Predictors. Default: {predictors or 'requested; for forecast: kernel'}.",
-        ),
-        click.option(
-            "--policy",
-            "policies",
-            shell_complete=complete_policies,
-            default=policies,
-            metavar="NAMES",
-            help=f"Policies. Default: {policies}.",
-        ),
-        click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
-                     help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs."),
-        click.option("--loop", type=Accepted(["closed", "open"]), default="closed", show_default=True,
-                     help="closed: predictors learn at the simulated ends; open: at the recorded ends."),
-        click.option("--plan-level", metavar="Q", callback=parsed(parse_share),
-                     help="Plan with this quantile of the prediction (0.9 or 90%) instead of the point."),
-        click.option("--no-kill", is_flag=True, help="Do not end jobs at their time limit; plan with the longer "
-                                                     "of time limit and run time."),
-        click.option("--wide", type=Accepted(["drop", "widen", "cut"]), default="drop", show_default=True,
-                     help="Jobs larger than the machine: drop them, widen the machine, or cut the jobs."),
-        click.option("--partitions", type=Accepted(["together", "split"]), default="together", show_default=True,
-                     help="together: one machine; split: a separate machine for each partition."),
-        click.option("--default-request", metavar="TIME", callback=parsed(parse_duration),
-                     help="Time limit of jobs without one. Default: the log's largest."),
+        option("--predictor NAMES", said, "predictors", shell_complete=specs("runtime"), default=predictors,
+               show_default=False),
+        option("--policy NAMES", f"Policies. Default: {policies}.", "policies", shell_complete=complete_policies,
+               default=policies, show_default=False),
+        _choice("--protocol", "honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
+                "honest", "paper"),
+        _choice("--loop", "closed: predictors learn at the simulated ends; open: at the recorded ends.",
+                "closed", "open"),
+        option("--plan-level Q", "Plan with this quantile of the prediction (0.9 or 90%) instead of the point.",
+               callback=_share),
+        option("--no-kill", "Do not end jobs at their time limit; plan with the longer of time limit and run time."),
+        _choice("--wide", "Jobs larger than the machine: drop them, widen the machine, or cut the jobs.",
+                "drop", "widen", "cut"),
+        _choice("--partitions", "together: one machine; split: a separate machine for each partition.",
+                "together", "split"),
+        option("--default-request TIME", "Time limit of jobs without one. Default: the log's largest.",
+               callback=_time),
         *(_ORDER if ordered else ()),
     )  # fmt: skip
 
@@ -195,18 +188,10 @@ OF_A_POOL = {
 
 
 node_options = adds(
-    click.option(
-        "--scheduler",
-        type=click.Choice(["policy", "slurm"]),
-        metavar="WORD",
-        help="policy (pool of processors) or slurm (simulated).",
+    option(
+        "--scheduler WORD", "policy (pool of processors) or slurm (simulated).", type=click.Choice(["policy", "slurm"])
     ),
-    click.option(
-        "--machine",
-        type=click.Path(),
-        metavar="FILE",
-        help="Simulate Slurm on this machine; `learned`: from LOG.",
-    ),
+    option("--machine FILE", "Simulate Slurm on this machine; `learned`: from LOG.", type=click.Path()),
 )
 """Options for the scheduler and the machine; `take_nodes` uses their values."""
 
@@ -222,10 +207,10 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
     if chosen != "slurm":
         return "policy", None
     context = click.get_current_context()
-    for name, option in OF_A_POOL.items():
+    for name, long_name in OF_A_POOL.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
+                f"{long_name} only applies to a pool of processors; a simulated Slurm uses the settings of its machine",
                 hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
             )
     if described is None or described == LEARNED:

@@ -10,32 +10,18 @@ from typing import Any
 import click
 
 from ..service.answers.answer import parse_when
-from .grammar import adds
+from .grammar import adds, option
 
 __all__ = ["clock", "myself", "parse_when", "site_options"]
 
 
 site_options = adds(
-    click.option(
-        "--store",
-        type=click.Path(),
-        metavar="PATH|URL",
-        help="Path or URL of the store.  [default: the setting `store`]",
-    ),
-    click.option(
-        "--batch-system",
-        "scheduler",
-        type=click.Choice(["slurm", "pbs"]),
-        help="Batch system.  [default: slurm]",
-    ),
-    click.option("-M", "--cluster", metavar="NAME", help="Cluster.  [default: the only cluster in the store]"),
+    option("--store PATH|URL", "Path or URL of the store.  [default: the setting `store`]", type=click.Path()),
+    option("--batch-system slurm|pbs", "Batch system.  [default: slurm]", "scheduler"),
+    option("-M, --cluster NAME", "Cluster.  [default: the only cluster in the store]"),
 )
 """Options of every verb for a running cluster."""
-log_option = click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    help="Format of log lines.  [default: text]",
-)
+log_option = option("--log-format text|json", "Format of log lines.  [default: text]")
 """Option of the daemons."""
 
 

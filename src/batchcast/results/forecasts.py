@@ -16,14 +16,7 @@ from ..errors import says_arguments
 from ..evaluation.accuracy import Scores, error_pictures, figures, score
 from ..evaluation.differences import WAIT, reference_of, wait_differences
 from ..evaluation.limits import KILLED, MEAN_UNUSED, Limits, advice_words, find_limits, limit_rows
-from ..evaluation.memory_limits import (
-    RAN_OUT,
-    SPENT,
-    MemoryLimits,
-    find_memory_limits,
-    memory_limit_rows,
-    memory_words,
-)
+from ..evaluation.memory_limits import RAN_OUT, SPENT, MemoryLimits, find_memory_limits, memory_limit_rows, memory_words
 from ..evaluation.replay import jobs_mask
 from ..evaluation.wait import RecordedClock, WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
 from ..evaluation.wait import figures as wait_figures

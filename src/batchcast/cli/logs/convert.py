@@ -11,9 +11,9 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import formulas_option, output_option, verb
+from ..grammar import formulas_option, option, output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
-from ..output import console, document, emit, refuse_two_on_stdout, say
+from ..output import console, document, emit, note, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
     from ...table import Trace
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 @verb()
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
-@formulas_option()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@formulas_option
 def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any) -> None:
     """Convert one LOG or several to OUT; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, .json, OUT/.
 
@@ -53,10 +52,8 @@ def command(output: str | None, mark_formulas: bool, as_json: bool, **given: Any
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}
         warnings, jobs = [*log.warnings, *lost], jobs_written(log.trace, kind)
-        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": jobs}]))
-        return
-    for line in lost:
-        say(f"note: {line}")
+        return emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": jobs}]))
+    note(*lost)
     say(f"{counted(jobs_written(log.trace, kind))} to {out} ({kind})")
 
 
@@ -74,8 +71,7 @@ def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
         about = {"source": ", ".join(given["log"]), "sha256": folder.info.sha256}
         emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
         return
-    for line in warnings:
-        say(f"note: {line}")
+    note(*warnings)
     say(f"{counted(len(folder))} to {out} ({counted(len(folder.parts), 'file')} by month)")
 
 
@@ -85,30 +81,13 @@ KEY = "batchcast-anonymize.key"
 @verb()
 @log_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
-@formulas_option()
-@click.option(
-    "--key",
-    "key_file",
-    type=click.Path(),
-    metavar="FILE",
-    help=f"Key file, created if it does not exist. Default: {KEY}.",
-)
-@click.option("--key-env", metavar="NAME", help="Environment variable with the key, instead of a file.")
-@click.option(
-    "--shift-times",
-    metavar="SECONDS|random",
-    help="Move every date by this; random: by whole weeks that depend on the key.",
-)
-@click.option("--round-times", metavar="SPAN", help="Round submit, wait and run times to multiples of this (15m).")
-@click.option(
-    "--ids",
-    type=click.Choice(["keep", "renumber"]),
-    default="keep",
-    show_default=True,
-    help="Keep job numbers, or number jobs from 1.",
-)
-@click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to keep readable.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@formulas_option
+@option("--key FILE", f"Key file, created if it does not exist. Default: {KEY}.", "key_file", type=click.Path())
+@option("--key-env NAME", "Environment variable with the key, instead of a file.")
+@option("--shift-times SECONDS|random", "Move every date by this; random: by whole weeks that depend on the key.")
+@option("--round-times SPAN", "Round submit, wait and run times to multiples of this (15m).")
+@option("--ids keep|renumber", "Keep job numbers, or number jobs from 1.", default="keep")
+@option("--keep COLUMNS", "Columns to keep readable.", multiple=True)
 def anonymize(
     output: str,
     key_file: str | None,
@@ -145,33 +124,28 @@ def anonymize(
     write_by_ending(shared, out, mark_formulas=mark_formulas)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info
+    size = f"{info.max_procs:.0f} processors" if info.max_procs > 0 else "unknown"
     rows += [
         {"column": "(header, file name, checksum, notes)", "treatment": "dropped", "distinct": None, "why": ""},
         {"column": "(time zone)", "treatment": "kept", "distinct": None, "why": info.timezone},
-        {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": _size(info.max_procs)},
+        {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": size},
     ]
     notes += not_carried(shared, kind)
     risk = _risk(log.trace, shared, bool(step))
     notes.append(risk.pop("sentence"))
     if as_json:
-        settings = {
-            **log.settings,
-            "output": out,
-            "output_format": kind,
-            "key": f"${key_env}" if key_env else key_file or KEY,
-            "shift_s": shift,
-            "round_s": step,
-            **risk,
-            "ids": ids,
-            "keep": keeps or None,
-        }
-        emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
-        return
+        settings = {**log.settings, "output": out, "output_format": kind}
+        settings |= {"key": f"${key_env}" if key_env else key_file or KEY, "shift_s": shift, "round_s": step}
+        settings |= {**risk, "ids": ids, "keep": keeps or None}
+        return emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
+    from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
-    show(console(stderr=out == "-"), [_table(rows, f"{counted(len(shared))} to {out} ({kind})")])
-    for line in notes:
-        say(f"note: {line}")
+    columns = [TableColumn("column", "column"), TableColumn("treatment", "what was done")]
+    columns += [TableColumn("distinct", "different", "count"), TableColumn("why", "why")]
+    table = Table(f"{counted(len(shared))} to {out} ({kind})", columns, rows)
+    show(console(stderr=out == "-"), [table])
+    note(*notes)
 
 
 def _step(text: str | None) -> float:
@@ -233,19 +207,3 @@ def _refuse_same(logs: Sequence[str], out: str) -> None:
     for log in logs:
         if log != "-" and Path(out).exists() and Path(log).exists() and Path(out).samefile(log):
             raise UsageError(f"-o {out} is the log itself", hint="another name")
-
-
-def _size(procs: float) -> str:
-    return f"{procs:.0f} processors" if procs > 0 else "unknown"
-
-
-def _table(rows: list[dict[str, Any]], title: str) -> Any:
-    from ...report.blocks import Table, TableColumn
-
-    columns = [
-        TableColumn("column", "column"),
-        TableColumn("treatment", "what was done"),
-        TableColumn("distinct", "different", "count"),
-        TableColumn("why", "why"),
-    ]
-    return Table(title, columns, rows)

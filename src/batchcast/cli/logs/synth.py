@@ -11,7 +11,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import output_option, verb
+from ..grammar import option, output_option, verb
 from ..output import console, document, emit, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
@@ -20,80 +20,30 @@ if TYPE_CHECKING:
 
 @verb()
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, OUT/ (folder), - (CSV on stdout).")
-@click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="Number of jobs.")
-@click.option(
-    "--procs-total",
-    "procs",
-    type=int,
-    default=128,
-    show_default=True,
-    metavar="P",
-    help="Processors of the machine.",
-)
-@click.option(
-    "--load",
-    type=float,
-    default=0.8,
-    show_default=True,
-    metavar="L",
-    help="Offered load: work divided by machine size and time span.",
-)
-@click.option("--users", type=int, metavar="N", help="Maximum number of users. Default: 2 * sqrt(jobs).")
-@click.option(
-    "--kinds",
+@option("--jobs N", "Number of jobs.", type=int, default=10_000)
+@option("--procs-total P", "Processors of the machine.", "procs", type=int, default=128)
+@option("--load L", "Offered load: work divided by machine size and time span.", type=float, default=0.8)
+@option("--users N", "Maximum number of users. Default: 2 * sqrt(jobs).", type=int)
+@option(
+    "--kinds WORD",
+    "Mix interactive and batch jobs (together), or generate them separately (apart).",
     default="together",
-    show_default=True,
-    metavar="WORD",
-    help="Mix interactive and batch jobs (together), or generate them separately (apart).",
 )
-@click.option("--longest", metavar="TIME", help="Longest time limit. Default: 2-00:00:00.")
-@click.option(
-    "--killed",
-    type=float,
-    default=0.1,
-    show_default=True,
-    metavar="X",
-    help="Share of jobs that end at their time limit.",
-)
-@click.option(
-    "--spread",
-    type=float,
-    default=0.6,
-    show_default=True,
-    metavar="X",
-    help="Standard deviation of ln(run time) within an application.",
-)
-@click.option(
-    "--waits", default="easy", show_default=True, metavar="WORD", help="Queue waits: simulated with EASY, or none."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="S",
-    help="Random seed; the same seed gives the same log.",
-)
-@click.option(
-    "--memory", is_flag=True, help="Add requested and used memory. SWF cannot mark jobs that ran out of memory."
-)
-@click.option(
-    "--compare",
+@option("--longest TIME", "Longest time limit. Default: 2-00:00:00.")
+@option("--killed X", "Share of jobs that end at their time limit.", type=float, default=0.1)
+@option("--spread X", "Standard deviation of ln(run time) within an application.", type=float, default=0.6)
+@option("--waits WORD", "Queue waits: simulated with EASY, or none.", default="easy")
+@option("--seed S", "Random seed; the same seed gives the same log.", type=click.IntRange(min=0), default=0)
+@option("--memory", "Add requested and used memory. SWF cannot mark jobs that ran out of memory.")
+@option(
+    "--compare LOG",
+    "Generate a log like LOG and print the differences; write nothing.",
     "logs",
     multiple=True,
     type=click.Path(),
-    metavar="LOG",
-    help="Generate a log like LOG and print the differences; write nothing.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    logs: Sequence[str],
-    as_json: bool,
-    seed: int,
-    output: str | None,
-    longest: str | None,
-    memory: bool,
-    **given: Any,
+    logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, memory: bool, **given: Any
 ) -> None:
     """Generate a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), time limits of Tsafrir,
     Etsion & Feitelson (2005), users who repeat applications in sessions.
@@ -125,44 +75,37 @@ def command(
 
 
 def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
+    """Generate and write the log; to a folder one block at a time."""
     import numpy as np
 
     from ...trace.synth import make_log
+    from ...trace.synth.log import make_blocks
+    from ...trace.synth.models import with_memory
     from ...trace.write import FOLDER, kind_of, write_by_ending
     from ..options import describe_log
 
-    if kind_of(output) == FOLDER:
-        return _write_blocks(recipe, seed, output, as_json, memory)
-    log = make_log(np.random.default_rng(seed), recipe)
-    if memory:
-        from ...trace.synth.models import with_memory
+    kind, settings = kind_of(output), asdict(recipe)
+    if kind == FOLDER:
+        if memory:
+            raise UsageError("--memory is not for a folder", hint="-o OUT.parquet")
+        from ...trace.parquet import write_folder
 
-        # separate random numbers, so that the rest of the log is unchanged
-        log = with_memory(np.random.default_rng([seed, 1]), log)
-    log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
-    kind = write_by_ending(log, output)
+        folder = write_folder(make_blocks(seed, recipe), output)
+        jobs, about = len(folder), {"jobs": len(folder)}
+        form = f"{counted(len(folder.parts), 'file')} by month"
+    else:
+        log = make_log(np.random.default_rng(seed), recipe)
+        # separate random numbers for memory, so that the rest of the log is unchanged
+        log = with_memory(np.random.default_rng([seed, 1]), log) if memory else log
+        log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
+        jobs, form, about = len(log), write_by_ending(log, output), describe_log(log)
     if not as_json:
-        say(f"{counted(len(log))} to {output} ({kind}), seed {seed}")
-        return
-    settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": kind}
+        return say(f"{counted(jobs)} to {output} ({form}), seed {seed}")
+    settings |= {"users": recipe.people, "seed": seed, "output": output, "output_format": kind}
     settings |= {"memory": True} if memory else {}
-    settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
-    emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
-
-
-def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
-    """Write the log to a folder, one block at a time."""
-    from ...trace.parquet import write_folder
-    from ...trace.synth.log import make_blocks
-
-    if memory:
-        raise UsageError("--memory is not for a folder", hint="-o OUT.parquet")
-    folder = write_folder(make_blocks(seed, recipe), output)
-    if as_json:
-        settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
-        emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
-        return
-    say(f"{counted(len(folder))} to {output} ({counted(len(folder.parts), 'file')} by month), seed {seed}")
+    if kind != FOLDER:
+        settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
+    emit(document("synth", about, settings, [], [{"jobs": jobs}]))
 
 
 def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:
@@ -177,8 +120,7 @@ def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool)
     ]
     settings = {"seed": seed, "longest_s": limit, "clean": ["reference"]}
     if as_json:
-        emit(document("synth", {"source": list(logs)}, settings, [], results))
-        return
+        return emit(document("synth", {"source": list(logs)}, settings, [], results))
     from ...report.tables import comparison_table
     from ...report.terminal import show
 

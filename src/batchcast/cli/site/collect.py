@@ -5,52 +5,48 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from ...units import counted
 from ..completion import specs
-from ..grammar import verb
+from ..grammar import option, verb
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
-def _predictor_option(of: str, kind: str, help: str) -> Callable[..., Any]:
-    """Return the option `--OF-predictor`, which sets the setting `of`; `kind` is the kind of its predictors, for
-    completion."""
-    names: dict[str, Any] = {"metavar": "SPEC", "shell_complete": specs(kind)}
-    return click.option(f"--{of}-predictor", of, help=help, **names)
-
-
-@verb()
+@verb(json="Print one JSON document per cycle.")
 @site_options
-@click.option("--once", is_flag=True, help="Run one cycle, read missing history, and stop.")
-@click.option("--interval", "interval_s", metavar="TIME", help="Time between cycles.  [default: 30 s]")
-@click.option(
-    "--history-days", "history_days", metavar="DAYS", help="Days of history to read at the first start.  [default: 30]"
-)
-@_predictor_option(
-    "runtime", "runtime", "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2,calibrated]"
-)
-@_predictor_option(
-    "wait", "wait", "Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]"
-)
-@_predictor_option(
-    "memory",
+@option("--once", "Run one cycle, read missing history, and stop.")
+@option("--interval TIME", "Time between cycles.  [default: 30 s]", "interval_s")
+@option("--history-days DAYS", "Days of history to read at the first start.  [default: 30]")
+@option(
+    "--runtime-predictor SPEC",
+    "Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2,calibrated]",
     "runtime",
+    shell_complete=specs("runtime"),
+)
+@option(
+    "--wait-predictor SPEC",
+    "Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
+    "wait",
+    shell_complete=specs("wait"),
+)
+@option(
+    "--memory-predictor SPEC",
     "Predictor of peak memory, NAME:key=value,...  [default: kernel]",
+    "memory",
+    shell_complete=specs("runtime"),
 )
-@click.option(
+@option(
     "--record",
+    "Also write every query to the batch system and its answer to this file.",
     type=click.Path(dir_okay=False),
-    help="Also write every query to the batch system and its answer to this file.",
 )
-@click.option("--quiet", is_flag=True, help="Print only problems.")
+@option("--quiet", "Print only problems.")
 @log_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document per cycle.")
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Collect a cluster's history and store predictions, until stopped.
 
@@ -142,18 +138,11 @@ def _line(cycle: Any) -> str:
     )
 
 
-@verb()
+@verb(json="Print one JSON document when the service answers: address and store.")
 @site_options
-@click.option(
-    "--listen",
-    metavar="PATH|HOST:PORT",
-    help="Path of a unix socket, or a port on loopback.  [default: the setting `listen`]",
-)
-@click.option("--quiet", is_flag=True, help="Do not log requests.")
+@option("--listen PATH|HOST:PORT", "Path of a unix socket, or a port on loopback.  [default: the setting `listen`]")
+@option("--quiet", "Do not log requests.")
 @log_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document when the service answers: address and store."
-)
 def serve(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Answer start, walltime, report, accuracy and health over HTTP from the store, until stopped.
 

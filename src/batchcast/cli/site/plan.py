@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...units import counted
-from ..grammar import verb
+from ..grammar import option, verb
 from ..output import console, document, echo, emit, print_columns, progress, say
 from ..site_options import clock, parse_when, site_options
 
@@ -23,12 +22,9 @@ if TYPE_CHECKING:
 
 SHOWN = ("plan", "plan_partitions", "plan_qos", "plan_order_by", "plan_length_quantile", "plan_percent")
 """Settings that the JSON documents contain."""
-Preview = Callable[["Settings"], tuple[list[str], list[dict[str, Any]]]]
 
 
-def dry_run_since(
-    settings: Settings, cluster: str, since: str, machine: str | None, seed: int, as_json: bool, preview: Preview
-) -> None:
+def _dry_run(settings: Settings, since: str, machine: str | None, seed: int, as_json: bool) -> None:
     """Print what planning would change now and would have changed since `since`, and with a machine the simulated
     effect."""
     from ...errors import NoAnswer
@@ -39,7 +35,8 @@ def dry_run_since(
 
     described = None if machine is None else open_machine(machine)
     now = time.time()
-    warnings, waiting = preview(settings)
+    cluster = _cluster(settings)
+    warnings, waiting = _preview(settings)
     terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
     rows: list[dict[str, Any]] = []
     judged = None
@@ -58,15 +55,12 @@ def dry_run_since(
         shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
         shown |= {name: settings[name] for name in SHOWN} | {"past": rows}
         shown |= {} if judged is None else {"validity": judged.row()}
-        emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
-        return
-    for warning in warnings:
-        say(warning)
+        return emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
+    say(*warnings)
     _print(waiting, rows, judged, since, 0 if described is None else described.cpus)
 
 
 def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
-
     from ...service.planning.week import sentences
 
     if waiting:
@@ -92,10 +86,11 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     whole = [row for row in simulated if row["size"] == "all"]
     sizes = [row for row in simulated if row["size"] != "all"]
     naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
-    kinds = [("now_s", "mean wait, own limits"), ("then_s", "then")]
-    columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
-    columns += [TableColumn(name, title, "seconds") for name, title in kinds]
-    columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
+    columns = [
+        *(TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")),
+        *(TableColumn("now_s", "mean wait, own limits", "seconds"), TableColumn("then_s", "then", "seconds")),
+        TableColumn("difference", "difference, 90 % interval over bursts", "difference"),
+    ]
     groups = [{**row, "difference": difference_words(Difference.of(row, "wait_s"), "seconds")} for row in groups]
     note = (
         "A burst is a series of submissions of one user, each within an hour of the previous one. Fewer than 20 bursts"
@@ -115,25 +110,13 @@ ROUNDS = 5
 
 @verb()
 @site_options
-@click.option(
-    "--dry-run", is_flag=True, help="Show what planning would do now and would have done since -S. Changes nothing."
-)
-@click.option(
-    "-S",
-    "--starttime",
-    default="now-7days",
-    show_default=True,
-    metavar="TIME",
-    help="With --dry-run: start of the time span.",
-)
-@click.option(
-    "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: simulate the effect on this machine."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
-@click.option("--off", is_flag=True, help="Restore every time limit and priority, and plan nothing until --on.")
-@click.option("--on", is_flag=True, help="Plan again after --off.")
-@click.option("--audit", is_flag=True, help="List the changes of the last seven days: time, old and new value, reason.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--dry-run", "Show what planning would do now and would have done since -S. Changes nothing.")
+@option("-S, --starttime TIME", "With --dry-run: start of the time span.", default="now-7days")
+@option("--machine FILE", "With --dry-run: simulate the effect on this machine.", type=click.Path())
+@option("--seed", "Random seed of the intervals.", type=int, default=0)
+@option("--off", "Restore every time limit and priority, and plan nothing until --on.")
+@option("--on", "Plan again after --off.")
+@option("--audit", "List the changes of the last seven days: time, old and new value, reason.")
 def command(
     dry_run: bool,
     starttime: str,
@@ -166,8 +149,7 @@ def command(
     if machine is not None and not dry_run:
         raise UsageError("--machine needs --dry-run")
     if dry_run:
-        dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
-        return
+        return _dry_run(settings, starttime, machine, seed, as_json)
     if off or on:
         warnings, results = _switch(settings, off)
         warnings = [*(f"ignored: {error.message}" for error in wrong), *warnings]
@@ -176,10 +158,8 @@ def command(
     if as_json:
         shown = {name: settings[name] for name in SHOWN}
         verb = "off" if off else "on" if on else "audit" if audit else "standing"
-        emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
-        return
-    for warning in warnings:
-        say(warning)
+        return emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
+    say(*warnings)
     if results:
         print_columns(table(results), left=3)
 
@@ -217,10 +197,7 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     with Reader(settings["store"]) as reader:
         stopped = why_stopped(reader.memory(cluster), time.time())
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    notes = [
-        f"{would} of {len(rows)} waiting jobs would get a new limit; nothing was changed",
-        plan_words(settings),
-    ]
+    notes = [f"{would} of {len(rows)} waiting jobs would get a new limit; nothing was changed", plan_words(settings)]
     if stopped:
         notes.insert(0, f"{stopped}; the following applies once planning is on again")
     if settings["plan"] == "order":
@@ -278,10 +255,12 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     cluster, reader = _cluster(settings), Reader(settings["store"])
     if audit:
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
-        names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
-        return [f"{counted(len(rows), 'change')} in the last 7 days"], [
-            {name: row[column] for name, column in names.items()} | _of_order(row) for row in rows
+        changes = [
+            {name: row[name.removesuffix("_s")] for name in ("at", "job_id", "what", "limit_from_s", "limit_to_s")}
+            | _of_order(row)
+            for row in rows
         ]
+        return [f"{counted(len(rows), 'change')} in the last 7 days"], changes
     rows = standing(reader, cluster)
     memory = reader.memory(cluster)
     placed, off = len(ordered(memory)), memory.get("plan_off")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import output_option, verb
+from ..grammar import option, output_option, verb
 from ..output import document, echo, emit, say
 from ..site_options import myself, site_options
 
@@ -81,9 +81,8 @@ def _start(text: str, clients: str, slurm_conf: str, plan_list: str) -> str:
 
 @verb()
 @site_options
-@click.option("--no-ask", is_flag=True, help="Check only settings, programs and store; call no daemon.")
-@click.option("--settings", "show_settings", is_flag=True, help="Show every setting, its value and where it was set.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--no-ask", "Check only settings, programs and store; call no daemon.")
+@option("--settings", "Show every setting, its value and where it was set.", "show_settings")
 def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
     """Check the installation: programs, daemons, store, settings. Each problem comes with a remedy. Exit code 1 if a
     check failed."""
@@ -121,20 +120,13 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 @verb()
 @output_option(
-    "Output folder.",
-    "units",
-    type=click.Path(file_okay=False),
-    metavar="FOLDER",
-    default="units",
-    show_default=True,
+    "Output folder.", "units", type=click.Path(file_okay=False), metavar="FOLDER", default="units", show_default=True
 )
-@click.option(
-    "--private-jobs",
+@option(
+    "--private-jobs yes|no|auto",
+    "Let only the collector read the store.  [default: the setting `private`, else Slurm's PrivateData]",
     "private",
-    type=click.Choice(["yes", "no", "auto"]),
-    help="Let only the collector read the store.  [default: the setting `private`, else Slurm's PrivateData]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def install(units: str, private: str | None, as_json: bool) -> None:
     """Write the systemd units of collector, service and export, and print how to enable them.
 
@@ -167,8 +159,7 @@ def install(units: str, private: str | None, as_json: bool) -> None:
                 part.chmod(0o755)
     if as_json:
         shown = {"units": units, "program": str(program), "open": is_open, "why": why}
-        emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
-        return
+        return emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
     say(f"{len(texts)} files in {units}; {'every user' if is_open else 'only its collector'} may read the store: {why}")
     for what, place in ((str(program), program), ("its Python", Path(sys.base_prefix))):
         if place.is_relative_to("/home") or place.is_relative_to("/root"):

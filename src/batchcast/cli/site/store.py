@@ -15,24 +15,16 @@ from typing import Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, formulas_option, output_option, verb
-from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
+from ..grammar import JSON, Verbs, formulas_option, option, output_option, verb
+from ..output import document, emit, note, percent, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import clock, myself, parse_when, site_options
 
 
 @verb()
 @site_options
-@click.option(
-    "--keep-days",
-    "keep",
-    metavar="DAYS",
-    help="Keep jobs that ended within this many days.  [default: `retention_days`]",
-)
-@click.option(
-    "--delete", "really", is_flag=True, help="Delete. Without this option the command only shows what would be deleted."
-)
-@click.option("-P", "--parsable2", is_flag=True, help="Print the sums with columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--keep-days DAYS", "Keep jobs that ended within this many days.  [default: `retention_days`]", "keep")
+@option("--delete", "Delete. Without this option the command only shows what would be deleted.", "really")
+@option("-P, --parsable2", "Print the sums with columns separated by |.")
 def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
     """Delete old finished jobs and their predictions; by default only show what would be deleted.
 
@@ -75,10 +67,8 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     if as_json:
         shown = {"store": settings.shown("store"), "retention_days": days, "deleted": really}
         shown |= {"jobs": old_rows.jobs, "forecasts": old_rows.forecasts, "jobs_gone": gone}
-        emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
-        return
-    for line in [*_words(old_rows, days, really, gone), *filter(None, [room])]:
-        say(line)
+        return emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
+    say(*_words(old_rows, days, really, gone), *filter(None, [room]))
     if parsable2 and results:
         print_parsable(results)
     elif results:
@@ -119,31 +109,22 @@ def _print(results: list[dict[str, Any]]) -> None:
     from ...predict.protocol import method_name
     from ...units import format_memory, span
 
-    def share(value: float) -> str:
-        return "-" if value != value else f"{value:.0%}"
-
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
     for r in results:
         error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"])
         counts = [str(r["forecasts"]), str(r["came_out"]), error]
         who = [r["month"], r["kind"], r["moment"], method_name(r["predictor"])]
-        lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])
+        lines.append([*who, *counts, percent(r["coverage_50"]), percent(r["coverage_90"])])
     print_columns(lines, left=4)
 
 
 @verb()
 @site_options
 @output_option("Output; the ending sets the format: .swf (.gz, .xz), .csv, .parquet, - (CSV on stdout).", required=True)
-@formulas_option()
-@click.option(
-    "-S",
-    "--starttime",
-    metavar="TIME",
-    help="Jobs submitted at or after this time, for example 2026-11-01 or now-7days.",
-)
-@click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this time.")
-@click.option("--as-told", is_flag=True, help="Write the times that predictors received, without later corrections.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@formulas_option
+@option("-S, --starttime TIME", "Jobs submitted at or after this time, for example 2026-11-01 or now-7days.")
+@option("-E, --endtime TIME", "Jobs submitted before this time.")
+@option("--as-told", "Write the times that predictors received, without later corrections.")
 def export(
     output: str,
     mark_formulas: bool,
@@ -179,24 +160,17 @@ def export(
     left = trace.info.dropped["still open at export"]
     waiting = sum(status == "pending" for status in trace.nominal("status").decode())
     if as_json:
-        shown = {
-            "store": settings.shown("store"),
-            "output": output,
-            "starttime_s": since,
-            "endtime_s": until,
-            "as_told": as_told,
-            "user": of,
-        }
-        emit(document("export", {"cluster": cluster}, shown,
-                      notes, [{"jobs": len(trace), "still_waiting": waiting, "still_open": left}]))  # fmt: skip
+        shown = {"store": settings.shown("store"), "output": output, "starttime_s": since, "endtime_s": until}
+        shown |= {"as_told": as_told, "user": of}
+        counts = {"jobs": len(trace), "still_waiting": waiting, "still_open": left}
+        emit(document("export", {"cluster": cluster}, shown, notes, [counts]))
     else:
         whose = f" of {of} (jobs are private here)" if of else ""
         say(
             f"{len(trace) - waiting} finished and {waiting} waiting jobs{whose} of {cluster} to {output}; "
             f"{left} still running were left out"
         )
-        for note in notes:
-            say(f"note: {note}")
+        note(*notes)
         if output != "-":
             say(f"next: batchcast evaluate {output} -o report/")
 
@@ -223,13 +197,11 @@ def token() -> None:
     """
 
 
-@token.command()
+@token.command(json=JSON)
 @click.argument("user")
 @site_options
-@click.option("--days", type=click.FloatRange(0, 3660, min_open=True), default=90.0, show_default=True,
-              help="Days until the token expires.")  # fmt: skip
-@click.option("--label", default="", metavar="TEXT", help="Label of the token.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--days", "Days until the token expires.", type=click.FloatRange(0, 3660, min_open=True), default=90.0)
+@option("--label TEXT", "Label of the token.", default="", show_default=False)
 def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> None:
     """Create a token for USER and print it once.
 
@@ -263,10 +235,9 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     click.echo(token)
 
 
-@token.command("list")
+@token.command("list", json=JSON)
 @site_options
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("-P, --parsable2", "Print columns separated by |.")
 def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     """List every token: id, user, label, expiry, and whether it is valid."""
     from ...service.settings import load
@@ -296,10 +267,9 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
         print_columns(lines, left=6)
 
 
-@token.command()
+@token.command(json=JSON)
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @site_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def revoke(ids: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     """Revoke tokens by id; the service rejects them within two seconds."""
     from ...service.settings import load

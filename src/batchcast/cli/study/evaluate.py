@@ -17,7 +17,7 @@ import click
 
 from ...errors import UsageError
 from ...units import counted
-from ..grammar import output_option, page_option, verb
+from ..grammar import TABLES_OR_JSON, option, output_option, page_option, verb
 from ..options import log_options, predictor_options, score_options, take_log, take_score, workers_for, workers_option
 from ..output import console, document, echo, emit, progress, say, show_tables, write_text
 from ..schedule_options import node_options, plan_options, settle, take_nodes, take_plan
@@ -26,18 +26,17 @@ if TYPE_CHECKING:
     from ...evaluation.comparison import Comparison
 
 
-@verb("evaluate")
+@verb("evaluate", json="Print result.json instead of tables.")
 @log_options
 @predictor_options
 @score_options
 @output_option("Folder of the report.", default="report", show_default=True, metavar="FOLDER")
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
-@click.option("--against", metavar="NAME", help="Reference for differences. Default: recent_mean.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the methods.")
+@option("--against NAME", "Reference for differences. Default: recent_mean.")
+@option("--seed", "Random seed of the methods.", type=int, default=0)
 @workers_option
-@click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
+@option("--details", "Print every table and sentence of the report.")
 def command(**given: Any) -> None:
     """Report on LOG: unused core-hours, prediction errors, and how much sooner jobs would start.
 
@@ -100,8 +99,7 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
         text, sections = fill(output_folder, evaluation, {**log.settings, **compared}, log.warnings, command, title,
                               preface or log.settings.get("learned", ""))  # fmt: skip
     if given["as_json"]:
-        emit(text)
-        return
+        return emit(text)
     if given["details"]:
         for section in sections:
             show(out, [block for block in section.blocks if block not in early])
@@ -111,10 +109,9 @@ def evaluate_log(call: click.Context, given: dict[str, Any], title: str | None =
     out.print(f"\nReport: {Path(given['output']) / 'index.html'}{more}", markup=False, soft_wrap=True)
 
 
-@verb("demo")
+@verb("demo", json="Print result.json instead of tables.")
 @output_option("Folder of the report.", default="demo-report", show_default=True, metavar="FOLDER")
-@click.option("--details", is_flag=True, help="Print every table and sentence of the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
+@option("--details", "Print every table and sentence of the report.")
 def demo(output: str, details: bool, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast: `evaluate` on the file that `batchcast.demo_path()` names.
 
@@ -137,18 +134,14 @@ SYNTHETIC = (
 LEVEL = 0.9
 
 
-@verb("compare")
+@verb("compare", json=TABLES_OR_JSON)
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
-@click.option(
-    "--log", type=click.Path(path_type=Path), metavar="LOG", help="For two schedules: the log that names their users."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the bootstrap.")
-@click.option("--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True,
-              help="Number of bootstrap samples.")  # fmt: skip
+@option("--log LOG", "For two schedules: the log that names their users.", type=click.Path(path_type=Path))
+@option("--seed", "Random seed of the bootstrap.", type=click.IntRange(min=0), default=0)
+@option("--resamples", "Number of bootstrap samples.", type=click.IntRange(100, 100_000), default=1000)  # fmt: skip
 @page_option("Also write an HTML page with pictures.")
-@click.option("--details", is_flag=True, help="For two reports: print every measure of A and B.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--details", "For two reports: print every measure of A and B.")
 def compare(
     a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, details: bool, as_json: bool
 ) -> None:
@@ -177,8 +170,7 @@ def compare(
         raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
     drawn = {"seed": seed, "resamples": resamples}
     if schedules:
-        _starts(a, b, log, drawn, as_json)
-        return
+        return _starts(a, b, log, drawn, as_json)
     from ...evaluation.comparison import compare
     from ...report.comparison import comparison_blocks
     from ...results.comparison import whole_report
@@ -191,8 +183,7 @@ def compare(
     if as_json:
         warnings = [f"the two are not comparable: {reason}" for reason in comparison.unlike] + list(comparison.only)
         logs, settings = (dict(zip("ab", pair)) for pair in ([doc["log"] for doc in documents], (a, b)))
-        emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
-        return
+        return emit(document("compare", logs, {**settings, **drawn, "level": LEVEL}, warnings, comparison.rows))
     out = console()
     for side, path, doc in zip("AB", (a, b), documents):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
@@ -212,8 +203,7 @@ def _starts(a: str, b: str, path: Path | None, drawn: dict[str, int], as_json: b
     shared, rows = found.shared, found.rows
     if as_json:
         settings = {"a": a, "b": b, "seed": drawn["seed"], "level": LEVEL, "resamples": drawn["resamples"]}
-        emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
-        return
+        return emit(document("compare", {"a": a, "b": b}, settings, [], [{"part": "starts", **shared}, *rows]))
     both = f"{counted(shared['jobs'])} in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
     apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
     echo(f"A: {a}\nB: {b}\n{both}\n{shared['same_start']:,} start at the same instant{apart}\n")

@@ -9,17 +9,14 @@ from typing import Any
 import click
 
 from ...units import counted, format_memory, span
-from ..grammar import verb
+from ..grammar import TABLES_OR_JSON, option, verb
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
 
 
-@verb("info")
+@verb("info", json=TABLES_OR_JSON)
 @log_options
-@click.option(
-    "--machine", "described", type=click.Path(), metavar="FILE", help="Count the jobs that this machine can run."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@option("--machine FILE", "Count the jobs that this machine can run.", "described", type=click.Path())
 def command(as_json: bool, described: str | None, **given: Any) -> None:
     """Summarize LOG: jobs, dates, machine size, available fields, data problems.
 
@@ -43,8 +40,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
     if as_json:
         rows = [{"part": "summary", **whole}, {"part": "memory", **per_processor}]
         rows += [{"part": part, **row} for part in parts for row in parts[part]]
-        emit(document("info", about, log.settings, log.warnings, rows))
-        return
+        return emit(document("info", about, log.settings, log.warnings, rows))
     _show(about, whole, per_processor, parts)
 
 

@@ -9,31 +9,25 @@ from typing import Any
 import click
 
 from ...errors import UsageError
-from ..grammar import risk_option, verb
+from ..grammar import TABLES_OR_JSON, option, risk_option, table_options, verb
 from ..options import describe_log, log_options, take_log
-from ..output import document, emit, log_as_typed, progress, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, show_tables
 
 
-@verb("limits")
+@verb("limits", json=TABLES_OR_JSON)
 @log_options
-@click.option("--memory", is_flag=True, help="Suggest memory requests instead of time limits.")
-@click.option(
-    "--by", type=click.Choice(["user", "account", "queue", "application"]), help="Also print the largest groups."
-)
+@option("--memory", "Suggest memory requests instead of time limits.")
+@option("--by user|account|queue|application", "Also print the largest groups.")
 @risk_option("jobs")
-@click.option("--floor", metavar="TIME|SIZE", help="Smallest suggestion. Default: 5:00; with --memory 64M.")
-@click.option(
-    "--step", metavar="TIME|SIZE", help="Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M."
-)
-@click.option(
-    "--machine",
+@option("--floor TIME|SIZE", "Smallest suggestion. Default: 5:00; with --memory 64M.")
+@option("--step TIME|SIZE", "Round suggestions up to a multiple of this. Default: 5:00; with --memory 64M.")
+@option(
+    "--machine FILE",
+    "With --memory: suggest at most the memory of this machine's largest node.",
     "described",
     type=click.Path(),
-    metavar="FILE",
-    help="With --memory: suggest at most the memory of this machine's largest node.",
 )
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     memory: bool,
     by: str | None,
@@ -53,11 +47,13 @@ def command(
     """
     from ...report.limits import MEMORY, TIME, advice_differences, advice_table
     from ...results.forecasts import advised
+    from ...trace.machine_files import open_machine
 
     least, multiple = (_amount(name, text, memory) for name, text in (("--floor", floor), ("--step", step)))
     if described and not memory:
         raise UsageError("--machine only applies with --memory: it gives a node's memory")
-    most = _node_memory(described) if described else math.inf
+    # infinite if the file does not give a node's memory
+    most = max(group.memory_mib for group in open_machine(described).nodes) if described else math.inf
     log = take_log(given)
     node = most if most < math.inf else None
     amounts: dict[str, Any] = {"floor_s": least, "step_s": multiple}
@@ -69,8 +65,7 @@ def command(
         given = {"floor": least, "step": multiple, "procs": log.procs, "tick": tick}
         result = advised(log.trace, memory=memory, risk=risk, most=most, by=by, **given)
     if as_json:
-        emit(document("limits", describe_log(log.trace), settings, log.warnings, result.rows))
-        return
+        return emit(document("limits", describe_log(log.trace), settings, log.warnings, result.rows))
     rows, groups = ([row for row in result.rows if ("by" in row) == grouped] for grouped in (False, True))
     tables = [advice_table(wording, rows, risk), *([advice_table(wording, groups, risk, by)] if groups else [])]
     next_step = f"batchcast evaluate {log_as_typed()} -o report/  (gain of another queue order)"
@@ -88,10 +83,3 @@ def _amount(name: str, text: str | None, memory: bool) -> float:
     except UsageError as error:
         raise UsageError(f"{name}: {error.message}") from None
     return 0.0 if math.isnan(amount) else amount
-
-
-def _node_memory(path: str) -> float:
-    """Return the MiB of a machine's largest node; infinity if the file does not give it."""
-    from ...trace.machine_files import open_machine
-
-    return max(group.memory_mib for group in open_machine(path).nodes)

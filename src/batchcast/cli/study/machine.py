@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import Verbs
+from ..grammar import Verbs, option
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, echo, emit, progress, say, write_text
 
@@ -31,10 +31,9 @@ def command() -> None:
     """Describe a cluster in a file: nodes, partitions, priorities and limits."""
 
 
-@command.command()
+@command.command(json="Print one JSON document: the machine, and what is not modelled.")
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Output file. Default: stdout.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the machine, and what is not modelled.")
+@option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine file from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
@@ -78,9 +77,8 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
         say(f"not modelled: {', '.join(machine.left_out)}")
 
 
-@command.command()
+@command.command(json="Print one JSON document: the machine, and what is not modelled.")
 @click.argument("machine", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the machine, and what is not modelled.")
 def show(machine: Path, as_json: bool) -> None:
     """Describe MACHINE (TOML, slurm.conf, a platform's XML, or a folder of dumps).
 
@@ -93,8 +91,7 @@ def show(machine: Path, as_json: bool) -> None:
 
     opened = open_machine(machine)
     if as_json:
-        emit(_as_document("machine show", machine, opened, toml_of(opened)))
-        return
+        return emit(_as_document("machine show", machine, opened, toml_of(opened)))
     for line in describe(opened, fold):
         echo(line)
 
@@ -107,15 +104,9 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
     return document(verb, {"source": str(place or "this computer's Slurm")}, {}, warnings, [tomllib.loads(text)])
 
 
-@command.command()
+@command.command(json="Print one JSON document: the machine, its evidence, and the test on later jobs.")
 @log_options
-@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Output file. Default: stdout.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON document: the machine, its evidence, and the test on later jobs.",
-)
+@option("-o, --output", "Output file. Default: stdout.", type=click.Path(path_type=Path))
 def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     """Write the machine that LOG implies: size, partitions, limits by user and account, outages, held jobs.
 
@@ -154,8 +145,7 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
         write_text(output, text)
     if as_json:
         return
-    for line in learned.sentences():
-        say(line)
+    say(*learned.sentences())
     columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
     table = Table("Waiting time of the test jobs by cause", columns, [asdict(cause) for cause in causes])
     show(console(stderr=True), [judgement(checked), table])

@@ -9,57 +9,41 @@ from typing import Any
 import click
 
 from ..completion import specs
-from ..grammar import verb
+from ..grammar import TABLES_OR_JSON, option, table_options, verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables, table_options
+from ..output import document, emit, log_as_typed, progress, say, show_new_job, show_tables
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 
-@verb("runtime")
+@verb("runtime", json=TABLES_OR_JSON)
 @log_options
 @predictor_options
 @score_options
-@click.option(
-    "--predictor",
+@option(
+    "--predictor NAMES",
+    "Methods, NAME:key=value,..., or `all`. Default: requested,kernel,last_2,recent_mean; with --memory also"
+    " largest_recent.",
     "predictors",
     shell_complete=specs("runtime"),
-    help="Methods, NAME:key=value,..., or `all`. Default: requested,kernel,last_2,recent_mean; with --memory also"
-    " largest_recent.",
-    metavar="NAMES",
 )
-@click.option(
-    "--new",
-    metavar="JOB",
-    help="Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE].",
+@option(
+    "--new JOB", "Predict one job that is not in LOG: procs=64[,request=2h,at=DATE,user=NAME,name=NAME,COLUMN=VALUE]."
 )
-@click.option(
-    "--protocol",
-    type=click.Choice(["honest", "paper", "both"]),
+@option(
+    "--protocol honest|paper|both",
+    "honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
     default="honest",
-    show_default=True,
-    help="honest: a prediction uses only jobs that have ended by then; paper: all earlier jobs.",
 )
-@click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Also print results by group.")
-@click.option(
-    "--memory",
-    "of_memory",
-    is_flag=True,
-    help="Predict peak memory per node (per processor, if LOG has no nodes) instead of run time.",
+@option("--by user|queue|size|month", "Also print results by group.")
+@option(
+    "--memory", "Predict peak memory per node (per processor, if LOG has no nodes) instead of run time.", "of_memory"
 )
-@click.option(
-    "--against", metavar="NAME", help="Reference method for differences. Default: recent_mean, else requested."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of methods and intervals.")
-@click.option(
-    "--trace-parameters",
-    type=click.Path(),
-    metavar="FILE",
-    help="Write the parameters that each training found, as CSV.",
-)
+@option("--against NAME", "Reference method for differences. Default: recent_mean, else requested.")
+@option("--seed", "Random seed of methods and intervals.", type=int, default=0)
+@option("--trace-parameters FILE", "Write the parameters that each training found, as CSV.", type=click.Path())
 @in_periods_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     predictors: str | None,
     new: str | None,
@@ -138,8 +122,7 @@ def command(
     notes = [f"{never_ran:,} {noun} {_unscored(of_memory)} and {are} not scored"] if never_ran else []
     if as_json:
         about, warnings = describe_log(log.trace) | {"never_ran": never_ran}, [*log.warnings, *notes]
-        emit(document("runtime", about, settings, warnings, results))
-        return
+        return emit(document("runtime", about, settings, warnings, results))
     headline, next_step = _best(overall, of_memory)
     tables += [f"{note}." for note in notes]
     show_tables(tables, details, explained, headline=headline, next_step=next_step)
@@ -177,7 +160,6 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
     from ...evaluation.new_jobs import end_of, forecast_new, instant, parse_new
     from ...predict.protocol import Prediction
     from ...predict.recommend import bound_at
-    from ...units import span
 
     job = parse_new(new, ("procs",))
     log = take_log(given)
@@ -192,13 +174,8 @@ def _answer_new(new: str, specs: list[str], seed: int, as_json: bool, given: dic
         bound, level = (bound_at(forecast, BOUND), BOUND) if has_bound else (math.nan, math.nan)
         rows.append({"predictor": spec, "submit_s": at, "run_s": forecast.point, "bound_s": bound, "level": level,
                      "basis": one.basis[0] if one.basis else ""})  # fmt: skip
-    if as_json:
-        settings = {**log.settings, "predictor": specs, "new": new, "seed": seed}
-        emit(document("runtime-new", describe_log(log.trace), settings, log.warnings, rows))
-        return
-    limit = "" if job.request != job.request else f" for at most {span(job.request)}"
-    title = f"A new job of {job.procs:g} processors{limit} · {log.trace.info.source}"
-    show_new_job(title, ("run_s", "run time"), rows)
+    settings = {"predictor": specs, "new": new, "seed": seed}
+    show_new_job("runtime", log, job, settings, ("run_s", "run time"), rows, as_json)
 
 
 def _unscored(of_memory: bool) -> str:

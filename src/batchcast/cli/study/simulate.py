@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import option, table_options, verb
 from ..options import (
     Log,
     describe_log,
@@ -19,9 +19,10 @@ from ..options import (
     take_log,
     take_score,
 )
-from ..output import document, emit, log_as_typed, progress, say, show_tables, table_options
-from ..periods import in_periods_option
-from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
+from ..output import document, emit, log_as_typed, note, progress, show_tables
+from ..periods import in_periods_option, refuse_others
+from ..periods import schedules as schedules_in_periods
+from ..schedule_options import node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,28 +38,17 @@ if TYPE_CHECKING:
 @score_options
 @plan_options(None, "easy", ordered=True)
 @node_options
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="slurm.conf, nodes; rare: `help simulate --all`.",
-)
-@click.option(
-    "-o", "--output", "schedule_file", type=click.Path(), metavar="FILE.csv", help="Also write the schedule as CSV."
-)
-@click.option(
-    "--schedule-format",
-    type=click.Choice(["batchcast", "batsim"]),
+@option("--set KEY=VALUE", "slurm.conf, nodes; rare: `help simulate --all`.", "settings", multiple=True)
+@option("-o, --output FILE.csv", "Also write the schedule as CSV.", "schedule_file", type=click.Path())
+@option(
+    "--schedule-format batchcast|batsim",
+    "Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
     default="batchcast",
-    show_default=True,
-    help="Columns of that CSV: batchcast's, or the columns of Batsim's jobs.csv.",
 )
-@click.option("--against", metavar="SCHEDULE", help="Reference for differences. Default: the first.")
+@option("--against SCHEDULE", "Reference for differences. Default: the first.")
 @replicate_options
 @in_periods_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(**given: Any) -> None:
     """Simulate scheduling policies on LOG, and print waits and slowdowns.
 
@@ -89,7 +79,9 @@ def command(**given: Any) -> None:
                          "batchcast help simulate --all", hint="batchcast machine capture -o machine.toml")  # fmt: skip
     plan, chosen = take_plan(given)
     if given["in_periods"] is not None:
-        return _in_periods(plan, given)
+        refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
+        options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
+        return schedules_in_periods(plan, options, given)
     del given["in_periods"]
     if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
         raise UsageError("-o writes a single schedule", hint="use one --policy and one --predictor")
@@ -148,15 +140,13 @@ def command(**given: Any) -> None:
                     "replicates": given["replicates"]}  # fmt: skip
         about = {**describe_log(log.trace), "validity": checked.row()}
         doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
-        emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
-        return
+        return emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
     from ...report.blocks import TableColumn
     from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
     from ...report.validity import judgement, with_judgement
 
-    for line in [*(line for line in log.warnings if line.startswith("learned: ")), *notes]:
-        say(f"note: {line}")
+    note(*(line for line in log.warnings if line.startswith("learned: ")), *notes)
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
@@ -183,15 +173,6 @@ def _next(checked: Any) -> str:
     if not checked.trusted:
         return f"batchcast machine learn {log} -o machine.toml  (derives the machine)"
     return f"batchcast evaluate {log} -o report/  (compares orders and predictions)"
-
-
-def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
-    """Simulate a folder that is larger than memory."""
-    from ..periods import refuse_others, schedules
-
-    refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level"})
-    options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
-    schedules(plan, options, given)
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:

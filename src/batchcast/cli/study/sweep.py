@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...units import counted
-from ..grammar import Verbs, output_option
+from ..grammar import JSON, Verbs, option, output_option
 from ..options import find_modules_here
-from ..output import console, document, emit, progress, say
+from ..output import console, document, emit, note, progress, say
 
 if TYPE_CHECKING:
     from ...sweep import Study, Task
@@ -46,48 +46,28 @@ def command() -> None:
     """
 
 
-@command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.")
+@command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.", json=JSON)
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
 @output_option(
-    "Folder of the results. Default: the study's name with -results.",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
+    "Folder of the results. Default: the study's name with -results.", type=click.Path(path_type=Path), metavar="FOLDER"
 )
-@click.option(
-    "--pool",
+@option(
+    "--pool WHERE",
+    "Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
     "place",
     default="local",
-    show_default=True,
-    metavar="WHERE",
-    help="Where tasks run: local processes, slurm jobs, or the Dask scheduler at tcp://HOST:PORT.",
 )
-@click.option(
-    "--workers",
+@option(
+    "--workers N",
+    "Number of workers. Default: one per processor; on Slurm the study's number, else 4.",
     type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of workers. Default: one per processor; on Slurm the study's number, else 4.",
 )
-@click.option("--partition", metavar="NAME", help="On Slurm: partition of the workers.")
-@click.option("--account", metavar="NAME", help="On Slurm: account of the workers.")
-@click.option(
-    "--time",
-    "walltime",
-    metavar="TIME",
-    help="On Slurm: time limit of a worker; a worker that ends is replaced.",
-)
-@click.option(
-    "--mem",
-    "memory",
-    metavar="SIZE",
-    help="On Slurm: memory of a worker, for example 2GB.",
-)
-@click.option(
-    "--interface",
-    metavar="NAME",
-    help="On Slurm: network interface that nodes use to reach this host, for example ib0.",
-)
-@click.option("--dry-run", is_flag=True, help="Count tasks and core-hours without running them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--partition NAME", "On Slurm: partition of the workers.")
+@option("--account NAME", "On Slurm: account of the workers.")
+@option("--time TIME", "On Slurm: time limit of a worker; a worker that ends is replaced.", "walltime")
+@option("--mem SIZE", "On Slurm: memory of a worker, for example 2GB.", "memory")
+@option("--interface NAME", "On Slurm: network interface that nodes use to reach this host, for example ib0.")
+@option("--dry-run", "Count tasks and core-hours without running them.")
 def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
               **wishes: str | None) -> None:  # fmt: skip
     """Run the study declared in FILE (TOML). If it was stopped, the same command continues it.
@@ -114,8 +94,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
     done = dataset.done()
     todo = [task for task in tasks if task.key not in done]
     if dry_run:
-        _print_cost(study, declared, tasks, dataset, done, many, as_json)
-        return
+        return _print_cost(study, declared, tasks, dataset, done, many, as_json)
     with dataset.alone():
         dataset.declare(tasks, text)
         failed = _run(todo, dataset, place, many, wish, len(tasks)) if todo else []
@@ -146,22 +125,20 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
                    tell=lambda one: say(f"failed: {one.label}: {one.why}")).failed  # fmt: skip
 
 
-@command.command(short_help="Tables of a study's results, with paired intervals.")
+@command.command(short_help="Tables of a study's results, with paired intervals.", json=JSON)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option(
-    "--against",
-    metavar="'POLICY, PREDICTOR'",
+@option(
+    "--against 'POLICY, PREDICTOR'",
+    "Reference plan for differences; repeatable. Default: the study's, else the first.",
     multiple=True,
-    help="Reference plan for differences; repeatable. Default: the study's, else the first.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
+@option("--seed", "Random seed of the intervals.", type=int, default=0)
 @output_option(
     "Also draw mean bounded slowdown against longest wait of each plan.",
     "picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:
     """Compare the plans of a study from the results in FOLDER.
 
@@ -189,10 +166,8 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     if as_json:
         rows = [row for each in compared.values() for row in each]
         settings = {"seed": seed, "against": list(compared)}
-        emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
-        return
-    for note in notes:
-        say(f"note: {note}")
+        return emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
+    note(*notes)
     for place, rows in enumerate(compared.values()):
         show(console(), study_tables(rows)[min(place, 1) :])
     if words:
@@ -229,6 +204,5 @@ def _print_cost(
         source = f"measured on the tasks in {dataset.folder}" if measured else "given in the study ([cost] seconds)"
     if as_json:
         settings = {"workers": workers, "seconds": source}
-        emit(document("sweep", {"source": str(path)}, settings, [], rows))
-        return
+        return emit(document("sweep", {"source": str(path)}, settings, [], rows))
     show(console(), [cost_table(rows, workers, source)])

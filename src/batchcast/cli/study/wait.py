@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import span
 from ..completion import specs
-from ..grammar import page_option, verb
+from ..grammar import TABLES_OR_JSON, option, page_option, table_options, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_for, workers_option
-from ..output import document, emit, progress, say, show_new_job, show_tables, table_options, write_text
+from ..output import document, emit, note, progress, say, show_new_job, show_tables, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -37,66 +36,39 @@ MANY_JOBS, LATEST = 40_000, 1_000
 """If the log has more than MANY_JOBS jobs, the next step suggests to score the LATEST jobs only."""
 
 
-@verb("wait")
+@verb("wait", json=TABLES_OR_JSON)
 @log_options
 @predictor_options
-@click.option(
-    "--predictor",
+@option(
+    "--predictor NAMES",
+    "Methods, NAME:key=value,..., or `all`.",
     "predictors",
     shell_complete=specs("wait"),
     default=USUAL,
-    show_default=True,
-    metavar="NAMES",
-    help="Methods, NAME:key=value,..., or `all`.",
 )
-@click.option(
-    "--new",
-    metavar="JOB",
-    help="Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
+@option("--new JOB", "Predict one job that is not in LOG: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].")
+@option(
+    "--places FIRST:LAST", "Score only these jobs, counted from 1 in log order; learn from all earlier jobs.", "jobs"
 )
-@click.option(
-    "--places",
-    "jobs",
-    metavar="FIRST:LAST",
-    help="Score only these jobs, counted from 1 in log order; learn from all earlier jobs.",
-)
-@click.option(
-    "--quick-wait",
+@option(
+    "--quick-wait SPAN",
+    "Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
     "quick",
     default="1h",
-    show_default=True,
-    metavar="SPAN",
-    help="Longest wait of a quick starter: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
 )
-@click.option(
-    "--cancelled",
-    type=click.Choice(["count", "skip"]),
-    default="count",
-    show_default=True,
-    help="Jobs withdrawn from the queue: count their wait, or skip them.",
-)
-@click.option(
-    "--protocol",
-    type=click.Choice(["own", "honest", "starts_first", "paper"]),
+@option("--cancelled count|skip", "Jobs withdrawn from the queue: count their wait, or skip them.", default="count")
+@option(
+    "--protocol own|honest|starts_first|paper",
+    "Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
     default="own",
-    show_default=True,
-    help="Order of events at one instant. own: starts_first for pqstar, honest for the other methods.",
 )
-@click.option(
-    "--machine",
-    type=click.Path(),
-    metavar="FILE",
-    help="Simulate Slurm on this machine (for scheduler_replay and forecast).",
-)
-@click.option(
-    "--against", metavar="NAME", help="Reference method for differences. Default: recent_wait, else the first."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the intervals.")
+@option("--machine FILE", "Simulate Slurm on this machine (for scheduler_replay and forecast).", type=click.Path())
+@option("--against NAME", "Reference method for differences. Default: recent_wait, else the first.")
+@option("--seed", "Random seed of the intervals.", type=int, default=0)
 @page_option("Also write an HTML page with pictures.")
 @in_periods_option
 @workers_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
     predictors: str,
     new: str | None,
@@ -139,8 +111,7 @@ def command(
     del given["in_periods"]
     described = _described(machine, specs)
     if new is not None:
-        _answer_new(new, specs, cancelled, as_json, given, described)
-        return
+        return _answer_new(new, specs, cancelled, as_json, given, described)
     log = take_log(given)
     trace = log.trace
     rows = waits.scored_rows(trace, places, cancelled)
@@ -185,11 +156,9 @@ def command(
     wait = waits.recorded_wait(trace)
     shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
     if as_json:
-        emit(document("wait", describe_log(trace) | shares, settings, [*log.warnings, *notes], results))
-        return
+        return emit(document("wait", describe_log(trace) | shares, settings, [*log.warnings, *notes], results))
     searches = [f"{spec}: {cost:.1f} s to find settings beforehand, on the first jobs." for spec, cost in costs.items()]
-    for note in notes:
-        say(f"note: {note}")
+    note(*notes)
     once = list({row["predictor"]: row for row in results}.values())
     # one line per predictor, because only hidden columns depend on the definition of a quick starter
     shown = results if details else once
@@ -287,9 +256,5 @@ def _answer_new(
         rows.append({"predictor": spec, "protocol": run.protocol, "submit_s": float(whole.submit_time[place]),
                      "wait_s": float(said.points[place]), "bound_s": bound, "level": float(level),
                      "basis": said.basis[place]})  # fmt: skip
-    if as_json:
-        settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
-        emit(document("wait-new", describe_log(trace), settings, log.warnings, rows))
-        return
-    title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {trace.info.source}"
-    show_new_job(title, ("wait_s", "wait"), rows)
+    settings = {"predictor": specs, "new": new, "cancelled": cancelled}
+    show_new_job("wait", log, job, settings, ("wait_s", "wait"), rows, as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import option, table_options, verb
 from ..options import (
     describe_log,
     log_options,
@@ -20,12 +20,13 @@ from ..options import (
     workers_for,
     workers_option,
 )
-from ..output import document, echo, emit, log_as_typed, progress, say, show_tables, table_options
+from ..output import document, echo, emit, log_as_typed, note, progress, show_tables
 from ..schedule_options import LEARNED, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...machines.machine import Machine
     from ...report.blocks import Block
     from ...results.whatif import WhatIf
 
@@ -35,27 +36,14 @@ NOW = "now"
 @verb(short_help="Simulate a changed machine, scheduler or limit, and compare waits by group.")
 @log_options
 @score_options
-@click.option(
-    "--machine",
-    "described",
-    type=click.Path(),
-    metavar="FILE",
-    help="The present machine, or `learned`. Default: LOG's.",
-)
-@click.option(
-    "--vary",
-    "variants",
-    multiple=True,
-    metavar="CHANGES",
-    help="A changed machine, such as nodes=+10%; repeatable.",
-)
-@click.option("--demand", metavar="CHANGE", help="More or less work: +20%, or +20%,target=4h.")
-@click.option("--reserve", metavar="OUTAGE", help="A planned outage: nodes=ALL,start=TIME,hours=10.")
-@click.option("--extend", metavar="JOB", help="More time for a running job: job=4711,hours=4.")
+@option("--machine FILE", "The present machine, or `learned`. Default: LOG's.", "described", type=click.Path())
+@option("--vary CHANGES", "A changed machine, such as nodes=+10%; repeatable.", "variants", multiple=True)
+@option("--demand CHANGE", "More or less work: +20%, or +20%,target=4h.")
+@option("--reserve OUTAGE", "A planned outage: nodes=ALL,start=TIME,hours=10.")
+@option("--extend JOB", "More time for a running job: job=4711,hours=4.")
 @replicate_options
 @workers_option
 @table_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(**given: Any) -> None:
     """Simulate LOG under Slurm on the present machine and on changed ones, and compare waits by group.
 
@@ -77,11 +65,9 @@ def command(**given: Any) -> None:
     --reserve and --extend are about the jobs that run and wait now, from the collector's store.
     """
     if not given["log"] or given["extend"]:
-        _live(given)
-        return
+        return _live(given)
     if given["reserve"]:
-        _reserve(given)
-        return
+        return _reserve(given)
     if not given["variants"]:
         raise click.UsageError("Missing option '--vary' or '--reserve'.")
     import numpy as np
@@ -89,18 +75,15 @@ def command(**given: Any) -> None:
     from ...events.machine_size import machine_of_log
     from ...processes import Task, under_bars
     from ...results.whatif import Variants
-    from ...trace.machine_files import open_machine
 
-    variants, described = _each(given["variants"]), given["described"]
-    now = LEARNED if described == LEARNED else open_machine(described) if described else None
+    variants, described = _each(given["variants"]), _described(given["described"])
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
-    machine, log, mask = settle(now or machine_of_log(log.trace, log.procs), log, mask)
+    machine, log, mask = settle(described or machine_of_log(log.trace, log.procs), log, mask)
     plan, seed, replicates = Variants.of(machine, variants), given["seed"], given["replicates"]
     if given["demand"]:
-        _grow(given, log, plan)
-        return
+        return _grow(given, log, plan)
     workers = workers_for(given["workers"], len(log.trace))
     tasks = [
         Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))
@@ -116,10 +99,8 @@ def command(**given: Any) -> None:
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plan.machines), "seed": seed, "replicates": replicates}
         about = {**describe_log(log.trace), "validity": found.validity.row()}
-        emit(document("whatif", about, settings, [*log.warnings, *notes], [*found.rows, *found.groups]))
-        return
-    for line in notes:
-        say(f"note: {line}")
+        return emit(document("whatif", about, settings, [*log.warnings, *notes], [*found.rows, *found.groups]))
+    note(*notes)
     blocks, explained = _tables(found, brief=not (given["details"] or replicates))
     blocks += explained if replicates else []  # a user who requests replicates wants to see the intervals
     folded = [] if replicates else explained
@@ -129,6 +110,13 @@ def command(**given: Any) -> None:
 for _parameter in command.params:
     if _parameter.name == "log":  # --reserve and --extend also answer without a log
         _parameter.required = False
+
+
+def _described(path: str | None) -> Machine | str | None:
+    """Return the machine of `--machine`, `learned`, or None for the machine that LOG gives."""
+    from ...trace.machine_files import open_machine
+
+    return path if path is None or path == LEARNED else open_machine(path)
 
 
 def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
@@ -146,8 +134,7 @@ def _grow(given: dict[str, Any], log: Any, plan: Any) -> None:
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plan.machines), "demand": share, "replicates": replicates}
         settings |= {"target_s": target, "smallest": smallest(grown.rows, target)} if target == target else {}
-        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
-        return
+        return emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *grown.notes], grown.rows))
     show_tables([growth_table(grown.rows, grown.notes[0])], given["details"])
     if target == target:
         for word, name in smallest(grown.rows, target).items():
@@ -160,16 +147,14 @@ def _reserve(given: dict[str, Any]) -> None:
     from ...events.machine_size import machine_of_log
     from ...results.outage import outage
     from ...simulation.outage import parse_outage
-    from ...trace.machine_files import open_machine
     from ...trace.select import parse_date, zone
 
     if given["variants"] or given["replicates"]:
         raise click.UsageError("--reserve cannot be combined with --vary or --replicates.")
-    log, described = take_log(given), given["described"]
+    described, log = given["described"], take_log(given)
     info = log.trace.info
     planned = parse_outage(given["reserve"], lambda text: parse_date(text, zone(info.timezone)) - info.unix_start)
-    now = LEARNED if described == LEARNED else open_machine(described) if described else None
-    machine, log, _ = settle(now or machine_of_log(log.trace, log.procs), log, None)
+    machine, log, _ = settle(_described(described) or machine_of_log(log.trace, log.procs), log, None)
     planned.names(machine)
     workers = workers_for(given["workers"], len(log.trace))
     with progress("Simulating the starts", len(planned.starts()) + 1) as tick:
@@ -177,10 +162,8 @@ def _reserve(given: dict[str, Any]) -> None:
     if given["as_json"]:
         settings = {**log.settings, "reserve": given["reserve"]}
         results = [*result.rows, *({"part": "group", **row} for row in result.groups)]
-        emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *result.notes], results))
-        return
-    for line in result.notes:
-        say(f"note: {line}")
+        return emit(document("whatif", describe_log(log.trace), settings, [*log.warnings, *result.notes], results))
+    note(*result.notes)
     from ...report.outage import outage_blocks
 
     blocks, more = outage_blocks(result.rows, result.groups, given["details"])
@@ -272,12 +255,9 @@ def _tables(found: WhatIf, *, brief: bool) -> tuple[list[Block], list[Block]]:
     results, groups, now = found.rows, found.groups, found.schedules[NOW]
     naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
     columns = [
-        TableColumn("variant", "variant"),
-        TableColumn("by", "by"),
-        TableColumn("group", "group"),
+        *(TableColumn(name, name) for name in ("variant", "by", "group")),
         TableColumn("jobs", "jobs", "count"),
-        TableColumn("now_s", "mean wait now", "seconds"),
-        TableColumn("then_s", "mean wait then", "seconds"),
+        *(TableColumn(f"{when}_s", f"mean wait {when}", "seconds") for when in ("now", "then")),
     ]
     chosen = _most_changed(groups, max(MOST_ROWS - len(results), 1)) if brief else list(groups)
     note = f"{len(chosen)} of {len(groups)} groups; --details shows all." if len(chosen) < len(groups) else ""

@@ -8,28 +8,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
 from ...errors import BatchcastError
-from ..grammar import verb
-from ..output import echo, print_columns, printed
+from ..grammar import option, verb
+from ..output import echo, percent, print_columns, printed
 from ..site_options import myself, parse_when, site_options
 
 
 @verb()
 @site_options
-@click.option(
-    "-S",
-    "--starttime",
-    default="now-30days",
-    show_default=True,
-    metavar="TIME",
-    help="Predictions made at or after this time.",
-)
-@click.option("-E", "--endtime", metavar="TIME", help="Predictions made before this time.  [default: now]")
-@click.option("-p", "--partition", metavar="NAME", help="Only this partition.")
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("-S, --starttime TIME", "Predictions made at or after this time.", default="now-30days")
+@option("-E, --endtime TIME", "Predictions made before this time.  [default: now]")
+@option("-p, --partition NAME", "Only this partition.")
+@option("-P, --parsable2", "Print columns separated by |.")
 def command(
     starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
 ) -> None:
@@ -44,13 +34,9 @@ def command(
     asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
     sent, unknown = _of_submissions(since, until)
+    asked = (settings, since, until, partition, myself(), time.time())
     try:
-        reply = answer_or_ask_service(
-            settings,
-            "accuracy",
-            asked_for,
-            lambda: questions.accuracy(settings, since, until, partition, myself(), time.time()),
-        )
+        reply = answer_or_ask_service(settings, "accuracy", asked_for, lambda: questions.accuracy(*asked))
     except BatchcastError as error:
         if sent is None:
             raise
@@ -134,30 +120,12 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
     titles |= {name: f"predicted again when jobs had waited {span(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results if r["came_out"] or r["moment"] == "submit"):
         echo(f"{titles[moment]}:")
-        lines = [
-            [
-                "FORECAST OF",
-                "BY",
-                "CAME OUT",
-                "MEDIAN ERROR",
-                "MEAN ERROR",
-                "TOO LOW",
-                "WITHIN 50%",
-                "WITHIN 90%",
-            ]
-        ]
+        lines = [["FORECAST OF", "BY", "CAME OUT", "MEDIAN ERROR", "MEAN ERROR", "TOO LOW", "WITHIN 50%", "WITHIN 90%"]]
         for r in (r for r in results if r["moment"] == moment):
             method, before, _ = r["predictor"].partition(BEFORE)
-            lines.append(
-                [
-                    r["kind"],
-                    _by(method) + before,
-                    str(r["came_out"]),
-                    span(r["median_ae_s"], "-"),
-                    span(r["mae_s"], "-"),
-                    *(_share(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")),
-                ]
-            )
+            errors = [span(r["median_ae_s"], "-"), span(r["mae_s"], "-")]
+            shares = [percent(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")]
+            lines.append([r["kind"], _by(method) + before, str(r["came_out"]), *errors, *shares])
         print_columns(lines, left=2, indent="  ")
     echo("WITHIN x%: share of jobs at or below the predicted x % quantile.")
     for r in results:
@@ -167,11 +135,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
                 " started by then."
             )
     _print_fallbacks(results)
-    late = (
-        max(r["issued_after_start"] for r in results if r["moment"] == "submit")
-        if any(r["moment"] == "submit" for r in results)
-        else 0
-    )
+    late = max((r["issued_after_start"] for r in results if r["moment"] == "submit"), default=0)
     if late:
         echo(f"{late} jobs started before the collector saw them; their predictions use only data known at submission.")
 
@@ -184,7 +148,7 @@ def _print_fallbacks(results: Sequence[Mapping[str, Any]]) -> None:
         share = r.get("fell_back_share") or 0.0
         if r["moment"] == "submit" and share > 0:
             of = "run time" if r["kind"] == "runtime" else r["kind"]
-            echo(f"{_by(r['predictor'])} fell back for {_share(share)} of its {of} forecasts: {r['fell_back_why']}")
+            echo(f"{_by(r['predictor'])} fell back for {percent(share)} of its {of} forecasts: {r['fell_back_why']}")
 
 
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -199,7 +163,7 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
         ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
     ]
     for r in rows:
-        waits = [span(_number(r[f"{who}_mean_wait_s"]), "-") for who in ("drawn", "others")]
+        waits = [span(r[f"{who}_mean_wait_s"], "-") for who in ("drawn", "others")]
         slow = [f"{_number(r[f'{who}_mean_bounded_slowdown']):.1f}" for who in ("drawn", "others")]
         counts = [str(r[name]) for name in ("drawn_jobs", "drawn_planned", "others_jobs")]
         lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow,
@@ -220,7 +184,7 @@ def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
     echo("queue order (plan): users whose mean wait changes most; 90 % intervals over bursts:")
     lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
     for r in rows:
-        waits = [span(_number(r[name]), "-") for name in ("recorded_s", "now_s", "then_s")]
+        waits = [span(r[name], "-") for name in ("recorded_s", "now_s", "then_s")]
         lines.append([r["by"], r["group"], str(r["jobs"]), *waits, _interval(r, "wait_s")])
     print_columns(lines, left=2, indent="  ")
     echo(f"  BY ARRIVAL, WITH THE ORDER: {WHAT_IT_IS}.")
@@ -248,23 +212,13 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
         return
     title, short, meaning = ADVICE[of]
     echo(title)
-    lines = [
-        [
-            "BY",
-            "CAME OUT",
-            "WITHIN 90%",
-            f"TOO {short}",
-            "ASKED/USED",
-            "UNDECIDED",
-            f"USERS TOO {short}",
-            "USERS ASKED/USED",
-        ]
-    ]
+    titles = ["BY", "CAME OUT", "WITHIN 90%", f"TOO {short}", "ASKED/USED", "UNDECIDED"]
+    lines = [[*titles, f"USERS TOO {short}", "USERS ASKED/USED"]]
     for r in results:
-        counts = [str(r["came_out"]), _share(_number(r["coverage_90"]))]
-        ours, users = ([_share(_number(r[f"{who}exceeded_rate"])), _ratio(r[f"{who}asked_over_used"])]
+        counts = [str(r["came_out"]), percent(r["coverage_90"])]
+        ours, users = ([percent(r[f"{who}exceeded_rate"]), _ratio(r[f"{who}asked_over_used"])]
                        for who in ("", "users_"))  # fmt: skip
-        lines.append([_by(r["predictor"]), *counts, *ours, _share(_number(r["undecided_rate"])), *users])
+        lines.append([_by(r["predictor"]), *counts, *ours, percent(r["undecided_rate"]), *users])
     print_columns(lines, left=1, indent="  ")
     echo(
         f"TOO {short}: share of jobs that {meaning}; ASKED/USED: sum of requests / sum of use; UNDECIDED: "
@@ -280,7 +234,7 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
         for week in r["weeks"] if len(r["weeks"]) > 1 else ():
             if week["coverage_90"] is not None and week["coverage_90"] == week["coverage_90"]:
                 begins = time.strftime("%Y-%m-%d", time.gmtime(week["week_s"]))
-                held = [_share(_number(week[f"coverage_{level}"])) for level in (80, 90, 95)]
+                held = [percent(week[f"coverage_{level}"]) for level in (80, 90, 95)]
                 lines.append([_by(r["predictor"]), begins, str(week["requests"]), *held])
     if len(lines) > 1:
         echo("  coverage of bounds by week:")
@@ -312,7 +266,3 @@ def _ratio(value: float | None) -> str:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
-
-
-def _share(value: float) -> str:
-    return "-" if value != value else f"{value:.0%}"

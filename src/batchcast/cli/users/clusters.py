@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
-from ..output import echo, print_columns
+from ..output import TextColumns, echo, print_rows
 from ..site_options import clock, myself
 from .start_text import say_ignored
 
@@ -71,29 +71,22 @@ def print_clusters(rows: Sequence[Mapping[str, Any]], now: float, deadline: bool
     """Print one line per offer, then the best offer as a command to copy, and the rule that selected this offer."""
     from ...units import span
 
-    moves = any(row["transfer_s"] for row in rows)
-    several = len({row["what"] for row in rows}) > 1
-    titles = ["CLUSTER", "PARTITION", *(["QOS"] if len({row["qos"] for row in rows}) > 1 else [])]
-    lines = [
-        [*titles, *(["WHAT"] if several else []), *(["FILES"] if moves else []), "STARTS", "RUNS", "DONE", "DONE 90%",
-         *(["IN TIME"] if deadline else []), "CPU H"]
-    ]  # fmt: skip
-    for row in rows:
-        lines.append(
-            [
-                row["cluster"],
-                str(row["partition"] or "-"),
-                *([str(row["qos"] or "-")] if len(titles) > 2 else []),
-                *([row["what"]] if several else []),
-                *([span(row["transfer_s"]) if row["transfer_s"] else "-"] if moves else []),
-                clock(row["likely_start_s"], now),
-                span(row["likely_run_s"], "-"),
-                *(clock(row[name], now) for name in ("likely_end_s", "by_90_end_s")),
-                *([f"{row['chance_done_by']:.0%}"] if deadline else []),
-                f"{row['core_hours']:.1f}",
-            ]
-        )
-    print_columns(lines, left=len(titles))
+    moves, several = any(row["transfer_s"] for row in rows), len({row["what"] for row in rows}) > 1
+    with_qos = len({row["qos"] for row in rows}) > 1
+    columns: TextColumns = [
+        ("CLUSTER", lambda row: str(row["cluster"])),
+        ("PARTITION", lambda row: str(row["partition"] or "-")),
+        ("QOS" * with_qos, lambda row: str(row["qos"] or "-")),
+        ("WHAT" * several, lambda row: str(row["what"])),
+        ("FILES" * moves, lambda row: span(row["transfer_s"]) if row["transfer_s"] else "-"),
+        ("STARTS", lambda row: clock(row["likely_start_s"], now)),
+        ("RUNS", lambda row: span(row["likely_run_s"], "-")),
+        ("DONE", lambda row: clock(row["likely_end_s"], now)),
+        ("DONE 90%", lambda row: clock(row["by_90_end_s"], now)),
+        ("IN TIME" * deadline, lambda row: f"{row['chance_done_by']:.0%}"),
+        ("CPU H", lambda row: f"{row['core_hours']:.1f}"),
+    ]
+    print_rows(columns, rows, left=2 + with_qos)
     best = rows[0]
     if (factor := best["by_90_end_s_factor"]) > 1.0:
         echo(f"DONE 90% is {factor:.1f} times the forecast's time, because your past jobs ended later than predicted")

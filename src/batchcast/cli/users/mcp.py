@@ -44,7 +44,7 @@ REASONS = (
 SHARES = ("share", "chance", "came_true", "coverage", "risk")
 
 
-@verb()
+@verb(json="")
 @site_options
 def command(**site: str | None) -> None:
     """Answer an AI assistant's questions about your jobs: a read-only MCP server on stdin and stdout.

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ...units import counted, format_memory, span
 from ..completion import words_or_file
-from ..grammar import verb
-from ..output import Cell, echo, print_columns, printed, say
+from ..grammar import option, verb
+from ..output import Cell, Row, TextColumns, echo, note, percent, print_rows, printed
 from ..site_options import myself, parse_when, site_options
 
 MANY = 40
 """Without --each, at most this many lines of jobs are printed."""
 RECENT, RECENT_OF_DIGEST = "now-30days", "now-61days"
+USERS = 8
+"""Users in the answer about files: those with the most core-hours."""
 SOUND, POOR = 0.6, 0.2
 """Used shares of a request: green at or above the first, red below the second."""
 _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": "yellow", "CANCELLED": "yellow"}
@@ -27,39 +29,22 @@ _BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": 
 @verb()
 @click.argument("jobs", nargs=-1, metavar="[JOB|FILE]...")
 @site_options
-@click.option("-u", "--user", metavar="NAME", help="Jobs of this user.  [default: you]")
-@click.option("-A", "--account", metavar="NAME", help="Jobs of this account, by user.")
-@click.option("-p", "--partition", metavar="NAME", help="Jobs of this partition, by user.")
-@click.option(
-    "-S",
-    "--starttime",
-    metavar="TIME",
-    help=f"Jobs that ended at or after this time.  [default: {RECENT}; with FILE: all]",
+@option("-u, --user NAME", "Jobs of this user.  [default: you]")
+@option("-A, --account NAME", "Jobs of this account, by user.")
+@option("-p, --partition NAME", "Jobs of this partition, by user.")
+@option("-S, --starttime TIME", f"Jobs that ended at or after this time.  [default: {RECENT}; with FILE: all]")
+@option("-E, --endtime TIME", "Jobs that ended before this time.  [default: now]")
+@option("--each", "Print one line per job: processors, memory, GPUs and time, used and requested.")
+@option("--tasks", "With --each or jobs: print the tasks of an array separately.")
+@option("--months user|account|partition", "Compare months, by user, account or partition.")
+@option("--digest", "Print one page for mail: the last two months, and what to change.")
+@option(
+    "--map FILE.toml|NAME",
+    "With FILE: column map of a CSV, as for `info`.",
+    shell_complete=words_or_file(("nrel", "graham")),
 )
-@click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this time.  [default: now]")
-@click.option(
-    "--each", is_flag=True, help="Print one line per job: processors, memory, GPUs and time, used and requested."
-)
-@click.option("--tasks", is_flag=True, help="With --each or jobs: print the tasks of an array separately.")
-@click.option(
-    "--months",
-    type=click.Choice(["user", "account", "partition"]),
-    help="Compare months, by user, account or partition.",
-)
-@click.option("--digest", is_flag=True, help="Print one page for mail: the last two months, and what to change.")
-@click.option("--map", "column_map", metavar="FILE.toml|NAME", shell_complete=words_or_file(("nrel", "graham")),
-              help="With FILE: column map of a CSV, as for `info`.")  # fmt: skip
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(
-    jobs: tuple[str, ...],
-    user: str | None,
-    account: str | None,
-    partition: str | None,
-    starttime: str | None,
-    endtime: str | None,
-    **flags: Any,
-) -> None:
+@option("-P, --parsable2", "Print columns separated by |.")
+def command(jobs: tuple[str, ...], parsable2: bool, as_json: bool, **flags: Any) -> None:
     """Show what jobs requested and used, how long they waited, and which options to change.
 
     With jobs, --each, --months or --digest, the data comes from accounting, without a store. Instead of jobs you can
@@ -71,30 +56,20 @@ def command(
     batchcast report 4711 4712_3
     batchcast report --each -u alice
     """
-    parsable2, as_json = flags.pop("parsable2"), flags.pop("as_json")
-    each, tasks, months, digest = (flags.pop(name) for name in ("each", "tasks", "months", "digest"))
-    column_map = flags.pop("column_map")
-    if jobs or each or months or digest:
-        asked_of = {"jobs": jobs, "user": user, "account": account, "partition": partition, "each": each}
-        asked_of |= {
-            "cluster": flags.get("cluster"),
-            "starttime": starttime,
-            "endtime": endtime,
-            "tasks": tasks,
-            "months": months,
-            "digest": digest,
-            "map": column_map,
-        }
-        _from_accounting(flags, asked_of, parsable2, as_json)
-        return
+    of = {"jobs": jobs, **{key: flags.pop(key) for key in ("user", "account", "partition", "each")}}
+    of |= {"cluster": flags["cluster"]}
+    of |= {key: flags.pop(key) for key in ("starttime", "endtime", "tasks", "months", "digest", "map")}
+    if jobs or of["each"] or of["months"] or of["digest"]:
+        return _from_accounting(flags, of, parsable2, as_json)
     from ...errors import NoStore
     from ...service.answers import questions
     from ...service.answers.disclosure import Whose
     from ...service.answers.fallback import answer_or_ask_service
     from ...service.settings import load, own_name
 
-    who = Whose(user or (None if account or partition else own_name()), account, partition)
-    since, until = parse_when(starttime or RECENT), parse_when(endtime) if endtime else math.inf
+    user = of["user"] or (None if of["account"] or of["partition"] else own_name())
+    who = Whose(user, of["account"], of["partition"])
+    since, until = parse_when(of["starttime"] or RECENT), parse_when(of["endtime"]) if of["endtime"] else math.inf
     asked = (load(flags), who, since, until, myself(), time.time())
     asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
@@ -109,7 +84,7 @@ def command(
     _print_summary(reply.results, reply.settings["advice"], reply.settings["by"])
 
 
-def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bool, as_json: bool) -> None:
+def _from_accounting(flags: dict[str, Any], of: Row, parsable2: bool, as_json: bool) -> None:
     """Print jobs one by one, or months, from one query to sacct or from files."""
     from ...errors import NoAnswer
     from ...service.answers import efficiency
@@ -123,8 +98,7 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     until = parse_when(of["endtime"]) if of["endtime"] else math.inf
     files = _files(of["jobs"], of["map"])
     used, warnings = _of_files(files, of, since, until) if files else _of_slurm(settings, of, since, until)
-    for warning in [] if used else warnings:
-        say(f"note: {warning}")
+    note(*([] if used else warnings))
     if not used and files:
         raise NoAnswer(f"no selected job in {', '.join(files)} has run", hint=f"batchcast info {files[0]}")
     if not used and of["jobs"]:
@@ -147,9 +121,12 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
         echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
-        _print_months(rows, by)
+        print_rows(_usage(by, True), rows, left=2)
     elif files and not of["each"] and not of["tasks"]:
-        _print_users(efficiency.by_month(used, "user", lambda instant: ""))
+        users = efficiency.by_month(used, "user", lambda instant: "")
+        print_rows(_usage("user", False), users[:USERS], left=1)
+        if len(users) > USERS:
+            echo(f"and {len(users) - USERS} more users")
         _print_total(total, 0, every=True)
         echo("more: --each (one line per job), --months user")
     else:
@@ -191,7 +168,7 @@ def _files(words: Sequence[str], column_map: str | None) -> list[str]:
     return files
 
 
-def _of_files(files: Sequence[str], of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_files(files: Sequence[str], of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the selected jobs of these files, and the reader's notes."""
     from ...document import in_number
     from ...service.answers.job_use import of_logs
@@ -221,7 +198,7 @@ def _local_zone() -> str:
         return f"{offset[:3]}:{offset[3:]}"
 
 
-def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], list[str]]:
+def _of_slurm(settings: Any, of: Row, since: float, until: float) -> tuple[list[Any], list[str]]:
     """Return the jobs that sacct shows by id, user, account or partition, and notes on missing rows."""
     from ...errors import Unreachable, UsageError
     from ...service.answers import job_use
@@ -249,7 +226,7 @@ def _of_slurm(settings: Any, of: Mapping[str, Any], since: float, until: float) 
     return used, warnings
 
 
-def _largest(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _largest(rows: Sequence[Row]) -> list[Row]:
     """Return the rows that used the most core-hours, in their present order."""
     order = sorted(range(len(rows)), key=lambda k: -(rows[k]["processors"] * rows[k]["elapsed_s"] * rows[k]["tasks"]))
     return [rows[k] for k in sorted(order[:MANY])]
@@ -259,25 +236,20 @@ def _month(instant: float) -> str:
     return time.strftime("%Y-%m", time.localtime(instant)) if math.isfinite(instant) else "-"
 
 
-def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:
+def _print_summary(results: Sequence[Row], advised: Sequence[Row], by: str) -> None:
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
-    lines = [[title, "JOBS", "CPU HOURS", "ASKED", "RAN", "LIMIT USED", "CUT OFF", "WAITED", "9 OF 10"]]
-    for r in results[:40]:
-        used = r["limit_used_share"]
-        lines.append(
-            [
-                _short_name(r[by], 32),
-                str(r["jobs"]),
-                f"{r['processor_hours']:.1f}",
-                span(r["median_limit_s"], "-"),
-                span(r["median_run_s"], "-"),
-                "-" if used != used else f"{used:.0%}",
-                str(r["timeouts"]),
-                span(r["median_wait_s"], "-"),
-                span(r["p90_wait_s"], "-"),
-            ]
-        )
-    print_columns(lines, left=1)
+    columns: TextColumns = [
+        (title, lambda r: _short_name(r[by], 32)),
+        ("JOBS", lambda r: str(r["jobs"])),
+        ("CPU HOURS", lambda r: f"{r['processor_hours']:.1f}"),
+        ("ASKED", lambda r: span(r["median_limit_s"], "-")),
+        ("RAN", lambda r: span(r["median_run_s"], "-")),
+        ("LIMIT USED", lambda r: percent(r["limit_used_share"])),
+        ("CUT OFF", lambda r: str(r["timeouts"])),
+        ("WAITED", lambda r: span(r["median_wait_s"], "-")),
+        ("9 OF 10", lambda r: span(r["p90_wait_s"], "-")),
+    ]
+    print_rows(columns, results[:40], left=1)
     if len(results) > 40:
         echo(f"and {len(results) - 40} more (-P or --json shows all)")
     echo("ASKED, RAN and WAITED are medians; LIMIT USED is the used share of the requested processor time.")
@@ -285,41 +257,32 @@ def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mappi
         echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {counted(one['jobs'])}): {one['advice']}")
 
 
-def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_jobs(rows: Sequence[Row]) -> None:
     """Print one line per job; shares in color on a terminal."""
     gpus = any(row["gpus"] for row in rows)
     energy = any(row["energy_kwh"] == row["energy_kwh"] for row in rows)
     clusters = len({row["cluster"] for row in rows}) > 1
-    title = [
-        *(["CLUSTER"] if clusters else []),
-        "JOBID",
-        "NAME",
-        "STATE",
-        "ELAPSED",
-        "LIMIT",
-        "TIME",
-        "CPU",
-        "MEMORY",
-        "MEM",
+    columns: TextColumns = [
+        ("CLUSTER" * clusters, lambda row: str(row["cluster"])),
+        ("JOBID", lambda row: str(row["job_id"])),
+        ("NAME", lambda row: _short_name(str(row["job_name"]))),
+        ("STATE", lambda row: Cell(row["state"], _BAD.get(row["state"].split(" ")[0]))),
+        ("ELAPSED", lambda row: span(row["elapsed_s"], "-")),
+        ("LIMIT", lambda row: span(row["limit_s"], "-")),
+        ("TIME", lambda row: _colored(row["time_share"])),
+        ("CPU", lambda row: _colored(row["processor_share"])),
+        ("MEMORY", lambda row: f"{format_memory(row['memory_kib'])}/{format_memory(row['memory_asked_kib'])}"),
+        ("MEM", lambda row: _colored(row["memory_share"])),
+        ("GPUS" * gpus, lambda row: f"{row['gpus']:g}"),
+        ("GPU" * gpus, lambda row: _colored(row["gpu_share"])),
+        ("KWH" * energy, lambda row: f"{row['energy_kwh']:.2f}".replace("nan", "-")),
+        ("WAITED", lambda row: span(row["waited_s"], "-")),
     ]
-    lines = [[*title, *(["GPUS", "GPU"] if gpus else []), *(["KWH"] if energy else []), "WAITED"]]
-    for row in rows:
-        held, asked = row["memory_kib"], row["memory_asked_kib"]
-        memory = f"{format_memory(held) if held == held else '-'}/{format_memory(asked) if asked == asked else '-'}"
-        line = [
-            *([row["cluster"]] if clusters else []), str(row["job_id"]), _short_name(str(row["job_name"])),
-            Cell(row["state"], _BAD.get(row["state"].split(" ")[0])), span(row["elapsed_s"], "-"),
-            span(row["limit_s"], "-"), _colored(row["time_share"]), _colored(row["processor_share"]),
-            memory, _colored(row["memory_share"]),
-        ]  # fmt: skip
-        line += [f"{row['gpus']:g}", _colored(row["gpu_share"])] if gpus else []
-        line += [f"{row['energy_kwh']:.2f}" if row["energy_kwh"] == row["energy_kwh"] else "-"] if energy else []
-        lines.append([*line, span(row["waited_s"], "-")])
-    print_columns(lines, left=3 + clusters)
+    print_rows(columns, rows, left=3 + clusters)
     echo("TIME, CPU, MEM: used share of each request. For an array, MEM is of the task with the most.")
 
 
-def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
+def _print_total(total: Row, lines: int, every: bool) -> None:
     """Print what all jobs used together and, if not all lines were printed, the option that prints all."""
     if lines > MANY and not every:
         echo(f"the {MANY} of {lines:,} lines with the most core-hours (all: --each; a line a month: --months user)")
@@ -335,37 +298,23 @@ def _print_total(total: Mapping[str, Any], lines: int, every: bool) -> None:
     echo(f"total: {'; '.join(said)}")
 
 
-USERS = 8
-"""Users in the answer about files: those with the most core-hours."""
+def _usage(by: str, with_month: bool) -> TextColumns:
+    """Return the columns of the rows of `efficiency.by_month`; shares are of the requested amount."""
+    return [
+        ("MONTH" * with_month, lambda row: str(row["month"])),
+        (by.upper(), lambda row: _short_name(row[by])),
+        ("JOBS", lambda row: str(row["jobs"])),
+        ("CPU HOURS", lambda row: f"{row['processor_hours']:.1f}"),
+        ("CPU", lambda row: _colored(row["processor_share"])),
+        ("TIME", lambda row: _colored(row["time_share"])),
+        ("MEM", lambda row: _colored(row["memory_share"])),
+        ("CUT OFF", lambda row: str(row["timeouts"])),
+        ("NO MEMORY", lambda row: str(row["out_of_memory"])),
+        ("WAITED", lambda row: span(row["median_wait_s"], "-")),
+    ]
 
 
-def _print_users(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line per user, the largest first; shares are of the requested amount."""
-    lines = [["USER", "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED"]]
-    for row in rows[:USERS]:
-        lines.append([
-            _short_name(row["user"]), str(row["jobs"]), f"{row['processor_hours']:.1f}",
-            _colored(row["processor_share"]), _colored(row["time_share"]), _colored(row["memory_share"]),
-            str(row["timeouts"]), str(row["out_of_memory"]), span(row["median_wait_s"], "-"),
-        ])  # fmt: skip
-    print_columns(lines, left=1)
-    if len(rows) > USERS:
-        echo(f"and {len(rows) - USERS} more users")
-
-
-def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
-    """Print months by user, account or partition."""
-    lines = [["MONTH", by.upper(), "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED"]]
-    for row in rows:
-        lines.append([
-            row["month"], _short_name(row[by]), str(row["jobs"]), f"{row['processor_hours']:.1f}",
-            _colored(row["processor_share"]), _colored(row["time_share"]), _colored(row["memory_share"]),
-            str(row["timeouts"]), str(row["out_of_memory"]), span(row["median_wait_s"], "-"),
-        ])  # fmt: skip
-    print_columns(lines, left=2)
-
-
-def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 8) -> None:
+def _print_advice(advised: Sequence[Row], most: int = 8) -> None:
     """Print a sentence for each kind of job that could request less, or needs more."""
     for one in advised[:most]:
         echo(

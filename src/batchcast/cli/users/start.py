@@ -8,12 +8,13 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...units import counted
-from ..grammar import verb
+from ..grammar import option, verb
 from ..output import echo, print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options
 from .start_text import advice_lines, before_maintenance, priority_passes, say_ignored, sentences, why_moved
@@ -31,71 +32,46 @@ LONGEST = 32
 @verb()
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
 @site_options
-@click.option("--me", is_flag=True, help="Your waiting jobs (the default without JOBID).")
-@click.option("-u", "--user", metavar="NAME", help="Waiting jobs of this user.")
-@click.option("--start", "slurm", is_flag=True, help="Also show Slurm's own estimate (squeue --start).")
-@click.option(
-    "--test",
-    "script",
-    type=click.Path(),
-    help="Predict a script that is not submitted, from its #SBATCH lines; - is stdin.",
+@option("--me", "Your waiting jobs (the default without JOBID).")
+@option("-u, --user NAME", "Waiting jobs of this user.")
+@option("--start", "Also show Slurm's own estimate (squeue --start).", "slurm")
+@option(
+    "--test", "Predict a script that is not submitted, from its #SBATCH lines; - is stdin.", "script", type=click.Path()
 )
-@click.option("-p", "--partition", help="With --test: partition, as for sbatch.")
-@click.option("-A", "--account", help="With --test: account.")
-@click.option("-t", "--time", "limit", metavar="TIME", help="With --test: time limit.")
-@click.option("-N", "--nodes", help="With --test: number of nodes.")
-@click.option("-n", "--ntasks", help="With --test: number of tasks.")
-@click.option("-c", "--cpus-per-task", "cpus_per_task", help="With --test: processors per task.")
-@click.option("--mem", help="With --test: memory per node.")
-@click.option("-G", "--gpus", help="With --test: GPUs, as 2 or a100:2.")
-@click.option("--gpus-per-node", "gpus_per_node", help="With --test: GPUs per node.")
-@click.option("--gpus-per-task", "gpus_per_task", help="With --test: GPUs per task.")
-@click.option("--gres", help="With --test: generic resources, as gpu:a100:2.")
-@click.option("-C", "--constraint", help="With --test: features of the nodes.")
-@click.option("-J", "--job-name", "job_name", help="With --test: job name.")
-@click.option("-q", "--qos", help="With --test: QOS.")
-@click.option("-a", "--array", help="With --test: array tasks.")
-@click.option("-b", "--begin", metavar="TIME", help="With --test: begin time.")
-@click.option("-d", "--dependency", help="With --test: dependency.")
-@click.option("-H", "--hold", is_flag=True, default=None, help="With --test: submit the job held.")
-@click.option("--ntasks-per-node", "ntasks_per_node", help="With --test: tasks per node.")
-@click.option(
-    "--machine", type=click.Path(), metavar="FILE", help="With --test: also simulate Slurm on the machine in this file."
-)
-@click.option(
-    "--where",
-    "where",
-    is_flag=True,
-    help="With --test: compare all partitions and QOS, the best first, then other sizes.",
-)
-@click.option(
-    "--done-by",
-    "by",
-    metavar="TIME",
-    help="With --where: rank by the probability to finish by this time.",
-)
-@click.option(
-    "--chunks", metavar="TOTAL,COST", help="With --test: compare chunk lengths; COST is the time of a checkpoint."
-)
-@click.option("--any-size", is_flag=True, help="With --where: also rank half and twice the size.")
-@click.option(
-    "--input",
+@option("-p, --partition TEXT", "With --test: partition, as for sbatch.")
+@option("-A, --account TEXT", "With --test: account.")
+@option("-t, --time TIME", "With --test: time limit.", "limit")
+@option("-N, --nodes TEXT", "With --test: number of nodes.")
+@option("-n, --ntasks TEXT", "With --test: number of tasks.")
+@option("-c, --cpus-per-task TEXT", "With --test: processors per task.")
+@option("--mem TEXT", "With --test: memory per node.")
+@option("-G, --gpus TEXT", "With --test: GPUs, as 2 or a100:2.")
+@option("--gpus-per-node TEXT", "With --test: GPUs per node.")
+@option("--gpus-per-task TEXT", "With --test: GPUs per task.")
+@option("--gres TEXT", "With --test: generic resources, as gpu:a100:2.")
+@option("-C, --constraint TEXT", "With --test: features of the nodes.")
+@option("-J, --job-name TEXT", "With --test: job name.")
+@option("-q, --qos TEXT", "With --test: QOS.")
+@option("-a, --array TEXT", "With --test: array tasks.")
+@option("-b, --begin TIME", "With --test: begin time.")
+@option("-d, --dependency TEXT", "With --test: dependency.")
+@option("-H, --hold", "With --test: submit the job held.", default=None)
+@option("--ntasks-per-node TEXT", "With --test: tasks per node.")
+@option("--machine FILE", "With --test: also simulate Slurm on the machine in this file.", type=click.Path())
+@option("--where", "With --test: compare all partitions and QOS, the best first, then other sizes.")
+@option("--done-by TIME", "With --where: rank by the probability to finish by this time.", "by")
+@option("--chunks TOTAL,COST", "With --test: compare chunk lengths; COST is the time of a checkpoint.")
+@option("--any-size", "With --where: also rank half and twice the size.")
+@option(
+    "--input PATH|SIZE[@PLACE]",
+    "With --where over several clusters: a file that the job reads, or its size, and where it is.",
     "inputs",
     multiple=True,
-    metavar="PATH|SIZE[@PLACE]",
-    help="With --where over several clusters: a file that the job reads, or its size, and where it is.",
 )
-@click.option("--watch", is_flag=True, help="Repeat every 10 s until Ctrl-C.")
-@click.option(
-    "--within",
-    metavar="SPAN",
-    help="Exit with code 1 if a job's probability to start within this time is below --chance.",
-)
-@click.option(
-    "--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: required probability."
-)
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |, with times in epoch seconds.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--watch", "Repeat every 10 s until Ctrl-C.")
+@option("--within SPAN", "Exit with code 1 if a job's probability to start within this time is below --chance.")
+@option("--chance SHARE", "With --within: required probability.", default="90%")
+@option("-P, --parsable2", "Print columns separated by |, with times in epoch seconds.")
 def command(
     job_ids: tuple[str, ...],
     me: bool,
@@ -151,12 +127,8 @@ def command(
         whose = user or (None if job_ids and not me else own_name())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": whose}
-            return answer_or_ask_service(
-                settings,
-                "start",
-                asked_for,
-                lambda: questions.start_from_store(settings, job_ids, whose, myself(), now),
-            )
+            from_store = partial(questions.start_from_store, settings, job_ids, whose, myself(), now)
+            return answer_or_ask_service(settings, "start", asked_for, from_store)
         except NoStore as error:
             from ...service.answers.fallback import start_by_scheduler
 
@@ -256,17 +228,15 @@ def _ask_of_script(
 
         return answer_options(settings, options, myself(), now, open_machine(machine))
     if not where:
-        return answer_or_ask_service(
-            settings, "test", options, lambda: answer_options(settings, options, myself(), now)
-        )
+        from_store = partial(answer_options, settings, options, myself(), now)
+        return answer_or_ask_service(settings, "test", options, from_store)
     from ...service.answers.script import answer_where
 
     until = deadline_of(by, now)
     given = options if until is None else {**options, "by": f"uts{until:.0f}"}
     given = {**given, "any-size": "yes"} if any_size else given
-    return answer_or_ask_service(
-        settings, "where", given, lambda: answer_where(settings, options, myself(), now, until, any_size)
-    )
+    from_store = partial(answer_where, settings, options, myself(), now, until, any_size)
+    return answer_or_ask_service(settings, "where", given, from_store)
 
 
 def parse_within(within: str, chance: str) -> tuple[float, float]:
@@ -390,13 +360,11 @@ def _bases(said: Sequence[str]) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for basis in dict.fromkeys(said):
         kinds.setdefault(re.sub(r"[0-9.]+", "", basis.partition(":")[0]), []).append(basis)
-    return [f"basis: {some[0]}{_others(len(some) - 1)}" for some in kinds.values()]
-
-
-def _others(count: int) -> str:
-    if not count:
-        return ""
-    return f" ({counted(count, 'other answer')} with other figures: --json)"
+    others = " ({} with other figures: --json)"
+    return [
+        f"basis: {some[0]}{others.format(counted(len(some) - 1, 'other answer')) if len(some) > 1 else ''}"
+        for some in kinds.values()
+    ]
 
 
 def _record(r: Mapping[str, Any]) -> str:

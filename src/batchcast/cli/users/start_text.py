@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from ..output import echo, print_columns, say
+from ..output import Row, TextColumns, echo, percent, print_rows, say
 from ..site_options import clock
 
 
@@ -18,45 +17,27 @@ def say_ignored(options: Sequence[str]) -> None:
         say(f"ignored: {', '.join(options)} (the prediction is for a job without them)")
 
 
-def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, any_size: bool, script: str) -> None:
+def print_where(results: Sequence[Row], now: float, deadline: bool, any_size: bool, script: str) -> None:
     """Print one line per choice, then the best choice as a command to copy, and the rule that selected this choice."""
     from ...units import format_memory, span
 
-    asks = any(_known(r["memory_kib"]) for r in results)
-    several = len({r["qos"] for r in results}) > 1
-    gpus = any(r["gpus"] for r in results)
-    titles = [
-        "PARTITION",
-        *(["QOS"] if several else []),
-        "WHAT",
-        "CPUS",
-        *(["GPUS"] if gpus else []),
-        "LIMIT",
-        *(["MEMORY"] if asks else []),
-        "STARTS",
-        "BY 90%",
-        "DONE",
+    gpus, asks = any(r["gpus"] for r in results), any(_known(r["memory_kib"]) for r in results)
+    columns: TextColumns = [
+        ("PARTITION", lambda r: str(r["partition"] or "-")),
+        ("QOS" * (len({r["qos"] for r in results}) > 1), lambda r: str(r["qos"] or "-")),
+        ("WHAT", lambda r: str(r["what"])),
+        ("CPUS", lambda r: f"{r['procs']:g}"),
+        ("GPUS" * gpus, lambda r: f"{r['gpus']:g} {r['gpu_type']}".strip()),
+        ("LIMIT", lambda r: span(r["limit_s"], "-")),
+        ("MEMORY" * asks, lambda r: format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"),
+        ("STARTS", lambda r: clock(r["likely_start_s"], now)),
+        ("BY 90%", lambda r: clock(r["by_90_start_s"], now)),
+        ("DONE", lambda r: clock(r["likely_end_s"], now)),
+        ("IN TIME" * deadline, lambda r: percent(r["chance_done_by"])),
+        ("CPU H", lambda r: f"{r['core_hours']:.1f}"),
+        ("GPU H" * gpus, lambda r: f"{r['gpu_hours']:.1f}"),
     ]
-    lines = [[*titles, *(["IN TIME"] if deadline else []), "CPU H", *(["GPU H"] if gpus else [])]]
-    for r in results:
-        chance = r["chance_done_by"]
-        in_time = ["-" if chance is None or chance != chance else f"{chance:.0%}"] if deadline else []
-        lines.append(
-            [
-                str(r["partition"] or "-"),
-                *([str(r["qos"] or "-")] if several else []),
-                r["what"],
-                f"{r['procs']:g}",
-                *([f"{r['gpus']:g} {r['gpu_type']}".strip()] if gpus else []),
-                "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else span(r["limit_s"]),
-                *([format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"] if asks else []),
-                *(clock(r[name], now) for name in ("likely_start_s", "by_90_start_s", "likely_end_s")),
-                *in_time,
-                f"{r['core_hours']:.1f}",
-                *([f"{r['gpu_hours']:.1f}"] if gpus else []),
-            ]
-        )
-    print_columns(lines, left=2)
+    print_rows(columns, results, left=2)
     for line in gpu_switches(results):
         echo(line)
     if results:
@@ -66,7 +47,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
 AS_REQUESTED = "as requested"  # the text of `answers.script`, which is slow to import
 
 
-def gpu_switches(ways: Sequence[Mapping[str, Any]]) -> list[str]:
+def gpu_switches(ways: Sequence[Row]) -> list[str]:
     """Return the savings or costs of other types of GPU: the best choice for each type compared with the script's best
     choice.
 
@@ -97,23 +78,25 @@ def _moved(seconds: float) -> str:
     return "the same" if abs(seconds) < 60 else f"{span(abs(seconds))} {'later' if seconds > 0 else 'sooner'}"
 
 
-def print_chunks(results: Sequence[Mapping[str, Any]], now: float) -> None:
+def print_chunks(results: Sequence[Row], now: float) -> None:
     """Print one line per chunk length, and the length with which all chunks are likely to end first."""
     from ...units import span
 
-    lines = [["LENGTH", "CHUNKS", "WAIT EACH", "DONE", "BY 90%", "FIRST"]]
-    for r in results:
-        ends = (clock(r[name], now) for name in ("likely_end_s", "by_90_end_s"))
-        lines.append(
-            [span(r["length_s"]), f"{r['chunks']}", span(r["likely_wait_s"]), *ends, f"{r['chance_first']:.0%}"]
-        )
-    print_columns(lines, left=1)
+    columns: TextColumns = [
+        ("LENGTH", lambda r: span(r["length_s"])),
+        ("CHUNKS", lambda r: f"{r['chunks']}"),
+        ("WAIT EACH", lambda r: span(r["likely_wait_s"])),
+        ("DONE", lambda r: clock(r["likely_end_s"], now)),
+        ("BY 90%", lambda r: clock(r["by_90_end_s"], now)),
+        ("FIRST", lambda r: f"{r['chance_first']:.0%}"),
+    ]
+    print_rows(columns, results, left=1)
     best = results[0]
     echo(f"earliest likely end: {best['chunks']} x --time={best['limit']} (probability {best['chance_first']:.0%})")
     echo(f"basis: {best['basis']}")
 
 
-def best_words(ways: Sequence[Mapping[str, Any]], deadline: bool, any_size: bool, script: str) -> str:
+def best_words(ways: Sequence[Row], deadline: bool, any_size: bool, script: str) -> str:
     """Return a sentence with the rule that selected the first choice, and its options. If no choice has the requested
     size, the sentence says so.
 
@@ -138,59 +121,58 @@ NOT_KNOWN = "not known"  # the text of `answers.fair_share`, which is slow to im
 SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"}
 
 
-def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
+def _by_words(results: Iterable[Row], words: Callable[[Row], str], most: int, joint: str = ": ") -> list[str]:
+    """Return one line for each of the first `most` texts, with the jobs that share it; an empty text has no line."""
+    jobs: dict[str, list[str]] = {}
+    for r in results:
+        if text := words(r):
+            jobs.setdefault(text, []).append(str(r["job_id"]))
+    return [f"{_names(ids)}{joint}{text}" for text, ids in list(jobs.items())[:most]]
+
+
+def sentences(results: Sequence[Row], now: float, most: int = 5) -> list[str]:
     """Return one line for each of the first `most` jobs that have an answer; tasks with the same answer share a line.
 
     The track record of the answers is printed once at the end for all jobs that share it.
     """
-    lines: dict[str, list[str]] = {}
     records = dict.fromkeys(came_of(r) for r in results if sentence(r, now))
-    for r in results:
-        if words := sentence(r, now, "" if len(records) == 1 else came_of(r)):
-            lines.setdefault(words, []).append(str(r["job_id"]))
-    told = [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+    told = _by_words(results, lambda r: sentence(r, now, "" if len(records) == 1 else came_of(r)), most)
     return told if len(records) != 1 else [f"{told[0]}; {next(iter(records))}"] if len(told) == 1 else [*told, *records]
 
 
-def why_moved(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
+def why_moved(results: Iterable[Row], now: float, most: int = 5) -> list[str]:
     """Return one line for each of the first `most` reasons why an answer moved, with the jobs that share it."""
-    lines: dict[str, list[str]] = {}
-    for r in results:
-        if r.get("why_it_moved"):
-            since = clock(r["moved_since_s"], now)
-            lines.setdefault(f"since {since}: {r['why_it_moved']}", []).append(str(r["job_id"]))
-    return [f"{_names(ids)}, {words}" for words, ids in list(lines.items())[:most]]
+
+    def words(r: Row) -> str:
+        return f"since {clock(r['moved_since_s'], now)}: {r['why_it_moved']}" if r.get("why_it_moved") else ""
+
+    return _by_words(results, words, most, ", ")
 
 
-def before_maintenance(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
+def before_maintenance(results: Iterable[Row], most: int = 5) -> list[str]:
     """Return one line for each of the first `most` time limits with which jobs could start before a maintenance.
 
     Users may shorten the time limit of their waiting jobs; the job keeps its position in the queue.
     """
-    lines: dict[str, list[str]] = {}
-    for r in results:
-        if r.get("maintenance"):
-            lines.setdefault(str(r["maintenance"]), []).append(str(r["job_id"]))
-    told = [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+    told = _by_words(results, lambda r: str(r.get("maintenance") or ""), most)
     how = "to shorten a limit and keep the place in the queue: scontrol update JobId=JOBID TimeLimit=LIMIT"
     return [*told, how] if told else []
 
 
-def priority_passes(results: Iterable[Mapping[str, Any]], most: int = 5) -> list[str]:
+def priority_passes(results: Iterable[Row], most: int = 5) -> list[str]:
     """Return one line for each of the first `most` answers about priorities and fair share, with its jobs.
 
     >>> priority_passes([{"job_id": "7", "priority_passes": "not known"}])
     []
     """
-    lines: dict[str, list[str]] = {}
-    for r in results:
-        words = str(r.get("priority_passes") or NOT_KNOWN)
-        if words != NOT_KNOWN:
-            lines.setdefault(words, []).append(str(r["job_id"]))
-    return [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+
+    def words(r: Row) -> str:
+        return "" if r.get("priority_passes") == NOT_KNOWN else str(r.get("priority_passes") or "")
+
+    return _by_words(results, words, most)
 
 
-def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
+def sentence(r: Row, now: float, record: str = "") -> str:
     """Return a job's answer as a sentence: the 10 and 90 % times, the median, the chances, and the track record.
 
     >>> sentence({"likely_start_s": math.inf}, 0.0)
@@ -207,7 +189,7 @@ def sentence(r: Mapping[str, Any], now: float, record: str = "") -> str:
     return "; ".join([*words, record] if record else words)
 
 
-def came_of(r: Mapping[str, Any]) -> str:
+def came_of(r: Row) -> str:
     """Return the coverage of the last similar predictions."""
     count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
     if not count or share is None or share != share:
@@ -244,7 +226,7 @@ def _names(ids: list[str]) -> str:
     return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
 
 
-def advice_lines(r: Mapping[str, Any]) -> list[str]:
+def advice_lines(r: Row) -> list[str]:
     """Return the advice for a script, if there is any: limit and memory as options of sbatch, and the reasons.
 
     >>> advice_lines({"advised_limit": "01:00:00", "advised_why": "a.", "advised_memory": "2G",

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import option, verb
 from ..output import document, echo, emit, say
 from ..site_options import clock
 from .clusters import ask_clusters, print_clusters
@@ -20,24 +20,18 @@ from .start import deadline_of
 @verb(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("script", type=click.Path(), required=False)
 @click.argument("arguments", nargs=-1)
-@click.option("-M", "--cluster", metavar="NAMES", help="Only these clusters, separated by commas.")
-@click.option("--done-by", "by", metavar="TIME", help="Choose by the probability to finish by this time.")
-@click.option(
-    "--input",
+@option("-M, --cluster NAMES", "Only these clusters, separated by commas.")
+@option("--done-by TIME", "Choose by the probability to finish by this time.", "by")
+@option(
+    "--input PATH|SIZE[@PLACE]",
+    "A file that the job reads, or its size, and the place where it is.",
     "inputs",
     multiple=True,
-    metavar="PATH|SIZE[@PLACE]",
-    help="A file that the job reads, or its size, and the place where it is.",
 )
-@click.option(
-    "--key", metavar="NAME", help="Name of this submission. The same key never submits a second job: for programs."
-)
-@click.option("--dry-run", is_flag=True, help="Print the comparison and the command; submit nothing.")
-@click.option(
-    "--forget", metavar="TOKEN", help="Close an earlier submission attempt after you checked that it created no job."
-)
-@click.option("--parsable", is_flag=True, help="Print JOBID;CLUSTER, as sbatch does.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--key NAME", "Name of this submission. The same key never submits a second job: for programs.")
+@option("--dry-run", "Print the comparison and the command; submit nothing.")
+@option("--forget TOKEN", "Close an earlier submission attempt after you checked that it created no job.")
+@option("--parsable", "Print JOBID;CLUSTER, as sbatch does.")
 def command(
     script: str | None,
     arguments: tuple[str, ...],
@@ -80,8 +74,7 @@ def command(
     now = time.time()
     until = deadline_of(by, now)
     reply = ask_clusters(clusters, load(), script, {}, inputs, until, False, now, strict=True)
-    for note in () if as_json else reply.warnings:
-        say(note)
+    say(*(() if as_json else reply.warnings))
     if dry_run:
         if as_json:
             emit(document("submit", *reply))
@@ -95,10 +88,8 @@ def command(
     why = reason(sent.entry.offers, clusters.home.name, now)
     if as_json:
         row = {"job_id": job_id, "cluster": name, "submitted_before": sent.again, "token": sent.entry.token, "why": why}
-        emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
-        return
-    for note in sent.notes:
-        say(note)
+        return emit(document("submit", reply.log, reply.settings, [*reply.warnings, *sent.notes], [row]))
+    say(*sent.notes)
     if parsable:
         echo(f"{job_id};{name}")
         return

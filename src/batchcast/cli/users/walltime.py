@@ -9,7 +9,7 @@ import time
 import click
 
 from ...units import span
-from ..grammar import risk_option, verb
+from ..grammar import option, risk_option, verb
 from ..output import echo, printed, say
 from ..site_options import myself, site_options
 
@@ -20,14 +20,11 @@ RECENT = 10
 @verb()
 @click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
 @site_options
-@click.option(
-    "--name", "glob", metavar="GLOB", help="Base the suggestion on your jobs with this name, for example 'relax*'."
-)
-@click.option("-u", "--user", metavar="NAME", help="User.  [default: you]")
+@option("--name GLOB", "Base the suggestion on your jobs with this name, for example 'relax*'.", "glob")
+@option("-u, --user NAME", "User.  [default: you]")
 @risk_option("such jobs")
-@click.option("--memory", "memory_alone", is_flag=True, help="Suggest only the memory request.")
-@click.option("-P", "--parsable2", is_flag=True, help="Print columns separated by |.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("--memory", "Suggest only the memory request.", "memory_alone")
+@option("-P, --parsable2", "Print columns separated by |.")
 def command(
     what: str | None,
     glob: str | None,

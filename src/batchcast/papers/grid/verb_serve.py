@@ -31,7 +31,7 @@ LOOK_EVERY_S = 0.5
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-@verb("serve")
+@verb("serve", json="")
 @click.option("--platform", type=FILE, help="Resources as TOML or CSV.")
 @click.option("--clusters", is_flag=True, help="The resources are the [[cluster]] tables of batchcast.toml.")
 @click.option("--submit", is_flag=True, help="With --clusters: submit each job to its cluster, exactly once.")
