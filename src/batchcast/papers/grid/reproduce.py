@@ -63,16 +63,14 @@ def command(
     }  # fmt: skip
     log = {"source": "drawn (Hao et al. 2014, section 4.1)", "settings": len(study.settings)}
     notes = [f"{name}: {words}" for name, words in grid_paper.REASONS_WHY.items()]
-    relations = [{"table": "relations", **row} for row in grid_paper.relations(results)]
     if page is not None:
         write_text(page, paper_page(results, {"log": log, "settings": settings}))
         say(f"page: {page}")
     if as_json:
         flat = [{key: value for key, value in row.items() if not key.endswith("_runs")} for row in results]
-        rows = [{"table": "settings", **row} for row in flat] + relations
-        rows += [{"table": "floor", **row} for row in grid_paper.floors(results)]
-        rows += [{"table": "growth", **row} for row in grid_paper.growth(results)]
-        rows += [{"table": "deadline_search", **row} for row in grid_paper.against_emin_min(results)]
+        tables = {"settings": flat, "relations": grid_paper.relations(results), "floor": grid_paper.floors(results)}
+        tables |= {"growth": grid_paper.growth(results), "deadline_search": grid_paper.against_emin_min(results)}
+        rows = [{"table": name, **row} for name, table in tables.items() for row in table]
         emit(document("reproduce-grid", log, settings, notes, rows))
         return
     show(console(), [*paper_tables(results), *notes])

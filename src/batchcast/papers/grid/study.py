@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import NormalDist
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...predict.batched import Timed
 from ...predict.registry import make
-from .clock import REASONS, MappingRule, Outcome, simulate
+from .clock import ASSIGNED, REASONS, MappingRule, Outcome, simulate
 from .model import Jobs, Model, Resources, Setting, Units, draw_jobs
 
 MEASURES = ("unfinished", "mean_wait", "mean_makespan")
@@ -29,19 +29,13 @@ def measure(outcome: Outcome) -> dict[str, float]:
     ran; measures with `_in_time` are averages over jobs that finished in time. The measures `reason: ...` count the
     jobs of every outcome.
     """
-    ran, in_time = np.isfinite(outcome.finish), outcome.outcome == 0
-    wait, response = outcome.start - outcome.arrival, outcome.finish - outcome.arrival
-    figures: dict[str, float] = {
-        "submitted": len(outcome.outcome),
-        "assigned": outcome.assigned,
-        "unfinished": outcome.unfinished,
-        "mean_wait": _mean(wait[ran]),
-        "mean_makespan": _mean(response[ran]),
-        "mean_wait_in_time": _mean(wait[in_time]),
-        "mean_makespan_in_time": _mean(response[in_time]),
-        "mapping_events": outcome.events,
-    }
+    figures: dict[str, float] = {"submitted": len(outcome.outcome)}
+    figures |= {"assigned": outcome.assigned, "unfinished": outcome.unfinished}
+    for of, jobs in (("", np.isfinite(outcome.finish)), ("_in_time", outcome.outcome == ASSIGNED)):
+        for name, until in (("mean_wait", outcome.start), ("mean_makespan", outcome.finish)):
+            figures[name + of] = float((until - outcome.arrival)[jobs].mean()) if jobs.any() else math.nan
     counts = np.bincount(outcome.outcome, minlength=len(REASONS))
+    figures["mapping_events"] = outcome.events
     return figures | {f"reason: {REASONS[k]}": int(counts[k]) for k in range(1, len(REASONS))}
 
 
@@ -67,6 +61,16 @@ def half_width(values: np.ndarray) -> float:
     return float(t_975(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
+def with_width(row: Mapping[str, Any], name: str, digits: int) -> str:
+    """Return a mean as text, with the half width of its interval over the runs if there are enough runs.
+
+    >>> with_width({"mean_wait": 1.234, "mean_wait_ci95": 0.05}, "mean_wait", 2)
+    '1.23 ± 0.05'
+    """
+    wide = row[f"{name}_ci95"]
+    return f"{row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "")
+
+
 def t_975(freedom: int) -> float:
     """Return Student's 97.5 % quantile, within 0.002 from 3 degrees of freedom on (Cornish and Fisher's expansion).
 
@@ -90,7 +94,7 @@ def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> 
     known = np.isfinite(outcome.arrival) & np.isfinite(over)
     if not known.any():
         return {name: np.empty(0) for name in ("time", "load", "waiting", "unfinished")}
-    time = np.linspace(float(outcome.arrival[known].min()), float(over[known].max()), points)
+    time = np.linspace(outcome.arrival[known].min(), over[known].max(), points)
 
     def by(instants: np.ndarray) -> np.ndarray:
         return np.searchsorted(np.sort(instants), time, side="right")
@@ -104,10 +108,6 @@ def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> 
         "waiting": by(outcome.arrival[known]) - left,
         "unfinished": by(outcome.instant[late]),
     }
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
 
 
 Watch = Callable[[], float]
@@ -169,11 +169,11 @@ def run_study(
         for spec, row in rows.items():
             gathered.setdefault((setting, spec), []).append(row)
         tick(done)
-    means: list[dict[str, Any]] = []
-    for (s, spec), runs in gathered.items():
-        kept = {f"{key}_runs": [run[key] for run in runs] for key in MEASURES} if keep_runs else {}
-        means.append({**asdict(s), "heuristic": spec, **over_runs(runs), **kept})
-    return means
+    return [
+        {**asdict(s), "heuristic": spec, **over_runs(runs)}
+        | {f"{key}_runs": [run[key] for run in runs] for key in MEASURES if keep_runs}
+        for (s, spec), runs in gathered.items()
+    ]
 
 
 def _cell(watch: Watch, first: int | None, cell: Cell) -> tuple[Setting, Rows]:
