@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,12 +125,11 @@ class OfClusters:
 
 def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
     """Return a time from a job's fields; infinite if the field is missing."""
+    number = math.nan
     if fields.get(name) is None:
         return math.inf
-    try:
+    with suppress(TypeError, ValueError):
         number = float(fields[name])
-    except (TypeError, ValueError):
-        number = math.nan
     if not math.isfinite(number):
         raise UsageError(f"job {job_id}: {name} is not a number of seconds (accepted: a number, as 1790000000)")
     return number

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from ...predict.batched import Timed
 from ...predict.registry import make
+from ...processes import in_processes
 from .clock import ASSIGNED, REASONS, MappingRule, Outcome, simulate
 from .model import Jobs, Model, Resources, Setting, Units, draw_jobs
 
@@ -111,8 +112,6 @@ def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> 
 
 
 Watch = Callable[[], float]
-Cell = tuple["Study", Setting, int]
-Rows = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +130,12 @@ class Study:
 
 
 def one_run(
-    jobs: Jobs,
-    resources: Resources,
-    spec: str,
-    study_mapping: MappingRule,
-    units: Units,
-    data_share: float = 0.5,
-    *,
-    watch: Watch,
+    jobs: Jobs, resources: Resources, spec: str, study: Study, data_share: float = 0.5, *, watch: Watch
 ) -> tuple[Outcome, dict[str, float]]:
-    """Run one heuristic on one set of jobs; return the outcome and its measures. The clock `watch` measures the time of
-    the decisions."""
+    """Run one heuristic on one set of jobs, by the mapping rule and the units of a study; return the outcome and its
+    measures. The clock `watch` measures the time of the decisions."""
     heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
-    outcome = simulate(jobs, resources, Model(jobs, resources, units), heuristic, study_mapping)
+    outcome = simulate(jobs, resources, Model(jobs, resources, study.units), heuristic, study.mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
     return outcome, measure(outcome) | {"decision_ms_per_job": decided}
 
@@ -152,23 +144,23 @@ def run_study(
     study: Study,
     *,
     watch: Watch,
-    each: Callable[..., Iterable[tuple[Setting, Rows]]] = map,
-    tick: Callable[[int], None] = lambda done: None,
+    workers: int = 1,
+    tick: Callable[[int], None] | None = None,
     keep_runs: bool = False,
 ) -> list[dict[str, Any]]:
     """Return one row per setting and heuristic: means over runs with 95 % intervals.
 
     Run number k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run,
-    for example `unfinished_runs`. `watch` reads a clock in seconds; `each` runs the cells in order, like `map` (a
-    pool's `map` uses processes).
+    for example `unfinished_runs`. `watch` reads a clock in seconds; `workers` is the number of processes;
+    `tick` is called with the number of finished runs.
     """
-    cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
-    _cell(watch, 50, cells[0])  # compiles once, before the timing and before a pool forks its processes
+    cells = [(setting, run) for setting in study.settings for run in range(study.runs)]
+    _cell(replace(study, jobs=50), *cells[0], watch)  # compiles once, before the timing and before processes are forked
     gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
-    for done, (setting, rows) in enumerate(each(partial(_cell, watch, None), cells), start=1):
+    ran = in_processes([partial(_cell, study, *cell, watch) for cell in cells], workers, tick)
+    for (setting, _), rows in zip(cells, ran):
         for spec, row in rows.items():
             gathered.setdefault((setting, spec), []).append(row)
-        tick(done)
     return [
         {**asdict(s), "heuristic": spec, **over_runs(runs)}
         | {f"{key}_runs": [run[key] for run in runs] for key in MEASURES if keep_runs}
@@ -176,12 +168,9 @@ def run_study(
     ]
 
 
-def _cell(watch: Watch, first: int | None, cell: Cell) -> tuple[Setting, Rows]:
-    study, setting, run = cell
+def _cell(study: Study, setting: Setting, run: int, watch: Watch) -> dict[str, dict[str, float]]:
+    """Return the measures of each heuristic in one run of one setting."""
     rng = np.random.default_rng([study.seed, run])
-    jobs, resources = draw_jobs(setting, rng, jobs=first or study.jobs, resources=study.resources)
-    rows = {
-        spec: one_run(jobs, resources, spec, study.mapping, study.units, setting.data_share, watch=watch)[1]
-        for spec in study.heuristics
-    }
-    return setting, rows
+    jobs, resources = draw_jobs(setting, rng, jobs=study.jobs, resources=study.resources)
+    share = setting.data_share
+    return {spec: one_run(jobs, resources, spec, study, share, watch=watch)[1] for spec in study.heuristics}

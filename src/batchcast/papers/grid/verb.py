@@ -46,16 +46,7 @@ BANDWIDTH_HELP = "With file_mb in --jobs: MB per time unit, one number for all r
 @click.option("--seconds", type=float, help="CPU seconds of search (default 0.9) and exact (default 48).")
 @click.option("--plan", type=simulating.FILE, help="Write the last heuristic's plan as CSV.")
 @simulating.json_option
-def map_command(
-    matrix: Path | None,
-    heuristics: str,
-    jobs_file: Path | None,
-    platform: Path | None,
-    bandwidth: str | None,
-    seconds: float | None,
-    plan: Path | None,
-    as_json: bool,
-) -> None:
+def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_json: bool, **files: Any) -> None:
     """Map the jobs of MATRIX (expected times in the form of Braun et al., gzip or plain) onto its resources.
 
     Without MATRIX, map the jobs of --jobs onto the resources of --platform, all at once: at the last arrival.
@@ -69,14 +60,7 @@ def map_command(
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
     specs = simulating.heuristics_named(heuristics, ("exact", "by_preference"))
-    if matrix is not None and platform is None:
-        given = _of_matrix(matrix, jobs_file, bandwidth)
-    elif platform is not None and matrix is None:
-        given = _of_platform(jobs_file, platform, bandwidth)
-    else:
-        what = "neither MATRIX nor --platform" if matrix is None else "MATRIX and --platform"
-        hint = "grid map --jobs jobs.csv --platform grid.toml"
-        raise UsageError(f"grid map: {what} (accepted: one of them)", hint=hint)
+    given = _input_of(**files)
     batch, notes = given.batch, given.notes
     n, m = batch.times.shape
     bound = _bound(batch)
@@ -88,8 +72,9 @@ def map_command(
         raise UsageError(left_out[0])
     if plan is not None:
         write_text(plan, _plan_csv(given, plans[-1]))
-    settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": bandwidth}
-    settings |= {"deadlines": str(jobs_file or "none")} | ({"platform": str(platform)} if platform else {})
+    settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": files["bandwidth"]}
+    settings |= {"deadlines": str(files["jobs_file"] or "none")}
+    settings |= {"platform": str(files["platform"])} if files["platform"] else {}
     if as_json:
         log = {"source": str(given.source), "jobs": n, "resources": m}
         emit(document("grid-map", log, settings, notes, results))
@@ -112,6 +97,17 @@ class MapInput(NamedTuple):
     resources: Sequence[Any]
     has_deadlines: bool
     notes: list[str]
+
+
+def _input_of(matrix: Path | None, jobs_file: Path | None, platform: Path | None, bandwidth: str | None) -> MapInput:
+    """Return the jobs and resources of a matrix, or of a platform."""
+    if matrix is not None and platform is None:
+        return _of_matrix(matrix, jobs_file, bandwidth)
+    if platform is not None and matrix is None:
+        return _of_platform(jobs_file, platform, bandwidth)
+    what = "neither MATRIX nor --platform" if matrix is None else "MATRIX and --platform"
+    hint = "grid map --jobs jobs.csv --platform grid.toml"
+    raise UsageError(f"grid map: {what} (accepted: one of them)", hint=hint)
 
 
 def _bound(batch: Batch) -> float:

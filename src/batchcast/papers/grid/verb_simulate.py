@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -30,32 +28,6 @@ if TYPE_CHECKING:
     from .model import Jobs, Resources, Units
 
 
-@contextmanager
-def workers(count: int | None) -> Iterator[Callable[..., Iterable[Any]]]:
-    """Return a `map` over `count` processes (None: one per processor), in order; for one process, the builtin `map`.
-
-    Only the calling process handles Ctrl-C, and then ends the other processes.
-    """
-    from concurrent.futures import ProcessPoolExecutor
-
-    many = count or os.cpu_count() or 1
-    if many == 1:
-        yield map
-        return
-    pool = ProcessPoolExecutor(many, initializer=_leave_signals)
-    try:
-        yield partial(pool.map, chunksize=2)
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _leave_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 SECONDS_A_JOB = 71 / 8.4e6
 """Measured for one heuristic: the default settings, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
 setting = partial(click.option, show_default=True)
@@ -70,7 +42,8 @@ heuristics_option = heuristic_option(
 every_option = partial(setting, "--map-every", "every", metavar="T|events")
 LATE_WORDS = click.Choice(["run", "stop", "drop"])
 late_option = setting("--late", type=LATE_WORDS, default="run", help="What happens to jobs after their deadline.")
-workers_option = click.option("--workers", type=COUNT, help="Number of processes. Default: the available processors.")
+WORKERS_HELP = "Number of processes. Default: the available processors."
+workers_option = click.option("--workers", type=COUNT, default=lambda: os.cpu_count() or 1, help=WORKERS_HELP)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -168,13 +141,13 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     settings |= {"jobs": count, "resources": study.resources, "runs": study.runs, **drawn}
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer}
     say(_first_words(len(cells), len(specs), study.runs, count))
-    with workers(given["workers"]) as each, progress("simulating", len(cells) * study.runs) as tick:
-        results = run_study(study, watch=perf_counter, each=each, tick=tick)
+    with progress("simulating", len(cells) * study.runs) as tick:
+        results = run_study(study, watch=perf_counter, workers=given["workers"], tick=tick)
 
     def shown() -> tuple[Any, Any, dict[str, Any]]:
         jobs, grid = draw_jobs(cells[-1], np.random.default_rng([study.seed, 0]), jobs=count, resources=study.resources)
-        run = partial(one_run, jobs, grid, watch=perf_counter, study_mapping=shape, units=units)
-        return jobs, grid, {spec: run(spec=spec, data_share=cells[-1].data_share)[0] for spec in specs}
+        run = partial(one_run, jobs, grid, study=study, data_share=cells[-1].data_share, watch=perf_counter)
+        return jobs, grid, {spec: run(spec=spec)[0] for spec in specs}
 
     return [], results, {"source": "drawn", "jobs": count}, shown
 
@@ -183,7 +156,7 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     """Simulate jobs and resources from files: one run per heuristic."""
     import numpy as np
 
-    from .study import one_run, over_runs
+    from .study import Study, one_run, over_runs
 
     jobs, resources, units, warnings = _read(given)
     if not np.isfinite(jobs.deadline).any():
@@ -196,11 +169,11 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     warnings += lacks_prices(specs, price is not None)
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
     settings |= {name: given[name] for name in ("slack", "reference_speed")} | {"platform": str(given["platform"])}
-    results, outcomes = [], {}
+    results, outcomes, study = [], {}, Study((), specs, shape, units)
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
-            one_run(jobs.first(1), resources, spec, shape, units, watch=perf_counter)  # compiles, before timing
-            outcomes[spec], row = one_run(jobs, resources, spec, shape, units, watch=perf_counter)
+            one_run(jobs.first(1), resources, spec, study, watch=perf_counter)  # compiles, before timing
+            outcomes[spec], row = one_run(jobs, resources, spec, study, watch=perf_counter)
             results.append({"heuristic": spec, **over_runs([row])})
             if price is not None:
                 ran, where = outcomes[spec].finish - outcomes[spec].start, outcomes[spec].resource

@@ -13,7 +13,7 @@ from ...cli.output import console, document, emit, progress, say
 from ...errors import NoAnswer
 from ...report.blocks import Section
 from ..shared import shared_folder, write_page
-from .verb import COUNT, FROM_ZERO, PLACE, setting
+from .verb import COUNT, FROM_ZERO, PLACE, begins_with, setting
 
 DATA = "traces/vasp-klimes.csv.gz"
 SYNTHETIC_HELP = "Number of synthetic jobs of the first set (the second has a third of it); 0: none."
@@ -63,7 +63,7 @@ def command(
     for spec in specs if predictors else ():
         # a method named by the user must exist; a method of the paper that is not installed is listed as missing
         load("runtime", parse_spec(spec)[0])
-    if data is not None and _is_parquet(data):
+    if data is not None and begins_with(data, b"PAR1"):
         return _of_own_jobs(data, specs, resamples, seed, page, as_json)
     path = data or shared_folder() / DATA
     runs = read_runs(path)
@@ -87,15 +87,6 @@ def command(
         return
     show(console(), [*summary_tables(results, resamples), *beside, *limits])
     say(f"seed {seed}; -o FILE.html writes a page that also has figures")
-
-
-def _is_parquet(path: Path) -> bool:
-    """Return whether a file is Parquet, as written by `vasp collect`; False if the file cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError:
-        return False
 
 
 def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:

@@ -121,17 +121,21 @@ def _history(name: str | None) -> Trace:
     """Return finished jobs from a file, from the given store, or from the site's store."""
     from ...trace import read_trace
 
-    if name is not None and not name.startswith(("sqlite:", "postgresql:")):
-        start = b""
-        with suppress(OSError), open(name, "rb") as file:  # read_trace explains the error
-            start = file.read(15)
-        if start != b"SQLite format 3":
-            return read_trace(name)
+    is_address = name is not None and name.startswith(("sqlite:", "postgresql:"))
+    if name is not None and not is_address and not begins_with(name, b"SQLite format 3"):
+        return read_trace(name)
     from ...cli.site_options import myself
     from ...service.answers.disclosure import exported
     from ...service.settings import load
 
     return exported(load({} if name is None else {"store": name}), myself()).trace
+
+
+def begins_with(path: str | Path, start: bytes) -> bool:
+    """Return whether a file begins with these bytes; False if the file cannot be read."""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(len(start)) == start
+    return False
 
 
 def _as_row(one: Estimate) -> dict[str, Any]:
