@@ -8,7 +8,8 @@ Ten minutes of CPU, on seeds that `batchcast reproduce grid` does not report. `-
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Literal
 
@@ -20,7 +21,6 @@ from batchcast.papers.grid.model import Setting, Units
 from batchcast.papers.grid.paper_page import Rows
 from batchcast.papers.grid.paper_study import PRINTED, RATES, by_rate, ratio_of
 from batchcast.papers.grid.study import SHORT, Study, Watch, run_study
-from batchcast.papers.grid.verb_simulate import workers
 from batchcast.papers.shared import columns_of
 from batchcast.report.blocks import Table, TableColumn
 from batchcast.report.terminal import show
@@ -30,11 +30,10 @@ UNITS = ((0.005, 0.0006), (0.006, 0.0006), (0.007, 0.0007), (0.005, 0.0012))
 EVERY = (0.1, 0.25, 0.5, 1.0)
 REMAPPING: tuple[tuple[bool, Literal["run", "drop"]], ...] = ((False, "run"), (False, "drop"), (True, "run"))
 LOAD_UNITS = (0.5, 0.8, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.5, 2.0)
-Each = Callable[..., Iterable[Any]]
 CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
 
 
-def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, each: Each = map) -> list[dict[str, Any]]:
+def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, workers: int = 1) -> list[dict[str, Any]]:
     """Return the printed relations to min_min under other units, T, remapping and late jobs, the closest first.
 
     `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed values;
@@ -48,7 +47,7 @@ def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, each: Each = ma
                 shape = Shape(every, remap, late)
                 units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
                 study = Study(cells, names, shape, units, jobs, 50, 1, seed + SWEEP_SEEDS)
-                results = run_study(study, watch=watch, each=each)
+                results = run_study(study, watch=watch, workers=workers)
                 row: dict[str, Any] = {
                     "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
                 }  # fmt: skip
@@ -63,7 +62,7 @@ def unit_sweep(watch: Watch, *, jobs: int = 3000, seed: int = 1, each: Each = ma
 
 
 def asjs_sweep(
-    watch: Watch, *, jobs: int = 10_000, runs: int = 10, seed: int = 1, each: Each = map
+    watch: Watch, *, jobs: int = 10_000, runs: int = 10, seed: int = 1, workers: int = 1
 ) -> list[dict[str, Any]]:
     """Return emin_min's three printed relations to `asjs` by its load unit, under the default units, the best first.
 
@@ -73,7 +72,7 @@ def asjs_sweep(
     specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
     cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]
     study = Study(cells, ("emin_min", *specs), jobs=jobs, runs=runs, seed=seed + SWEEP_SEEDS)
-    results = run_study(study, watch=watch, each=each)
+    results = run_study(study, watch=watch, workers=workers)
     rows = []
     for spec in specs:
         row: dict[str, Any] = {"heuristic": spec}
@@ -115,9 +114,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="simulations of each setting of asjs (default: 10)")
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
-    with workers(None) as each:
-        units = unit_sweep(perf_counter, jobs=options.jobs or 3000, seed=options.seed, each=each)
-        asjs = asjs_sweep(perf_counter, jobs=options.jobs or 10_000, runs=options.runs, seed=options.seed, each=each)
+    common = {"seed": options.seed, "workers": os.cpu_count() or 1}
+    units = unit_sweep(perf_counter, jobs=options.jobs or 3000, **common)
+    asjs = asjs_sweep(perf_counter, jobs=options.jobs or 10_000, runs=options.runs, **common)
     show(console(), sweep_tables(units, asjs))
 
 

@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -113,12 +113,11 @@ class ComputedParts:
 
 def _read(path: Path) -> dict[str, Any] | None:
     """Return the content of a stored part; None if there is no file or it has another format."""
-    try:
+    with suppress(OSError, ValueError):
         held = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    whole = isinstance(held, dict) and {"made_of", "cpu_s", "value"} <= held.keys()
-    return held if whole else None
+        if isinstance(held, dict) and {"made_of", "cpu_s", "value"} <= held.keys():
+            return held
+    return None
 
 
 def _write(path: Path, held: Mapping[str, Any]) -> None:

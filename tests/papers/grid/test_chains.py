@@ -14,7 +14,6 @@ from batchcast.papers.grid.assignment import (
     Trail,
     best_chain,
     chained,
-    cheap_near,
     loads,
     tightened,
 )
@@ -33,12 +32,12 @@ def test_the_best_chain_is_the_best_of_all_chains(m, n, seed):
     times = rng.integers(1, 30, (n, m)).astype(float)
     price = rng.uniform(0.5, 1.5, m) * 1e-3  # prices so low that no overload during a chain exceeds the barrier
     problem = Problem.of(times, np.zeros(m), price, m)
-    standing, trail = Assignment.of(problem, rng.integers(0, m, n)), Trail.empty(m)
+    standing, trail = Assignment.of(problem, rng.integers(0, m, n)), Trail.of(problem, np.inf)
     first = int(standing.load.argmax())
     cap = float(rng.uniform(0.4, 1.1) * standing.load.max())
     every = list(naive.chains(times, price, standing.where.tolist(), first, cap, BARRIER * cap / n, DEEPEST))
     was = standing.where.copy()
-    length, _ = best_chain(problem, standing, np.full(n, m), trail, first, cap, np.inf)
+    length, _ = best_chain(problem, standing, trail, first, cap, np.inf)
     assert standing.where.tolist() == was.tolist()
     assert bool(length) == bool(every)
     if every:
@@ -57,12 +56,12 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     problem = Problem.of(times, np.zeros(16), price, 4)
     standing = Assignment.of(problem, problem.near[:, 0])
     settle(problem, standing)
-    cheap, trail, before = cheap_near(problem, bound), Trail.empty(16), float(standing.load.max())
-    tightened(problem, standing, cheap, trail, np.inf, 10**7)
+    trail, before = Trail.of(problem, bound), float(standing.load.max())
+    tightened(problem, standing, trail, np.inf, 10**7)
     top = float(loads(times, problem.free, standing.where).max())
     assert top <= before
     best = standing.where.copy()
-    rounds = chained(problem, standing, cheap, trail, best, 30, 0.0005, bound, 10**7, np.random.default_rng(1))
+    rounds = chained(problem, standing, trail, best, 30, 0.0005, bound, 10**7, np.random.default_rng(1))
     after = float(loads(times, problem.free, best).max())
     assert bound <= after <= top
     assert after <= standing.load.max() <= 1.0005 * top * (1 + 1e-9)

@@ -113,4 +113,4 @@ def test_without_time_nothing_is_refuted_and_nothing_solved(seconds):
     problem, bound = drawn(12, 3, 1)
     assert [proved for proved, _ in raised(problem, bound, 2 * bound, lambda: seconds)] == [bound]
     assert below(problem, problem.times, problem.times > 0, bound / 2, lambda: seconds)[0] is False
-    assert branch_and_bound(problem.times, problem.free, problem.times > 0, 2 * bound, lambda: seconds)[1] == -np.inf
+    assert branch_and_bound(problem, problem.times > 0, 2 * bound, lambda: seconds)[1] == -np.inf

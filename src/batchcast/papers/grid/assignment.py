@@ -114,6 +114,7 @@ class Trail(NamedTuple):
     """Work arrays of a search for chains of moves: moves to try at each depth, moves of the present chain, moves of the
     best chain.
 
+    `cheap` (n,) is the number of each job's `near` resources that are cheap enough for a move and can run the job.
     `dear` (DEEPEST + 1,) is the change of the priced load (sum of price times load) before each depth. `due` (m,) marks
     resources that changed since a chain from them was last searched.
     """
@@ -129,27 +130,23 @@ class Trail(NamedTuple):
     best_job: np.ndarray
     best_target: np.ndarray
     due: np.ndarray
+    cheap: np.ndarray
 
     @classmethod
-    def empty(cls, m: int) -> Trail:
-        """Return empty work arrays for `m` resources."""
+    def of(cls, problem: Problem, bound: float) -> Trail:
+        """Return empty work arrays; the lower bound on the makespan decides which moves are cheap."""
+        dear = np.take_along_axis(problem.price * problem.times, problem.near, axis=1)
+        cheap = np.asarray((dear - dear[:, :1] <= CHEAP * bound / len(dear)).sum(axis=1))
         wide, deep = np.zeros((DEEPEST, WIDEST), dtype=np.int64), np.zeros(DEEPEST, dtype=np.int64)
         return cls(
             wide, wide.copy(), np.zeros(wide.shape), deep, deep.copy(), deep.copy(), deep.copy(),
-            np.zeros(DEEPEST + 1), deep.copy(), deep.copy(), np.ones(m, dtype=np.bool_),
+            np.zeros(DEEPEST + 1), deep.copy(), deep.copy(), np.ones(len(problem.free), dtype=np.bool_), cheap,
         )  # fmt: skip
-
-
-def cheap_near(problem: Problem, bound: float) -> np.ndarray:
-    """Return how many of each job's `near` resources (n,) are cheap enough for a move and can run the job in finite
-    time."""
-    dear = np.take_along_axis(problem.price * problem.times, problem.near, axis=1)
-    return np.asarray((dear - dear[:, :1] <= CHEAP * bound / len(dear)).sum(axis=1))
 
 
 @allocating
 def best_chain(
-    problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, first: Index, cap: float, dearest: float
+    problem: Problem, standing: Assignment, trail: Trail, first: Index, cap: float, dearest: float
 ) -> tuple[int, int]:
     """Find the cheapest chain of moves from resource `first` that costs less than `dearest` and leaves no load above
     `cap`; return its length (0: no such chain; `trail` has its moves) and the number of examined moves.
@@ -163,7 +160,7 @@ def best_chain(
     trail.dear[0] = 0.0
     while depth >= 0:
         if place >= 0:
-            best, length, seen = _look(problem, standing, cheap, trail, depth, place, cap, best, length)
+            best, length, seen = _look(problem, standing, trail, depth, place, cap, best, length)
             looked += seen
             opened += 1
             place = -1
@@ -187,15 +184,7 @@ def best_chain(
 
 @inlined
 def _look(
-    problem: Problem,
-    standing: Assignment,
-    cheap: np.ndarray,
-    trail: Trail,
-    depth: int,
-    r: Index,
-    cap: float,
-    best: float,
-    length: int,
+    problem: Problem, standing: Assignment, trail: Trail, depth: int, r: Index, cap: float, best: float, length: int
 ) -> tuple[float, int, int]:
     """Examine all moves off resource r that bring the load of r down to `cap`; add moves that need further moves to
     `trail`.
@@ -215,7 +204,7 @@ def _look(
             again = again or trail.moved[before] == i
         if again:
             continue
-        for column in range(cheap[i]):
+        for column in range(trail.cheap[i]):
             target = near[i, column]
             if target == r:
                 continue
@@ -244,7 +233,7 @@ def _look(
 
 
 @allocating
-def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, worst: float, work: int) -> int:
+def tightened(problem: Problem, standing: Assignment, trail: Trail, worst: float, work: int) -> int:
     """Apply chains of moves away from the fullest resource, then chains that make the mapping cheaper without a longer
     makespan.
 
@@ -256,7 +245,7 @@ def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: 
         full = standing.load.argmax()
         top = standing.load[full]
         cap = top * (1.0 - STEP)
-        length, seen = best_chain(problem, standing, cheap, trail, full, cap, np.inf)
+        length, seen = best_chain(problem, standing, trail, full, cap, np.inf)
         looked += seen + 1
         _follow(problem, standing, trail, length)
         going = length > 0
@@ -266,7 +255,7 @@ def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: 
             if r == full or not trail.due[r]:
                 continue
             trail.due[r] = False
-            length, seen = best_chain(problem, standing, cheap, trail, r, cap, -STEP * cap)
+            length, seen = best_chain(problem, standing, trail, r, cap, -STEP * cap)
             looked += seen
             _follow(problem, standing, trail, length)
             going = going or length > 0
@@ -291,7 +280,6 @@ def _moved(problem: Problem, standing: Assignment, trail: Trail, i: Index, r: In
 def chained(
     problem: Problem,
     standing: Assignment,
-    cheap: np.ndarray,
     trail: Trail,
     best_where: np.ndarray,
     kicks: int,
@@ -314,7 +302,7 @@ def chained(
     kept = where.copy()
     done = 0
     while done < kicks and best > target and work > 0:
-        work -= tightened(problem, standing, cheap, trail, best * (1.0 + GIVEN_UP), work)
+        work -= tightened(problem, standing, trail, best * (1.0 + GIVEN_UP), work)
         done += 1
         top = standing.load.max()
         if top <= best * (1.0 + slack):
@@ -323,22 +311,22 @@ def chained(
                 best = top
                 best_where[:] = where
         else:
-            _restore(problem, standing, kept)
+            restore(problem, standing, kept)
             trail.due[:] = False
         for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, len(where)))
             full = standing.load.argmax()
             if nth == 0 and standing.held[full] > 0:  # this job is among those that determine the makespan
                 i = standing.member[full, rng.integers(0, standing.held[full])]
-            r = problem.near[i, rng.integers(0, max(cheap[i], 1))]
+            r = problem.near[i, rng.integers(0, max(trail.cheap[i], 1))]
             if r != where[i]:
                 _moved(problem, standing, trail, i, r)
-    _restore(problem, standing, kept)
+    restore(problem, standing, kept)
     return done
 
 
 @allocating
-def _restore(problem: Problem, standing: Assignment, kept: np.ndarray) -> None:
+def restore(problem: Problem, standing: Assignment, kept: np.ndarray) -> None:
     """Move every job back to its resource in the mapping `kept` (n,)."""
     for i in range(len(kept)):
         if standing.where[i] != kept[i]:

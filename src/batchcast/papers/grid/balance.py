@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...compiled import allocating
-from .assignment import Assignment, Index, Problem, loads, shift
+from .assignment import Assignment, Index, Problem, loads, restore, shift
 
 WIDEST = 8  # number of cheapest jobs per resource that are paired: 36 sets of jobs per resource
 MOST_RESOURCES = 200  # with more resources, a pass over all pairs is too long between two clock checks
@@ -322,8 +322,6 @@ def kicked(
             current = improved
             kept[:] = where
         else:
-            for i in range(n):
-                if where[i] != kept[i]:
-                    shift(problem, standing, i, kept[i])
+            restore(problem, standing, kept)
         done += 1
     return loads(times, problem.free, best_where).max(), done

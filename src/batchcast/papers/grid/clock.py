@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ...compiled import allocating
-from ...errors import UsageError
+from ...errors import UsageError, check_word
 from .model import Batch, Heuristic, Jobs, Resources
 
 ASSIGNED, REJECTED, UNFIT, TOO_TIGHT, NO_RESOURCE, RAN_LATE, STOPPED, DROPPED, LEFT = range(9)
@@ -55,11 +55,10 @@ class MappingRule:
     def __post_init__(self) -> None:
         if self.every is not None and not (np.isfinite(self.every) and self.every > 0):
             raise UsageError(f"mapping every {self.every!r} (accepted: a time above 0, or events)")
-        if self.late not in LATE:
-            raise UsageError(f"late jobs: {self.late!r} (accepted: {', '.join(LATE)})")
+        check_word("late", self.late, LATE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Outcome:
     """The outcome of every job, arrays (n,): index of the resource (-1: none), start and finish (NaN: never ran),
     outcome code, instant.
@@ -98,53 +97,32 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
     arrival times are in order of their rows. The cost is the heuristic's work over all mapping events, plus O(waiting
     jobs * m) per event for m resources.
     """
-    state = _Run(jobs, resources, mapping)
+    state = Run(jobs, resources, heuristic, mapping)
     queue = state.usable(jobs)
     queue = queue[np.argsort(jobs.arrival[queue], kind="stable")]
-    waiting = np.empty(0, dtype=np.int64)
-    came, tick, now = 0, 0, -np.inf
-    while came < len(queue) or len(waiting):
-        following = float(jobs.arrival[queue[came]]) if came < len(queue) else np.inf
-        now, tick = _next_event(mapping.every, tick, now, following, state.free, len(waiting) > 0)
-        last = came + int(np.searchsorted(jobs.arrival[queue[came:]], now, side="right"))
-        waiting, came = np.concatenate([waiting, queue[came:last]]), last
-        idle = came == len(queue) and bool((state.free <= now).all())
-        left = state.map(waiting, times.rows(waiting), heuristic, resources, now)
-        if idle and len(left) == len(waiting):
-            state.close(left, LEFT, now)
-            break
-        waiting = left
-    return state.result()
+    came = 0
+    while came < len(queue) or len(state.waiting):
+        if came < len(queue):
+            state.expect(float(jobs.arrival[queue[came]]))
+        last = came + int(np.searchsorted(jobs.arrival[queue[came:]], state.next_at, side="right"))
+        state.waiting, came = np.concatenate([state.waiting, queue[came:last]]), last
+        state.map(times.rows(state.waiting), came == len(queue))
+    return state
 
 
-def _next_event(
-    every: float | None, tick: int, now: float, following: float, free: np.ndarray, waits: bool
-) -> tuple[float, int]:
-    """Return the next mapping event: a multiple of `every`, or without `every` the next arrival or job end."""
-    if every is not None:
-        due = int(np.ceil(following / every)) if following < np.inf else tick + 1
-        tick = max(tick + 1, due) if not waits else tick + 1
-        return max(tick * every, following if not waits else -np.inf), tick
-    if waits:
-        following = min(following, float(free[free > now].min(initial=np.inf)))
-        if following == np.inf:
-            following = now
-    return following, tick
+class Run(Outcome):
+    """The state of one simulation: the outcome of each job so far, the times `free` at which resources become free, the
+    rows of the waiting jobs, and the times of the last and the next mapping event (infinite: none)."""
 
-
-class _Run:
-    """The state of one simulation: the times at which resources become free, and the outcome of each job so far."""
-
-    def __init__(self, jobs: Jobs, resources: Resources, mapping: MappingRule) -> None:
+    def __init__(self, jobs: Jobs, resources: Resources, heuristic: Heuristic, mapping: MappingRule) -> None:
         n = len(jobs)
-        self.mapping = mapping
-        self.deadline, self.arrival, self.cost_weight = jobs.deadline, jobs.arrival, jobs.cost_weight
-        self.free = resources.free.astype(np.float64)
-        self.resource = np.full(n, -1, dtype=np.int64)
-        self.start, self.finish, self.instant = (np.full(n, np.nan) for _ in range(3))
-        self.outcome = np.full(n, ASSIGNED, dtype=np.int8)
-        self.why = jobs.faults()
-        self.events = 0
+        start, finish, instant = (np.full(n, np.nan) for _ in range(3))
+        where, outcome = np.full(n, -1, dtype=np.int64), np.full(n, ASSIGNED, dtype=np.int8)
+        super().__init__(jobs.arrival, jobs.deadline, where, start, finish, outcome, instant, jobs.faults(), 0)
+        self.resources, self.heuristic, self.mapping = resources, heuristic, mapping
+        self.cost_weight, self.free = jobs.cost_weight, resources.free.astype(np.float64)
+        self.waiting = np.empty(0, dtype=np.int64)
+        self.tick, self.now, self.next_at = 0, -np.inf, np.inf
 
     def usable(self, jobs: Jobs, first: int = 0) -> np.ndarray:
         """Return the rows of valid jobs from row `first` on; invalid jobs are rejected at their arrival."""
@@ -152,27 +130,60 @@ class _Run:
         self.close(bad, REJECTED, jobs.arrival[bad])
         return np.setdiff1d(np.arange(first, len(jobs)), bad)
 
-    def grow(self, jobs: Jobs) -> np.ndarray:
-        """Extend the arrays for more jobs, and return the rows of the valid new jobs: a clock may not know all jobs in
+    def grow(self, jobs: Jobs) -> None:
+        """Extend the arrays for more jobs, and let the valid new jobs wait: a clock may not know all jobs in
         advance."""
         old = len(self.outcome)
-        more = _Run(jobs, Resources(["none"], np.ones(1), np.ones(1), np.zeros(1)), self.mapping)
+        more = Run(jobs, self.resources, self.heuristic, self.mapping)
         for name in ("resource", "start", "finish", "instant", "outcome"):
             getattr(more, name)[:old] = getattr(self, name)
             setattr(self, name, getattr(more, name))
-        self.deadline, self.arrival, self.cost_weight = jobs.deadline, jobs.arrival, jobs.cost_weight
-        self.why = more.why
-        return self.usable(jobs, old)
+        self.deadline, self.arrival, self.cost_weight, self.why = (
+            jobs.deadline,
+            jobs.arrival,
+            jobs.cost_weight,
+            more.why,
+        )
+        self.waiting = np.concatenate([self.waiting, self.usable(jobs, old)])
+
+    def expect(self, arrival: float) -> None:
+        """Schedule the next mapping event for a job that arrives: a multiple of `every`, or the arrival."""
+        every = self.mapping.every
+        if every is None:
+            self.next_at = min(self.next_at, arrival)
+        elif self.next_at == np.inf:
+            self.tick = max(self.tick + 1, int(np.ceil(arrival / every)))
+            self.next_at = max(self.tick * every, arrival)
 
     def close(self, rows: np.ndarray, outcome: int, instant: float | np.ndarray) -> None:
         """Record that the given jobs never run, with the code of the reason."""
         self.outcome[rows] = outcome
         self.instant[rows] = instant
 
-    def map(
-        self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float
-    ) -> np.ndarray:
-        """Run one mapping event; return the rows of the jobs that still wait."""
+    def map(self, times: np.ndarray, is_last: bool = False) -> None:
+        """Run the next mapping event over the waiting jobs, with their run times (k, m); schedule the event after it.
+
+        If `is_last`, no further job arrives: jobs that stay waiting on an idle grid are left unplaced.
+        """
+        now = self.now = self.next_at
+        is_idle = is_last and bool((self.free <= now).all())
+        left = self._mapped(self.waiting, times, now)
+        if is_idle and len(left) == len(self.waiting):
+            self.close(left, LEFT, now)
+            left = left[:0]
+        self.waiting = left
+        if not len(left):
+            self.next_at = np.inf
+        elif self.mapping.every is not None:
+            self.tick += 1
+            self.next_at = self.tick * self.mapping.every
+        else:
+            self.next_at = float(self.free[self.free > now].min(initial=np.inf))
+            if is_last:  # all placed jobs took no time
+                self.next_at = now if self.next_at == np.inf else self.next_at
+
+    def _mapped(self, rows: np.ndarray, times: np.ndarray, now: float) -> np.ndarray:
+        """Map the given jobs; return the rows of the jobs that still wait."""
         self.free = np.maximum(self.free, now)
         until = now + (self.mapping.every or 0.0)
         if not _all_fit(times):
@@ -183,19 +194,19 @@ class _Run:
             return rows
         self.events += 1
         deadline = self.deadline[rows]
-        weight = None if self.cost_weight is None else self.cost_weight[rows]
+        grid = self.resources
         batch = Batch(
-            now, times, self.free.copy(), deadline, self.arrival[rows], until, resources.speed, resources.bandwidth,
-            resources.attributes.get("price"), weight,
+            now, times, self.free.copy(), deadline, self.arrival[rows], until, grid.speed, grid.bandwidth,
+            grid.attributes.get("price"), self.cost_weight[rows],
         )  # fmt: skip
-        plan = heuristic.assign(batch)
+        plan = self.heuristic.assign(batch)
         keep = until if self.mapping.remap else np.inf
         done = _commit(
             plan.order, plan.resource, rows, times, self.free, deadline, now, keep, LATE.index(self.mapping.late),
             self.resource, self.start, self.finish, self.outcome, self.instant,
         )  # fmt: skip
         rows, times = rows[~done], times[~done]
-        if heuristic.deadlines and len(rows):
+        if self.heuristic.deadlines and len(rows):
             best, alone = _best_ends(times, self.free, self.arrival[rows])
             late = best > self.deadline[rows]
             tight = late & (alone > self.deadline[rows])
@@ -203,13 +214,6 @@ class _Run:
             self.close(rows[tight], TOO_TIGHT, now)
             rows = rows[~late]
         return rows
-
-    def result(self) -> Outcome:
-        """Return the outcome of all jobs."""
-        return Outcome(
-            self.arrival, self.deadline, self.resource, self.start, self.finish, self.outcome, self.instant, self.why,
-            self.events,
-        )  # fmt: skip
 
 
 @allocating

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from ...table import Trace
 from ...trace.source import Source
 from .model import Jobs, Resources, Units
 
-JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
 ABSENT = {"speed": np.nan, "bandwidth": np.nan, "free": 0.0}
 """A resource's columns, with the values of empty cells."""
 MATRIX_FORM = (
@@ -64,16 +64,13 @@ def read_jobs(path: str | Path) -> Jobs:
     resource attribute X. A value that is not a number does not raise an error: the job is returned, and the simulation
     rejects and counts the job.
     """
-    header, rows = _table(
-        path, JOB_COLUMNS[:2] + ("arrival",), JOB_COLUMNS + ("allowed", "cost_weight", "min_<attribute>")
-    )
-    column = partial(_numbers, rows, header)
-    ids = [row[header.index("id")] for row in rows]
+    more = ("file_mb", "deadline", "allowed", "cost_weight", "min_<attribute>")
+    cells = _table(path, ("id", "instructions", "arrival"), more)
+    column = partial(_numbers, cells)
     ini, fsize, arrival = column("instructions", np.nan), column("file_mb", 0.0), column("arrival", np.nan)
-    deadline = arrival + column("allowed", np.inf) if "allowed" in header else column("deadline", np.inf)
-    demands = {name.removeprefix("min_"): column(name, -np.inf) for name in header if name.startswith("min_")}
-    weight = column("cost_weight", np.nan) if "cost_weight" in header else None
-    return Jobs(ids, ini, fsize, arrival, deadline, demands, weight)
+    deadline = arrival + column("allowed", np.inf) if "allowed" in cells else column("deadline", np.inf)
+    demands = {name.removeprefix("min_"): column(name, -np.inf) for name in cells if name.startswith("min_")}
+    return Jobs(cells["id"], ini, fsize, arrival, deadline, demands, column("cost_weight", np.nan))
 
 
 def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,37 +79,34 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
     The file has one row per job of the matrix, in the matrix's order; other columns are ignored. An InputError names
     the line of a value that is not a number, or a wrong number of rows.
     """
-    header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
-    if len(rows) != jobs:
-        raise input_error(
-            str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="one row for each job, in the jobs' order"
-        )
-    deadline, file_mb = _numbers(rows, header, "deadline", np.inf), _numbers(rows, header, "file_mb", 0.0)
+    cells = _table(path, ("deadline",), ("file_mb",))
+    deadline, file_mb = _numbers(cells, "deadline", np.inf), _numbers(cells, "file_mb", 0.0)
+    if len(deadline) != jobs:
+        what = f"{len(deadline)} rows, the matrix has {jobs} jobs"
+        raise input_error(str(path), what, hint="one row for each job, in the jobs' order")
     for name, right in (("deadline", deadline >= 0.0), ("file_mb", (file_mb >= 0.0) & np.isfinite(file_mb))):
-        if not right.all():
-            line = int(right.argmin())
-            value, accepted = rows[line][header.index(name)], "a number of at least 0, or an empty cell"
-            raise input_error(str(path), f"{name} of job {line}", line=line + 2, value=value, accepted=accepted)
+        for row in np.flatnonzero(~right).tolist():
+            value, accepted = cells[name][row], "a number of at least 0, or an empty cell"
+            raise input_error(str(path), f"{name} of job {row}", line=row + 2, value=value, accepted=accepted)
     return deadline, file_mb
 
 
-def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
+def read_platform(path: str | Path) -> tuple[Resources, Units]:
     """Read resources from TOML or CSV.
 
     TOML has [[resource]] tables (id, count, speed, bandwidth, free, price, attributes) and a table [units]; without a
-    table [units], the units are None. An InputError names the resource that has a wrong value.
+    table [units], both units are 1. An InputError names the resource that has a wrong value.
     """
-    units = None
+    units = Units(1.0, 1.0)
     if Path(path).suffix.lower() == ".csv":
-        header, rows = _table(path, ("id", "speed", "bandwidth"), ("id", *ABSENT, "<attribute>"))
-        ids = [row[header.index("id")] for row in rows]
-        columns = [_numbers(rows, header, name, absent) for name, absent in ABSENT.items()]
-        more = {name: _numbers(rows, header, name, 0.0) for name in header if name not in ("id", *ABSENT)}
+        cells = _table(path, ("id", "speed", "bandwidth"), ("free", "<attribute>"))
+        ids, columns = cells["id"], [_numbers(cells, name, absent) for name, absent in ABSENT.items()]
+        more = {name: _numbers(cells, name, 0.0) for name in cells if name not in ("id", *ABSENT)}
     else:
         parsed = parse_toml(_text(path), str(path), "[[resource]] tables with id, speed, bandwidth")
         ids, columns, more = _from_tables(path, parsed)
-        if (given := parsed.get("units")) is not None:
-            units = Units(*(_number(path, "units", key, given.get(key, 1.0)) for key in ("compute", "transfer")))
+        given = parsed.get("units", {})
+        units = Units(*(_number(path, "units", key, given.get(key, 1.0)) for key in ("compute", "transfer")))
     try:
         speed, bandwidth, free = columns
         return Resources(ids, speed, bandwidth, free, more), units
@@ -140,12 +134,13 @@ def _text(path: str | Path) -> str:
     return b"".join(Source(path, strict=True).blocks()).decode("utf-8", errors="replace")
 
 
-def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
+def _table(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the columns of a CSV by name, as texts; the columns `needed` must exist, the columns `more` may exist."""
     file = str(path)
     lines = [row for row in csv.reader(io.StringIO(_text(path))) if row and not row[0].startswith("#")]
     header = [name.strip().lower() for name in lines[0]] if lines else []
     if missing := [name for name in needed if name not in header]:
-        accepted = ", ".join(known)
+        accepted = ", ".join((*needed, *more))
         raise input_error(file, f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=accepted)
     if len(lines) < 2:
         raise input_error(file, "a header and no row", hint="one line for each job or resource")
@@ -153,16 +148,13 @@ def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) ->
         if len(row) != len(header):
             what = f"{len(row)} fields, the header has {len(header)}"
             raise input_error(file, what, line=number, value=",".join(row))
-    return header, [[cell.strip() for cell in row] for row in lines[1:]]
+    return {name: [cell.strip() for cell in column] for name, column in zip(header, zip(*lines[1:]))}
 
 
-def _numbers(rows: list[list[str]], header: list[str], name: str, absent: float) -> np.ndarray:
+def _numbers(cells: Mapping[str, list[str]], name: str, absent: float) -> np.ndarray:
     """Return a column as numbers; an empty cell (or missing column) is `absent`, text is NaN."""
-    if name not in header:
-        return np.full(len(rows), absent)
-    place = header.index(name)
-    cells = (row[place] for row in rows)
-    return np.array([absent if not c else float(c) if _is_number(c) else np.nan for c in cells])
+    texts = cells.get(name) or [""] * len(next(iter(cells.values())))
+    return np.array([absent if not text else float(text) if _is_number(text) else np.nan for text in texts])
 
 
 def _is_number(word: str) -> bool:

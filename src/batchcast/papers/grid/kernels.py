@@ -49,6 +49,14 @@ def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarra
     return orders
 
 
+@allocating
+def _nothing_placed(times: np.ndarray, free: np.ndarray) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
+    """Return what each loop begins with: the numbers of jobs and resources, a copy of `free`, each job's resource (-1),
+    and room for the placed jobs in order."""
+    n, m = times.shape
+    return n, m, free.copy(), np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
+
+
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
@@ -71,10 +79,7 @@ def pairs(
     list. `by_slack` (m, n) lists the jobs by deadline minus time for the urgent rule. A job is urgent if fewer than
     `urgent` resources can finish it in time; if `urgent` is 0, `by_slack` is not used. O(nm) after sorting.
     """
-    n, m = times.shape
-    free = free.copy()
-    resource = np.full(n, -1, dtype=np.int64)
-    placed = np.empty(n, dtype=np.int64)
+    n, m, free, resource, placed = _nothing_placed(times, free)
     done = 0
     head = np.zeros(m, dtype=np.int64)
     tail = np.zeros(m, dtype=np.int64)
@@ -167,10 +172,7 @@ def jobs_by_key(
     has changed. A job is examined again only if its best or second-best resource changed and the order of the two may
     have changed. O(n^2 + rescans m).
     """
-    n, m = times.shape
-    free = free.copy()
-    resource = np.full(n, -1, dtype=np.int64)
-    placed = np.empty(n, dtype=np.int64)
+    n, m, free, resource, placed = _nothing_placed(times, free)
     done = 0
     first = np.empty(n, dtype=np.int64)
     second = np.empty(n, dtype=np.int64)
@@ -243,10 +245,7 @@ def one_by_one(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Place each job in index order on the resource that the rule chooses; a job stays unplaced if no resource
     qualifies. O(nm)."""
-    n, m = times.shape
-    free = free.copy()
-    resource = np.full(n, -1, dtype=np.int64)
-    placed = np.empty(n, dtype=np.int64)
+    n, m, free, resource, placed = _nothing_placed(times, free)
     done = 0
     for i in range(n):
         best, column = np.inf, -1
@@ -291,10 +290,7 @@ def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, n
     The times at which machines become free change after a pass, so a pass places at most one job per machine. O(passes
     n m).
     """
-    n, m = times.shape
-    free = free.copy()
-    resource = np.full(n, -1, dtype=np.int64)
-    placed = np.empty(n, dtype=np.int64)
+    n, m, free, resource, placed = _nothing_placed(times, free)
     done = 0
     holder = np.empty(m, dtype=np.int64)
     suffers = np.empty(m)
@@ -338,10 +334,7 @@ def by_score(
     The load of a resource is its assigned work divided by `load_unit`. The call takes O(n^2 + nm) time with the urgent
     rule, O(nm) without it.
     """
-    n, m = times.shape
-    free = free.copy()
-    resource = np.full(n, -1, dtype=np.int64)
-    placed = np.empty(n, dtype=np.int64)
+    n, m, free, resource, placed = _nothing_placed(times, free)
     done, following = 0, 0
     left = np.zeros(n, dtype=np.int64)
     is_done = np.zeros(n, dtype=np.bool_)

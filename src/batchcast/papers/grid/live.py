@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, UsageError
-from .clock import ASSIGNED, LEFT, REASONS, MappingRule, Outcome, _Run
+from .clock import ASSIGNED, REASONS, MappingRule, Outcome, Run
 from .model import Heuristic, Jobs, Model, Resources, Units
 
 FIELDS = ("id", "instructions", "file_mb", "deadline", "allowed", "arrival", "demands", "cost_weight", "script")
@@ -92,24 +92,19 @@ class Broker:
         mapping: MappingRule,
         journal: Journal | None = None,
     ) -> None:
-        self.resources, self.units, self.heuristic, self.mapping = resources, units, heuristic, mapping
+        self.resources, self.units, self.mapping = resources, units, mapping
         self.jobs = _arrays([], [])
-        self.run = _Run(self.jobs, resources, mapping)
-        self.waiting = np.empty(0, dtype=np.int64)
+        self.run = Run(self.jobs, resources, heuristic, mapping)
         self.new: list[tuple[dict[str, Any], float]] = []
         self.known: dict[str, int] = {}
-        self.tick, self.now, self.next_at = 0, -math.inf, math.inf
         self.journal: Journal | None = None
         self.told: list[dict[str, Any]] = []
         for line in journal.lines() if journal is not None else ():
-            self._replay(line)
+            if "job" in line:
+                self.offer(line["job"], line["at"])
+            else:
+                self.advance(line["until"])
         self.journal = journal
-
-    def _replay(self, line: Mapping[str, Any]) -> None:
-        if "job" in line:
-            self.offer(line["job"], line["at"])
-        else:
-            self.advance(line["until"])
 
     def offer(self, job: Mapping[str, Any], at: float) -> dict[str, Any]:
         """Accept one job; warn if the job's deadline cannot be met, with the earliest possible end.
@@ -129,12 +124,7 @@ class Broker:
         if self.journal is not None:
             self.journal.add({"job": dict(job), "at": at})
         self.known[read["id"]] = len(self.known)
-        every = self.mapping.every
-        if every is None:
-            self.next_at = min(self.next_at, at)
-        elif not len(self.waiting) and not self.new:  # no mapping event is scheduled
-            self.tick = max(self.tick + 1, math.ceil(at / every))
-            self.next_at = max(self.tick * every, at)
+        self.run.expect(at)
         self.new.append((read, at))
         return {"ok": True, "id": read["id"], **self._at_once(read, at)}
 
@@ -154,71 +144,49 @@ class Broker:
     def advance(self, until: float, inclusive: bool = True) -> list[dict[str, Any]]:
         """Run all mapping events up to a time; return one record for each job whose outcome was decided."""
         decided: list[dict[str, Any]] = []
-        while self.next_at < until or (inclusive and self.next_at <= until < math.inf):
-            decided += self._map(self.next_at)
+        while self.run.next_at < until or (inclusive and self.run.next_at <= until < math.inf):
+            decided += self._map()
         return decided
 
     def finish(self) -> list[dict[str, Any]]:
         """Run the remaining mapping events as if no more jobs arrive, and record jobs that still wait as unfinished."""
         decided: list[dict[str, Any]] = []
-        while self.next_at < math.inf:
-            is_idle = not self.new and bool((self.run.free <= self.next_at).all())
-            before = len(self.waiting) + len(self.new)
-            at = self.next_at
-            decided += self._map(at)
-            if is_idle and len(self.waiting) == before:
-                rows, self.waiting, self.next_at = self.waiting, self.waiting[:0], math.inf
-                self.run.close(rows, LEFT, at)
-                decided += [self._line(row) for row in rows.tolist()]
+        while self.run.next_at < math.inf:
+            decided += self._map(is_last=True)
         return decided
 
-    def _map(self, now: float) -> list[dict[str, Any]]:
+    def _map(self, is_last: bool = False) -> list[dict[str, Any]]:
         """Run one mapping event over the waiting jobs and the jobs that arrived since the last event."""
         if self.journal is not None:
-            self.journal.add({"until": now})
+            self.journal.add({"until": self.run.next_at})
         self._grow()
-        self.now = now
-        before = self.waiting
-        times = Model(self.jobs, self.resources, self.units).rows(before)
-        self.waiting = self.run.map(before, times, self.heuristic, self.resources, now)
-        self._schedule_next(now)
-        lines = [self._line(row) for row in np.setdiff1d(before, self.waiting).tolist()]
+        before = self.run.waiting
+        self.run.map(Model(self.jobs, self.resources, self.units).rows(before), is_last)
+        lines = [self._line(row) for row in np.setdiff1d(before, self.run.waiting).tolist()]
         self.told += lines
         return lines
 
-    def _schedule_next(self, now: float) -> None:
-        """Schedule the next mapping event; no event is scheduled if no job waits."""
-        if not len(self.waiting):
-            self.next_at = math.inf
-        elif self.mapping.every is not None:
-            self.tick += 1
-            self.next_at = self.tick * self.mapping.every
-        else:
-            self.next_at = float(self.run.free[self.run.free > now].min(initial=math.inf))
-
     def _grow(self) -> None:
         """Add the new jobs to the arrays; record jobs that can never be scheduled as unfinished."""
-        if not self.new:
-            return
-        self.jobs = joined(self.jobs, _arrays([read for read, _ in self.new], [at for _, at in self.new]))
-        self.new = []
-        self.waiting = np.concatenate([self.waiting, self.run.grow(self.jobs)])
+        if self.new:
+            self.jobs = self.jobs.joined(_arrays([read for read, _ in self.new], [at for _, at in self.new]))
+            self.new = []
+            self.run.grow(self.jobs)
 
     def _line(self, row: int) -> dict[str, Any]:
         """Return the broker's decision about a job as a record."""
-        job_id, deadline = str(self.jobs.ids[row]), float(self.jobs.deadline[row])
+        run, job_id, deadline = self.run, str(self.jobs.ids[row]), float(self.jobs.deadline[row])
         shown = deadline if math.isfinite(deadline) else None
-        if self.run.resource[row] < 0:
-            return {"id": job_id, "refused": REASONS[self.run.outcome[row]], "deadline": shown}
-        start, finish = float(self.run.start[row]), float(self.run.finish[row])
-        where = str(self.resources.ids[self.run.resource[row]])
-        slack = deadline - finish if shown is not None else None
+        if run.resource[row] < 0:
+            return {"id": job_id, "refused": REASONS[run.outcome[row]], "deadline": shown}
+        start, finish = float(run.start[row]), float(run.finish[row])
+        slack, where = deadline - finish if shown is not None else None, str(self.resources.ids[run.resource[row]])
         return {"id": job_id, "resource": where, "start": start, "finish": finish, "deadline": shown, "slack": slack}
 
     def state_of(self, job_id: str) -> dict[str, Any]:
         """Return the state of a job: waiting, refused, or its resource with start and finish."""
         row = self.known[job_id]
-        if row >= len(self.jobs) or row in self.waiting:
+        if row >= len(self.jobs) or row in self.run.waiting:
             return {"state": "waiting"}
         line = self._line(row)
         return {"state": "refused" if "refused" in line else "mapped", **line}
@@ -229,18 +197,18 @@ class Broker:
 
     def free_at(self) -> dict[str, float]:
         """Return when each resource becomes free."""
-        return dict(zip(map(str, self.resources.ids), np.maximum(self.run.free, self.now).tolist()))
+        return dict(zip(map(str, self.resources.ids), np.maximum(self.run.free, self.run.now).tolist()))
 
     def outcome(self) -> Outcome:
         """Return the outcome of all jobs so far, in the form of `clock.simulate`."""
         self._grow()
-        return self.run.result()
+        return self.run
 
     @property
     def counts(self) -> dict[str, int]:
         """Return the numbers of all jobs, of jobs in time, of refused or late jobs, and of waiting jobs."""
-        waits = len(self.waiting) + len(self.new)
-        settled = np.setdiff1d(np.arange(len(self.jobs)), self.waiting)
+        waits = len(self.run.waiting) + len(self.new)
+        settled = np.setdiff1d(np.arange(len(self.jobs)), self.run.waiting)
         good = int((self.run.outcome[settled] == ASSIGNED).sum())
         return {"jobs": len(self.known), "in_time": good, "not_in_time": len(settled) - good, "waiting": waits}
 
@@ -280,14 +248,3 @@ def _arrays(reads: list[dict[str, Any]], at: list[float]) -> Jobs:
     keys = ("instructions", "file_mb", "deadline", "cost_weight")
     ini, fsize, deadline, weight = (np.array([read[key] for read in reads]) for key in keys)
     return Jobs([read["id"] for read in reads], ini, fsize, np.array(at), deadline, demands, weight)
-
-
-def joined(first: Jobs, more: Jobs) -> Jobs:
-    """Return two sets of jobs as one set; a demand that only one set has is NaN for the jobs of the other set."""
-    names = ("ini", "fsize", "arrival", "deadline", "cost_weight")
-    columns = {name: np.concatenate([getattr(first, name), getattr(more, name)]) for name in names}
-    demands = {
-        name: np.concatenate([each.demands.get(name, np.full(len(each), math.nan)) for each in (first, more)])
-        for name in {**first.demands, **more.demands}
-    }
-    return Jobs([*first.ids, *more.ids], demands=demands, **columns)

@@ -47,21 +47,14 @@ class Resources:
     def __post_init__(self) -> None:
         if not len(self.ids):
             raise InputError("the grid has no resource", hint="list at least one with a speed and a bandwidth")
-        repeated = duplicates(self.ids)
-        if len(repeated):
-            raise InputError(
-                f"resource {self.ids[repeated[0]]!r} is listed twice", hint="give each resource its own id"
-            )
+        for k in duplicates(self.ids).tolist():
+            raise InputError(f"resource {self.ids[k]!r} is listed twice", hint="give each resource its own id")
         for name, values in (("speed", self.speed), ("bandwidth", self.bandwidth)):
-            wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-            if len(wrong):
-                raise InputError(
-                    f"resource {self.ids[wrong[0]]!r}: {name} is {values[wrong[0]]:g} (accepted: a number above 0)",
-                    hint="leave a resource that is down out of the platform",
-                )
-        wrong = np.flatnonzero(~np.isfinite(self.free))
-        if len(wrong):
-            raise InputError(f"resource {self.ids[wrong[0]]!r}: its free time is not a finite number")
+            for k in np.flatnonzero(~(np.isfinite(values) & (values > 0))).tolist():
+                what = f"resource {self.ids[k]!r}: {name} is {values[k]:g} (accepted: a number above 0)"
+                raise InputError(what, hint="leave a resource that is down out of the platform")
+        for k in np.flatnonzero(~np.isfinite(self.free)).tolist():
+            raise InputError(f"resource {self.ids[k]!r}: its free time is not a finite number")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -74,7 +67,8 @@ class Jobs:
 
     `demands` maps an attribute's name to the minimum that each job requests (n,); NaN means no request. Invalid jobs
     are not removed: `faults` returns the reason for each invalid job, and the simulation counts these jobs as
-    unfinished. `cost_weight` (n,) is the user's weight of cost against time, 0 to 1 (NaN: the heuristic's weight).
+    unfinished. `cost_weight` (n,) is the user's weight of cost against time, 0 to 1 (NaN, the default: the heuristic's
+    weight).
     """
 
     ids: Sequence[str]
@@ -83,7 +77,11 @@ class Jobs:
     arrival: np.ndarray
     deadline: np.ndarray
     demands: dict[str, np.ndarray] = field(default_factory=dict)
-    cost_weight: np.ndarray | None = None
+    cost_weight: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.cost_weight):
+            object.__setattr__(self, "cost_weight", np.full(len(self), np.nan))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -91,19 +89,26 @@ class Jobs:
     def first(self, count: int | None) -> Jobs:
         """Return the first `count` jobs, or all jobs if `count` is None."""
         demands = {name: values[:count] for name, values in self.demands.items()}
-        weight = None if self.cost_weight is None else self.cost_weight[:count]
-        ini, fsize, arrival, deadline = (v[:count] for v in (self.ini, self.fsize, self.arrival, self.deadline))
-        return Jobs(self.ids[:count], ini, fsize, arrival, deadline, demands, weight)
+        return Jobs(self.ids[:count], demands=demands, **{name: getattr(self, name)[:count] for name in _OF_JOBS})
+
+    def joined(self, more: Jobs) -> Jobs:
+        """Return these jobs and more jobs; a demand that only one of the sets has is NaN for the jobs of the other
+        set."""
+        columns = {name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in _OF_JOBS}
+        demands = {
+            name: np.concatenate([each.demands.get(name, np.full(len(each), np.nan)) for each in (self, more)])
+            for name in {**self.demands, **more.demands}
+        }
+        return Jobs([*self.ids, *more.ids], demands=demands, **columns)
 
     def faults(self) -> dict[int, str]:
         """Return the rows of jobs that cannot be scheduled, each with the reason. O(n)."""
-        weight = np.zeros(0) if self.cost_weight is None else self.cost_weight
         wrong = {
             "instructions not a finite number of at least 0": ~(np.isfinite(self.ini) & (self.ini >= 0)),
             "file size not a finite number of at least 0": ~(np.isfinite(self.fsize) & (self.fsize >= 0)),
             "arrival not a finite number": ~np.isfinite(self.arrival),
             "deadline not a number": np.isnan(self.deadline),
-            "cost_weight not between 0 and 1": (weight < 0) | (weight > 1),
+            "cost_weight not between 0 and 1": (self.cost_weight < 0) | (self.cost_weight > 1),
         }
         rows = {reason: np.flatnonzero(mask) for reason, mask in wrong.items()}
         reasons: dict[int, str] = {}
@@ -111,6 +116,9 @@ class Jobs:
             for row in faulty.tolist():
                 reasons.setdefault(row, reason)
         return reasons
+
+
+_OF_JOBS = ("ini", "fsize", "arrival", "deadline", "cost_weight")  # the columns of `Jobs` that are arrays (n,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +263,8 @@ def draw_times(
     consistency, _, levels = kind.partition("_")
     task, machine = levels[:2], levels[2:]
     if consistency not in ("c", "i", "s") or ranges not in RANGES or {task, machine} - {"hi", "lo"} or len(levels) != 4:
-        raise UsageError(
-            f"no matrix {kind!r} of ranges {ranges!r} (accepted: c, i or s, _, hi or lo twice, as in s_lohi; "
-            f"{', '.join(RANGES)})"
-        )
+        forms = f"c, i or s, _, hi or lo twice, as in s_lohi; {', '.join(RANGES)}"
+        raise UsageError(f"no matrix {kind!r} of ranges {ranges!r} (accepted: {forms})")
     if jobs < 1 or resources < 1:
         raise UsageError(f"an empty grid: {jobs} x {resources} (accepted: at least one job and one resource)")
     base = rng.uniform(1.0, RANGES[ranges]["task"][task], jobs)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from ...clusters.configured import Configured, Input, inputs_of
 from ...clusters.offers import NO_ANSWER, Question, Said, ask_all, compared
 from ...clusters.outcomes import learned_lateness
 from ...clusters.submit import submit
+from ...document import plain
 from ...errors import BatchcastError, Unreachable, UsageError
 from ...service.answers.answer import INPUTS
 from ...service.answers.disclosure import Viewer
@@ -61,27 +63,9 @@ class Job(NamedTuple):
     deadline: float
 
 
-class Asking(Protocol):
-    """The protocol by which the broker uses the clusters; `OfClusters` implements it for real clusters."""
-
-    names: Sequence[str]
-
-    def read(self, fields: Mapping[str, Any], at: float) -> Job:
-        """Return a job from its fields; UsageError if a field is wrong or the script cannot be read."""
-
-    def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
-        """Return the predictions of each cluster (or only of the cluster `only`), and a message for each cluster that
-        does not answer."""
-
-    def compare(self, job: Job, answers: Mapping[str, Any], counted: Counted, now: float) -> list[dict[str, Any]]:
-        """Return the offers (predicted times on a cluster) in the clusters' answers, best first."""
-
-    def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
-        """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
-
-
 class OfClusters:
-    """The clusters of batchcast.toml, used as by `batchcast start --test --where` and `batchcast submit`.
+    """The clusters of batchcast.toml, which a broker uses as `batchcast start --test --where` and `batchcast submit`
+    do.
 
     Parameters
     ----------
@@ -97,7 +81,7 @@ class OfClusters:
         self._lateness: tuple[float, Mapping[str, Sequence[float]]] = (-math.inf, {})
 
     def read(self, fields: Mapping[str, Any], at: float) -> Job:
-        """Return a job from its fields (method of the protocol `Asking`)."""
+        """Return a job from its fields; UsageError if a field is wrong or the script cannot be read."""
         example = '{"id": "a", "script": "job.sh", "deadline": 1790000000}'
         lacks = f"a job for clusters needs an id and a script (accepted: {example})"
         job_id = checked_id(fields, ("id", "script"), FIELDS, lacks)
@@ -114,12 +98,13 @@ class OfClusters:
         return Job(job_id, script, options, files, min(due, at + allowed))
 
     def ask(self, job: Job, counted: Counted, now: float, only: str = "") -> tuple[dict[str, Any], list[str]]:
-        """Return each cluster's predicted times for the job (method of the protocol `Asking`)."""
+        """Return the predictions of each cluster (or only of the cluster `only`), and a message for each cluster that
+        does not answer."""
         said, problems = ask_all(self.known, self.settings, self._question(job, counted, now), self.viewer, now, only)
         return {one.cluster.name: one for one in said}, problems
 
     def compare(self, job: Job, answers: Mapping[str, Said], counted: Counted, now: float) -> list[dict[str, Any]]:
-        """Return the offers in the clusters' answers (method of the protocol `Asking`)."""
+        """Return the offers (predicted times on a cluster) in the clusters' answers, best first."""
         return compared(list(answers.values()), self._question(job, counted, now), now)[0]
 
     def _question(self, job: Job, counted: Counted, now: float) -> Question:
@@ -130,23 +115,21 @@ class OfClusters:
         return Question(job.options, job.inputs, due, False, counted, self._lateness[1])
 
     def send(self, job: Job, offers: Sequence[Mapping[str, Any]], now: float, key: str) -> tuple[str, str]:
-        """Submit the job to a cluster (method of the protocol `Asking`)."""
-        clusters = {one.name: one for one in self.known.clusters}
-        earlier = self.ledger.of_key(key)
-        if earlier is not None and earlier.state == SUBMITTED:
-            return earlier.cluster, str(earlier.job_id)
-        sent = submit(self.ledger, clusters, offers, job.script, [], now, key)
-        return sent.entry.cluster, str(sent.entry.job_id)
+        """Submit the job to the first cluster that accepts it, once for each key; return the cluster and job id."""
+        entry = self.ledger.of_key(key)
+        if entry is None or entry.state != SUBMITTED:
+            clusters = {one.name: one for one in self.known.clusters}
+            entry = submit(self.ledger, clusters, offers, job.script, [], now, key).entry
+        return entry.cluster, str(entry.job_id)
 
 
 def _number(job_id: str, fields: Mapping[str, Any], name: str) -> float:
     """Return a time from a job's fields; infinite if the field is missing."""
+    number = math.nan
     if fields.get(name) is None:
         return math.inf
-    try:
+    with suppress(TypeError, ValueError):
         number = float(fields[name])
-    except (TypeError, ValueError):
-        number = math.nan
     if not math.isfinite(number):
         raise UsageError(f"job {job_id}: {name} is not a number of seconds (accepted: a number, as 1790000000)")
     return number
@@ -174,7 +157,7 @@ class ClusterBroker:
 
     def __init__(
         self,
-        clusters: Asking,
+        clusters: OfClusters,
         heuristic: Heuristic,
         mapping: MappingRule,
         journal: Journal | None = None,
@@ -199,8 +182,9 @@ class ClusterBroker:
         if not self._name:
             self._name = secrets.token_hex(8)
             self._keep({"journal": self._name})
-        for job in [job for job in self.waiting.values() if not job.script]:
-            self._refuse(job, "its script cannot be read anymore")
+        for job in list(self.waiting.values()):
+            if not job.script:
+                self._refuse(job, "its script cannot be read anymore")
         if self.waiting or self._unsent:
             self._next_at = -math.inf
 
@@ -220,10 +204,11 @@ class ClusterBroker:
         else:
             self._tell(line)
 
-    def _keep(self, line: Mapping[str, Any]) -> None:
-        """Write a line of the journal to the disk."""
+    def _keep(self, line: dict[str, Any]) -> dict[str, Any]:
+        """Write a line of the journal to the disk; return the line."""
         if self._journal is not None:
             self._journal.add(line)
+        return line
 
     def offer(self, fields: Mapping[str, Any], at: float) -> dict[str, Any]:
         """Accept one job; return the cluster on which the job would end first, and warn if the job will miss its
@@ -256,7 +241,7 @@ class ClusterBroker:
             return {"warning": "no cluster predicts the end of this job: " + "; ".join(problems)}
         best = offers[0]
         names = ("cluster", "partition", "likely_start_s", "likely_end_s", "by_90_end_s", "chance_done_by")
-        reply: dict[str, Any] = {"best_offer": {name: _plain(best[name]) for name in names}}
+        reply: dict[str, Any] = {"best_offer": plain({name: best[name] for name in names})}
         if best["chance_done_by"] < UNLIKELY:
             chance = f"the best chance is {best['chance_done_by']:.0%}, on {best['cluster']}"
             reply["warning"] = f"the deadline will probably be missed: {chance}"
@@ -311,8 +296,7 @@ class ClusterBroker:
                 if place is None and self.mapping.late == "drop":
                     self._refuse(job, "no cluster is expected to end it in time")
                     continue
-                rest = [row for row in offers[job.id] if row["cluster"] != chosen["cluster"]]
-                ordered = [_json(row) for row in (chosen, *rest)]
+                ordered = plain([chosen, *(row for row in offers[job.id] if row["cluster"] != chosen["cluster"])])
                 self._keep({"id": job.id, "offers": ordered, "at": now})
                 self._place(job, ordered, now)
                 if self.submits:
@@ -367,18 +351,13 @@ class ClusterBroker:
         except Unreachable:
             return
         except BatchcastError as error:
-            self._refuse(job, error.message)
-            return
+            return self._refuse(job, error.message)
         row = next((row for row in offers if row["cluster"] == cluster), offers[0])
-        line = {**_line(job.id, row, job.deadline), "job_id": job_id}
-        self._keep(line)
-        self._tell(line)
+        self._tell(self._keep({**_line(job.id, row, job.deadline), "job_id": job_id}))
 
     def _refuse(self, job: Job, why: str) -> None:
         """Record that a job is refused, with the reason."""
-        line = {"id": job.id, "refused": why, "deadline": _plain(job.deadline)}
-        self._keep(line)
-        self._tell(line)
+        self._tell(self._keep({"id": job.id, "refused": why, "deadline": plain(job.deadline)}))
 
     def _tell(self, line: dict[str, Any]) -> None:
         """Add a decision to the list `told`. Predictions for a cluster then include an accepted job, and no longer
@@ -428,15 +407,4 @@ def _line(job_id: str, row: Mapping[str, Any], deadline: float) -> dict[str, Any
     line = {"id": job_id, "resource": row["cluster"], "partition": row["partition"], "command": row["command"]}
     line |= {"start": start, "finish": finish, "by_90": row["by_90_end_s"], "deadline": deadline}
     line |= {"slack": None if finish is None else deadline - finish, "chance": row["chance_done_by"]}
-    return _json(line)
-
-
-def _json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an offer (a cluster's prediction for a job) in the form that the journal stores: NaN and infinite numbers
-    become null."""
-    return {name: _plain(value) for name, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value, or None in place of NaN and infinite numbers, which JSON cannot represent."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return dict(plain(line))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...report import Block, Figure, Section, Table, TableColumn, page
-from ...report.blocks import Kind
-from ...report.figures import lines
+from ...report import Block, Figure, Section, Table, page
+from ...report.figures import lines, plain_numbers
 from ...units import span
+from ..shared import columns_of
 from .clock import REASONS, Outcome
 from .model import Jobs, Resources
 from .study import MEASURES, SHORT, load_and_unfinished
@@ -43,9 +43,10 @@ def run_page(
 def results_table(results: Rows) -> Table:
     """Return the table of results, one row per setting and heuristic."""
     keys = [key for key in ("rate", "data_share", "large_share") if results and key in results[0]]
-    columns = [TableColumn(key, key.replace("_", " "), "number") for key in keys]
-    columns += [TableColumn("heuristic", "heuristic"), TableColumn("assigned", "assigned", "number")]
-    columns += [TableColumn(key, SHORT[key], "number" if key == "unfinished" else "ratio") for key in MEASURES]
+    columns = columns_of(
+        *(f"{key}|{key.replace('_', ' ')}|number" for key in keys), "heuristic", "assigned|assigned|number",
+        *(f"{key}|{SHORT[key]}|{'number' if key == 'unfinished' else 'ratio'}" for key in MEASURES),
+    )  # fmt: skip
     note = "UFJ unfinished jobs, AWT mean wait, AMJ mean makespan of a job (wait and run), means over runs."
     return Table("Unfinished jobs, mean wait, mean makespan", columns, results, note)
 
@@ -56,27 +57,21 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
     ran = ran[np.argsort(outcome.start[ran], kind="stable")][:LONGEST_GANTT]
     late = outcome.outcome[ran] != 0
     used = sorted(set(outcome.resource[ran].tolist()), reverse=True)
-    data: list[dict[str, Any]] = []
-    for slot, (label, rows) in enumerate((("in time", ran[~late]), ("too late", ran[late])), start=1):
-        data.append(
-            {
-                "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot},
-                "y": [str(resources.ids[k]) for k in outcome.resource[rows].tolist()],
-                "base": [float(f"{v:.6g}") for v in outcome.start[rows].tolist()],
-                "x": [float(f"{v:.6g}") for v in (outcome.finish - outcome.start)[rows].tolist()],
-                "customdata": [str(jobs.ids[k]) for k in rows.tolist()],
-                "hovertemplate": "%{customdata} on %{y}: from %{base}, for %{x}",
-                "marker": {"line": {"width": 1}, "pattern": {"shape": "" if slot == 1 else "/"}},
-            }
-        )  # fmt: skip
+    data = [
+        {
+            "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot},
+            "y": [str(resources.ids[k]) for k in outcome.resource[rows].tolist()],
+            "base": plain_numbers(outcome.start[rows]), "x": plain_numbers((outcome.finish - outcome.start)[rows]),
+            "customdata": [str(jobs.ids[k]) for k in rows.tolist()],
+            "hovertemplate": "%{customdata} on %{y}: from %{base}, for %{x}",
+            "marker": {"line": {"width": 1}, "pattern": {"shape": pattern}},
+        }
+        for slot, label, pattern, rows in ((1, "in time", "", ran[~late]), (2, "too late", "/", ran[late]))
+    ]  # fmt: skip
+    names = [str(resources.ids[k]) for k in used]
     layout = {
-        "barmode": "overlay",
-        "xaxis": {"title": {"text": "time"}},
-        "yaxis": {
-            "type": "category", "categoryorder": "array",
-            "categoryarray": [str(resources.ids[k]) for k in used],
-        },
-        "hovermode": "closest",
+        "barmode": "overlay", "xaxis": {"title": {"text": "time"}}, "hovermode": "closest",
+        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names},
     }  # fmt: skip
     alt = f"{name}: the first {len(ran)} started jobs on {len(used)} resources, {late.sum()} of them too late."
     return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * len(used))
@@ -84,15 +79,12 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
 
 def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Block]:
     curves = {name: load_and_unfinished(outcome, len(resources)) for name, outcome in outcomes.items()}
-    shown: tuple[tuple[str, str, Kind], ...] = (
-        ("load", "Busy resources", "share"),
-        ("waiting", "Waiting jobs", "number"),
-        ("unfinished", "Unfinished so far", "number"),
-    )
+    shown = {"load": "Busy resources", "waiting": "Waiting jobs", "unfinished": "Unfinished so far"}
     return [
-        lines(f"{words} over time", {n: (f["time"], f[key]) for n, f in curves.items()}, x="time", y=words, kind=kind)
-        for key, words, kind in shown
-    ]
+        lines(f"{words} over time", {name: (curve["time"], curve[key]) for name, curve in curves.items()}, x="time",
+              y=words, kind="share" if key == "load" else "number")
+        for key, words in shown.items()
+    ]  # fmt: skip
 
 
 def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
@@ -100,8 +92,8 @@ def _reasons(outcomes: Mapping[str, Outcome]) -> Table:
     for name, outcome in outcomes.items():
         counts = np.bincount(outcome.outcome, minlength=len(REASONS)).tolist()
         rows.append({"heuristic": name, "submitted": len(outcome.outcome), **{str(k): c for k, c in enumerate(counts)}})
-    columns = [TableColumn("heuristic", "heuristic"), TableColumn("submitted", "submitted", "count")]
-    columns += [TableColumn(str(k), words, "count") for k, words in enumerate(REASONS)]
+    counted = (f"{k}|{words}|count" for k, words in enumerate(REASONS))
+    columns = columns_of("heuristic", "submitted|submitted|count", *counted)
     return Table("Assigned and unfinished, by reason; every row adds up to submitted", columns, rows)
 
 
@@ -110,32 +102,26 @@ def broker_page(broker: Broker | ClusterBroker) -> str:
     counts = broker.counts
     rows = [{"state": "", "resource": "", "refused": "", **row} for row in broker.table()[-MOST_ROWS:]]
     free = [{"id": name, "free": at} for name, at in broker.free_at().items()]
-    columns = [TableColumn("id", "job"), TableColumn("state", "state"), TableColumn("resource", "on")]
-    if free:
-        columns += [TableColumn(name, name, "ratio") for name in ("start", "finish", "deadline", "slack")]
-    else:
-        columns += _cluster_columns(rows)
-    columns.append(TableColumn("refused", "why not"))
+    times = [f"{name}|{name}|ratio" for name in ("start", "finish", "deadline", "slack")]
+    columns = columns_of("id|job", "state", "resource|on", *(times if free else CLUSTER_COLUMNS), "refused|why not")
     blocks: list[Block] = [
         f"{counts['jobs']} jobs: {counts['in_time']} end in time, {counts['not_in_time']} do not, "
         f"{counts['waiting']} wait.",
-        Table("Jobs, the latest last", columns, rows),
+        Table("Jobs, the latest last", columns, rows if free else [_on_cluster(row) for row in rows]),
     ]
     if free:
-        columns = [TableColumn("id", "resource"), TableColumn("free", "free at", "ratio")]
-        blocks.append(Table("Resources", columns, free))
+        blocks.append(Table("Resources", columns_of("id|resource", "free|free at|ratio"), free))
     return page("Grid broker", [Section("Jobs", blocks)], {"settings": {"mapping": str(broker.mapping)}})
 
 
-def _cluster_columns(rows: list[dict[str, Any]]) -> list[TableColumn]:
-    """Return the columns of jobs on clusters; write their times as local times, and the slack as a duration."""
-    for row in rows:
-        for name in ("start", "finish", "by_90", "deadline"):
-            row[name] = "" if row.get(name) is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(row[name]))
-        slack = row.get("slack")
-        row["slack"] = "" if slack is None else f"{'-' if slack < 0 else ''}{span(abs(slack))}"
-        row["chance"] = row.get("chance")
-        row["job_id"] = row.get("job_id", "")
-    titles = {"job_id": "job id there", "start": "likely start", "finish": "likely end", "by_90": "end, 90 %"}
-    columns = [TableColumn(key, title) for key, title in {**titles, "deadline": "deadline", "slack": "slack"}.items()]
-    return [*columns, TableColumn("chance", "chance to be in time", "share")]
+CLUSTER_COLUMNS = ("job_id|job id there", "start|likely start", "finish|likely end", "by_90|end, 90 %", "deadline",
+                   "slack", "chance|chance to be in time|share")  # fmt: skip
+
+
+def _on_cluster(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a job on a cluster, with local times, and the slack as a duration."""
+    times = {name: row.get(name) for name in ("start", "finish", "by_90", "deadline")}
+    shown = {k: "" if t is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(t)) for k, t in times.items()}
+    slack = row.get("slack")
+    shown["slack"] = "" if slack is None else f"{'-' if slack < 0 else ''}{span(abs(slack))}"
+    return {"job_id": "", "chance": None, **row, **shown}

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...document import plain
 from ...report.blocks import Block, Callout, Section, Table, TableColumn, page
 from ...report.figures import lines
 from ..shared import columns_of
 from .paper_study import REASONS_WHY, against_emin_min, by_rate, by_share, floors, growth, relations
-from .study import SHORT
+from .study import SHORT, with_width
 
 Rows = Sequence[Mapping[str, Any]]
+AXES = {"rate": "rate", "data_share": "p", "large_share": "q"}
 TITLES = {
     "mean_makespan": "Figure 2: mean makespan (AMJ)",
     "mean_wait": "Figure 3: mean wait (AWT)",
@@ -42,8 +44,7 @@ def paper_tables(results: Rows) -> list[Table]:
         ]
         tables.append(Table(TITLES[key], columns, table, "± half width of the 95 % interval over the runs, at most."))
     tables.append(floor_table(results))
-    axes = {"rate": "rate", "data_share": "p", "large_share": "q"}
-    grown = columns_of("heuristic", "measure", *(f"grows_with_{key}|grows with {x}" for key, x in axes.items()))
+    grown = columns_of("heuristic", "measure", *(f"grows_with_{key}|grows with {x}" for key, x in AXES.items()))
     tables.append(Table("Growth of the means with arrival rate, p and q", grown, _worded(growth(results))))
     search = columns_of(
         "rate|rate|number", "unfinished_change_words|UFJ against emin_min",
@@ -81,9 +82,8 @@ def _share(row: Mapping[str, Any], key: str) -> str:
 
 
 def _spread(row: Mapping[str, Any], key: str) -> str:
-    """Return a mean as text, with the half width of its interval if there are enough runs."""
-    digits, wide = (1 if key == "unfinished" else 3), row[f"{key}_ci95"]
-    return f"{row[key]:,.{digits}f}" + (f"\u00a0±\u00a0{wide:.{digits}f}" if wide == wide else "")
+    """Return a mean as text without line breaks, with the half width of its interval if there are enough runs."""
+    return with_width(row, key, 1 if key == "unfinished" else 3).replace(" ", "\u00a0")
 
 
 SHARES_IN_WORDS = {"data_share": "p, share of data-intensive jobs", "large_share": "q, share of large jobs"}
@@ -96,10 +96,11 @@ def _figures(rows: Rows, names: Sequence[str], x: str, words: str, caption: str)
     for key, title in TITLES.items():
         series = {name: ([row[x] for row in rows_of[name]], [row[key] for row in rows_of[name]]) for name in names}
         drawn = lines(f"{title} by {words.partition(',')[0]}", series, x=words, y=SHORT[key], markers=True)
-        data = []
-        for trace, name in zip(drawn.data, names):
-            wide = [None if row[f"{key}_ci95"] != row[f"{key}_ci95"] else row[f"{key}_ci95"] for row in rows_of[name]]
-            data.append({**trace, "error_y": {"type": "data", "array": wide, "visible": True}})
+        widths = [plain([row[f"{key}_ci95"] for row in rows_of[name]]) for name in names]
+        data = [
+            {**trace, "error_y": {"type": "data", "array": wide, "visible": True}}
+            for trace, wide in zip(drawn.data, widths)
+        ]
         figures.append(replace(drawn, data=data, caption=f"{caption}; bars: 95 % interval over the runs, at most."))
     return figures
 
@@ -117,10 +118,9 @@ def paper_page(results: Rows, provenance: Mapping[str, Any]) -> str:
     figures = _figures(rows, names, "rate", "arrival rate, jobs a time unit", "Means over nine mixes")
     by_mix: list[Block] = []
     for share, words in SHARES_IN_WORDS.items():
-        found = by_share(results, share)
-        by_mix += _figures(found, names, share, words, "Means over the rates and the other share")
+        by_mix += _figures(by_share(results, share), names, share, words, "Means over the rates and the other share")
     tables = paper_tables(results)
-    why: list[Block] = [Callout(f"{name}: {words}.", "warning") for name, words in REASONS_WHY.items()]
+    why = [Callout(f"{name}: {words}.", "warning") for name, words in REASONS_WHY.items()]
     sections = [
         Section("Printed and ours", [tables[0], *why]),
         Section("Figures 2 to 4", figures),

@@ -4,7 +4,7 @@ the paper does not state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,15 +62,13 @@ def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     `emin_min`'s unfinished jobs. `against_min_min` is emin_min's number of unfinished jobs divided by min_min's number,
     minus one. `above_floor_against_min_min` is the same ratio without the jobs that `floor` counts.
     """
-    table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
-    for rate in sorted({rate for rate, _ in table}):
-        ours, base = table[rate, "emin_min"], table[rate, "min_min"]
+    for rate, ours, base, cells in _at_rates(results, "emin_min", "min_min"):
         floor, most = ours[FLOOR], ours["submitted"]
         row = {"rate": rate, "floor": floor, "floor_of_submitted": floor / most, "emin_min": ours["unfinished"]}
         row |= {"floor_share": floor / ours["unfinished"], "min_min": base["unfinished"]}
         row["against_min_min"] = ours["unfinished"] / base["unfinished"] - 1
-        row["against_min_min_ci95"] = _change_width(results, rate, "emin_min", "min_min", "unfinished")
+        row["against_min_min_ci95"] = _width(cells, "emin_min", "min_min", "unfinished", of_sums=True)
         row["above_floor_against_min_min"] = (ours["unfinished"] - floor) / (base["unfinished"] - floor) - 1
         rows.append(row)
     return rows
@@ -113,7 +111,7 @@ def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name, against, key, printed in PRINTED:
         for spec in (s for s in present if s.split(":")[0] == name):
-            ratio, wide = ratio_of(results, spec, against, key), _width(results, spec, against, key)
+            ratio, wide = ratio_of(results, spec, against, key), _width(_cells(results), spec, against, key)
             rows.append(
                 {
                     "heuristic": spec, "against": against, "measure": SHORT[key], "printed": printed, "ours": ratio,
@@ -130,7 +128,10 @@ def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key:
     return float(np.mean([cell[name][key] / cell[against][key] for cell in _cells(results)]))
 
 
-def _cells(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Mapping[str, Any]]]:
+Cells = list[dict[str, Mapping[str, Any]]]
+
+
+def _cells(results: Sequence[Mapping[str, Any]]) -> Cells:
     """Return each setting's results by heuristic."""
     cells: dict[tuple[float, float, float], dict[str, Mapping[str, Any]]] = {}
     for row in results:
@@ -138,21 +139,13 @@ def _cells(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Mapping[str, 
     return [cells[setting] for setting in sorted(cells)]
 
 
-def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
-    """Return the half width of the 95 % interval of `ratio_of` over the runs (paired); NaN for one run."""
-    if any(f"{key}_runs" not in row for row in results):
-        return float("nan")
-    ratios = [np.divide(cell[name][f"{key}_runs"], cell[against][f"{key}_runs"]) for cell in _cells(results)]
-    return half_width(np.mean(ratios, axis=0))
-
-
-def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, against: str, key: str) -> float:
-    """Return the half width of the 95 % interval of the ratio of two means at one arrival rate; NaN for one run."""
-    cells = [cell for cell in _cells(results) if cell[against]["rate"] == rate]
+def _width(cells: Cells, name: str, against: str, key: str, *, of_sums: bool = False) -> float:
+    """Return the half width of the 95 % interval over the runs (paired) of the mean ratio of two heuristics' measures,
+    or of the ratio of their sums over the settings; NaN for one run."""
     if any(f"{key}_runs" not in cell[spec] for cell in cells for spec in (name, against)):
         return float("nan")
-    sums = [np.sum([cell[spec][f"{key}_runs"] for cell in cells], axis=0) for spec in (name, against)]
-    return half_width(sums[0] / sums[1])
+    ours, base = (np.array([cell[spec][f"{key}_runs"] for cell in cells]) for spec in (name, against))
+    return half_width(ours.sum(axis=0) / base.sum(axis=0) if of_sums else (ours / base).mean(axis=0))
 
 
 def _stands(ratio: float, wide: float) -> str:
@@ -169,34 +162,38 @@ def _stands(ratio: float, wide: float) -> str:
 def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return whether each heuristic's unfinished jobs (UFJ), mean wait (AWT) and mean makespan (AMJ) grow at every step
     of the rate, of p and of q."""
-    judged = []
-    for name in _names(results):
-        rows = [row for row in results if row["heuristic"] == name]
-        for key in MEASURES:
-            growths: dict[str, Any] = {"heuristic": name, "measure": SHORT[key]}
-            for axis in ("rate", "data_share", "large_share"):
-                values = sorted({row[axis] for row in rows})
-                means = [np.mean([row[key] for row in rows if row[axis] == v]) for v in values]
-                growths[f"grows_with_{axis}"] = bool((np.diff(means) > 0).all())
-            judged.append(growths)
-    return judged
+    axes = ("rate", "data_share", "large_share")
+    means = {axis: _means(results, axis, MEASURES) for axis in axes}
+
+    def grows(name: str, key: str, axis: str) -> bool:
+        return bool((np.diff([row[key] for row in means[axis] if row["heuristic"] == name]) > 0).all())
+
+    return [
+        {"heuristic": name, "measure": SHORT[key]} | {f"grows_with_{axis}": grows(name, key, axis) for axis in axes}
+        for name in _names(results)
+        for key in MEASURES
+    ]
 
 
 def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Compare `deadline_search` with `emin_min` at every arrival rate: unfinished jobs, makespan, and time of a
     decision."""
-    table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
     rows = []
-    for rate in sorted({rate for rate, _ in table}):
-        base, ours = table[rate, "emin_min"], table.get((rate, OURS[0]))
-        if ours is None:
-            continue
+    for rate, ours, base, cells in _at_rates(results, OURS[0], "emin_min"):
         row = {"rate": rate, "heuristic": OURS[0]}
         for key in ("unfinished", "mean_makespan"):
             row[f"{key}_change"] = ours[key] / base[key] - 1
-            row[f"{key}_change_ci95"] = _change_width(results, rate, OURS[0], "emin_min", key)
+            row[f"{key}_change_ci95"] = _width(cells, OURS[0], "emin_min", key, of_sums=True)
         rows.append(row | {"decision_ms_per_job": ours["decision_ms_per_job"]})
     return rows
+
+
+def _at_rates(results: Sequence[Mapping[str, Any]], name: str, against: str) -> Iterator[tuple[float, Any, Any, Cells]]:
+    """Yield each arrival rate with the means of two heuristics, and with each setting's results by heuristic."""
+    table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
+    for rate in sorted({row["rate"] for row in results if row["heuristic"] == name}):
+        cells = _cells([row for row in results if row["rate"] == rate])
+        yield rate, table[rate, name], table[rate, against], cells
 
 
 def _names(results: Sequence[Mapping[str, Any]]) -> list[str]:

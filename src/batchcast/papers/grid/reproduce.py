@@ -12,7 +12,6 @@ import click
 from ...cli.grammar import page_option, verb
 from ...cli.output import console, document, emit, progress, say, write_text
 from .verb_simulate import COUNT, SAME_JOBS, SEED, numbers, setting, workers_option
-from .verb_simulate import workers as processes
 
 
 @verb("grid")
@@ -27,15 +26,7 @@ from .verb_simulate import workers as processes
 @page_option("Also write an HTML page with figures and tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
-    jobs: int,
-    runs: int,
-    seed: int,
-    only_paper: bool,
-    rates: str,
-    quick: bool,
-    workers: int | None,
-    page: Path | None,
-    as_json: bool,
+    only_paper: bool, rates: str, quick: bool, workers: int, page: Path | None, as_json: bool, **drawn: int
 ) -> None:
     """Run the published experiment (6 arrival rates x 9 mixes) and print it beside the paper's figures.
 
@@ -50,30 +41,28 @@ def command(
     from .study import run_study
 
     if quick:
-        jobs, runs = min(jobs, 2_000), min(runs, 2)
+        drawn |= {"jobs": min(drawn["jobs"], 2_000), "runs": min(drawn["runs"], 2)}
     wanted = numbers("--rates", rates, above=0.0)
     extra = () if only_paper else grid_paper.READINGS + grid_paper.OURS
-    study = grid_paper.paper_study(jobs=jobs, runs=runs, seed=seed, extra=extra, rates=wanted)
-    with processes(workers) as each, progress("simulating", len(study.settings) * runs) as tick:
-        results = run_study(study, watch=perf_counter, each=each, tick=tick, keep_runs=True)
+    study = grid_paper.paper_study(**drawn, extra=extra, rates=wanted)
+    with progress("simulating", len(study.settings) * study.runs) as tick:
+        results = run_study(study, watch=perf_counter, workers=workers, tick=tick, keep_runs=True)
     settings: dict[str, Any] = {
-        "rates": wanted, "jobs": jobs, "runs": runs, "seed": seed, "heuristic": list(study.heuristics),
-        "resources": study.resources,
+        "rates": wanted, "jobs": study.jobs, "runs": study.runs, "seed": study.seed,
+        "heuristic": list(study.heuristics), "resources": study.resources,
         **dataclasses.asdict(study.mapping), "compute_unit": study.units.compute, "transfer_unit": study.units.transfer,
     }  # fmt: skip
     log = {"source": "drawn (Hao et al. 2014, section 4.1)", "settings": len(study.settings)}
     notes = [f"{name}: {words}" for name, words in grid_paper.REASONS_WHY.items()]
-    relations = [{"table": "relations", **row} for row in grid_paper.relations(results)]
     if page is not None:
         write_text(page, paper_page(results, {"log": log, "settings": settings}))
         say(f"page: {page}")
     if as_json:
         flat = [{key: value for key, value in row.items() if not key.endswith("_runs")} for row in results]
-        rows = [{"table": "settings", **row} for row in flat] + relations
-        rows += [{"table": "floor", **row} for row in grid_paper.floors(results)]
-        rows += [{"table": "growth", **row} for row in grid_paper.growth(results)]
-        rows += [{"table": "deadline_search", **row} for row in grid_paper.against_emin_min(results)]
+        tables = {"settings": flat, "relations": grid_paper.relations(results), "floor": grid_paper.floors(results)}
+        tables |= {"growth": grid_paper.growth(results), "deadline_search": grid_paper.against_emin_min(results)}
+        rows = [{"table": name, **row} for name, table in tables.items() for row in table]
         emit(document("reproduce-grid", log, settings, notes, rows))
         return
     show(console(), [*paper_tables(results), *notes])
-    say(f"seed {seed}; -o FILE.html writes the figures")
+    say(f"seed {study.seed}; -o FILE.html writes the figures")

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -14,7 +14,8 @@ import numpy as np
 
 from ...predict.batched import Timed
 from ...predict.registry import make
-from .clock import REASONS, MappingRule, Outcome, simulate
+from ...processes import in_processes
+from .clock import ASSIGNED, REASONS, MappingRule, Outcome, simulate
 from .model import Jobs, Model, Resources, Setting, Units, draw_jobs
 
 MEASURES = ("unfinished", "mean_wait", "mean_makespan")
@@ -29,19 +30,13 @@ def measure(outcome: Outcome) -> dict[str, float]:
     ran; measures with `_in_time` are averages over jobs that finished in time. The measures `reason: ...` count the
     jobs of every outcome.
     """
-    ran, in_time = np.isfinite(outcome.finish), outcome.outcome == 0
-    wait, response = outcome.start - outcome.arrival, outcome.finish - outcome.arrival
-    figures: dict[str, float] = {
-        "submitted": len(outcome.outcome),
-        "assigned": outcome.assigned,
-        "unfinished": outcome.unfinished,
-        "mean_wait": _mean(wait[ran]),
-        "mean_makespan": _mean(response[ran]),
-        "mean_wait_in_time": _mean(wait[in_time]),
-        "mean_makespan_in_time": _mean(response[in_time]),
-        "mapping_events": outcome.events,
-    }
+    figures: dict[str, float] = {"submitted": len(outcome.outcome)}
+    figures |= {"assigned": outcome.assigned, "unfinished": outcome.unfinished}
+    for of, jobs in (("", np.isfinite(outcome.finish)), ("_in_time", outcome.outcome == ASSIGNED)):
+        for name, until in (("mean_wait", outcome.start), ("mean_makespan", outcome.finish)):
+            figures[name + of] = float((until - outcome.arrival)[jobs].mean()) if jobs.any() else math.nan
     counts = np.bincount(outcome.outcome, minlength=len(REASONS))
+    figures["mapping_events"] = outcome.events
     return figures | {f"reason: {REASONS[k]}": int(counts[k]) for k in range(1, len(REASONS))}
 
 
@@ -67,6 +62,16 @@ def half_width(values: np.ndarray) -> float:
     return float(t_975(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
+def with_width(row: Mapping[str, Any], name: str, digits: int) -> str:
+    """Return a mean as text, with the half width of its interval over the runs if there are enough runs.
+
+    >>> with_width({"mean_wait": 1.234, "mean_wait_ci95": 0.05}, "mean_wait", 2)
+    '1.23 ± 0.05'
+    """
+    wide = row[f"{name}_ci95"]
+    return f"{row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "")
+
+
 def t_975(freedom: int) -> float:
     """Return Student's 97.5 % quantile, within 0.002 from 3 degrees of freedom on (Cornish and Fisher's expansion).
 
@@ -90,7 +95,7 @@ def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> 
     known = np.isfinite(outcome.arrival) & np.isfinite(over)
     if not known.any():
         return {name: np.empty(0) for name in ("time", "load", "waiting", "unfinished")}
-    time = np.linspace(float(outcome.arrival[known].min()), float(over[known].max()), points)
+    time = np.linspace(outcome.arrival[known].min(), over[known].max(), points)
 
     def by(instants: np.ndarray) -> np.ndarray:
         return np.searchsorted(np.sort(instants), time, side="right")
@@ -106,13 +111,7 @@ def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> 
     }
 
 
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
 Watch = Callable[[], float]
-Cell = tuple["Study", Setting, int]
-Rows = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +130,12 @@ class Study:
 
 
 def one_run(
-    jobs: Jobs,
-    resources: Resources,
-    spec: str,
-    study_mapping: MappingRule,
-    units: Units,
-    data_share: float = 0.5,
-    *,
-    watch: Watch,
+    jobs: Jobs, resources: Resources, spec: str, study: Study, data_share: float = 0.5, *, watch: Watch
 ) -> tuple[Outcome, dict[str, float]]:
-    """Run one heuristic on one set of jobs; return the outcome and its measures. The clock `watch` measures the time of
-    the decisions."""
+    """Run one heuristic on one set of jobs, by the mapping rule and the units of a study; return the outcome and its
+    measures. The clock `watch` measures the time of the decisions."""
     heuristic = Timed(make("heuristic", spec, data_share=data_share), watch)
-    outcome = simulate(jobs, resources, Model(jobs, resources, units), heuristic, study_mapping)
+    outcome = simulate(jobs, resources, Model(jobs, resources, study.units), heuristic, study.mapping)
     decided = 1000.0 * heuristic.seconds / max(len(jobs), 1)
     return outcome, measure(outcome) | {"decision_ms_per_job": decided}
 
@@ -152,36 +144,33 @@ def run_study(
     study: Study,
     *,
     watch: Watch,
-    each: Callable[..., Iterable[tuple[Setting, Rows]]] = map,
-    tick: Callable[[int], None] = lambda done: None,
+    workers: int = 1,
+    tick: Callable[[int], None] | None = None,
     keep_runs: bool = False,
 ) -> list[dict[str, Any]]:
     """Return one row per setting and heuristic: means over runs with 95 % intervals.
 
     Run number k draws the same random numbers in all settings. With `keep_runs` a row also lists each measure by run,
-    for example `unfinished_runs`. `watch` reads a clock in seconds; `each` runs the cells in order, like `map` (a
-    pool's `map` uses processes).
+    for example `unfinished_runs`. `watch` reads a clock in seconds; `workers` is the number of processes;
+    `tick` is called with the number of finished runs.
     """
-    cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
-    _cell(watch, 50, cells[0])  # compiles once, before the timing and before a pool forks its processes
+    cells = [(setting, run) for setting in study.settings for run in range(study.runs)]
+    _cell(replace(study, jobs=50), *cells[0], watch)  # compiles once, before the timing and before processes are forked
     gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
-    for done, (setting, rows) in enumerate(each(partial(_cell, watch, None), cells), start=1):
+    ran = in_processes([partial(_cell, study, *cell, watch) for cell in cells], workers, tick)
+    for (setting, _), rows in zip(cells, ran):
         for spec, row in rows.items():
             gathered.setdefault((setting, spec), []).append(row)
-        tick(done)
-    means: list[dict[str, Any]] = []
-    for (s, spec), runs in gathered.items():
-        kept = {f"{key}_runs": [run[key] for run in runs] for key in MEASURES} if keep_runs else {}
-        means.append({**asdict(s), "heuristic": spec, **over_runs(runs), **kept})
-    return means
+    return [
+        {**asdict(s), "heuristic": spec, **over_runs(runs)}
+        | {f"{key}_runs": [run[key] for run in runs] for key in MEASURES if keep_runs}
+        for (s, spec), runs in gathered.items()
+    ]
 
 
-def _cell(watch: Watch, first: int | None, cell: Cell) -> tuple[Setting, Rows]:
-    study, setting, run = cell
+def _cell(study: Study, setting: Setting, run: int, watch: Watch) -> dict[str, dict[str, float]]:
+    """Return the measures of each heuristic in one run of one setting."""
     rng = np.random.default_rng([study.seed, run])
-    jobs, resources = draw_jobs(setting, rng, jobs=first or study.jobs, resources=study.resources)
-    rows = {
-        spec: one_run(jobs, resources, spec, study.mapping, study.units, setting.data_share, watch=watch)[1]
-        for spec in study.heuristics
-    }
-    return setting, rows
+    jobs, resources = draw_jobs(setting, rng, jobs=study.jobs, resources=study.resources)
+    share = setting.data_share
+    return {spec: one_run(jobs, resources, spec, study, share, watch=watch)[1] for spec in study.heuristics}

@@ -6,31 +6,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ...cli.grammar import Verbs
 from ...cli.output import console, document, emit, say, write_text
 from ...errors import UsageError
+from . import verb_simulate as simulating
 from .verb_serve import command as serve
-from .verb_simulate import (
-    COUNT,
-    FILE,
-    SEED,
-    heuristics_named,
-    heuristics_option,
-    json_option,
-    lacks_prices,
-    needs_deadlines,
-    numbers,
-    setting,
-)
-from .verb_simulate import command as simulate
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .model import Batch, Plan
 
 UNBOUNDED = 10**12
@@ -41,39 +27,26 @@ def command() -> None:
     """Map jobs with files and deadlines onto the resources of a grid."""
 
 
+JOBS_HELP = (
+    "CSV with one row per job. With MATRIX: deadline, and file_mb if files are moved. With --platform: the columns of "
+    "`grid simulate`."
+)
+PLATFORM_HELP = (
+    "TOML or CSV of the resources, in place of MATRIX: times follow from instructions, files, speeds, bandwidths."
+)
+BANDWIDTH_HELP = "With file_mb in --jobs: MB per time unit, one number for all resources or one each."
+
+
 @command.command("map")
-@click.argument("matrix", type=FILE, required=False)
-@heuristics_option
-@click.option(
-    "--jobs",
-    "jobs_file",
-    type=FILE,
-    help="CSV with one row per job. With MATRIX: deadline, and file_mb if files are moved. With --platform: the "
-    "columns of `grid simulate`.",
-)
-@click.option(
-    "--platform",
-    type=FILE,
-    help="TOML or CSV of the resources, in place of MATRIX: times follow from instructions, files, speeds, bandwidths.",
-)
-@click.option(
-    "--bandwidth",
-    metavar="LIST",
-    help="With file_mb in --jobs: MB per time unit, one number for all resources or one each.",
-)
+@click.argument("matrix", type=simulating.FILE, required=False)
+@simulating.heuristics_option
+@click.option("--jobs", "jobs_file", type=simulating.FILE, help=JOBS_HELP)
+@click.option("--platform", type=simulating.FILE, help=PLATFORM_HELP)
+@click.option("--bandwidth", metavar="LIST", help=BANDWIDTH_HELP)
 @click.option("--seconds", type=float, help="CPU seconds of search (default 0.9) and exact (default 48).")
-@click.option("--plan", type=FILE, help="Write the last heuristic's plan as CSV.")
-@json_option
-def map_command(
-    matrix: Path | None,
-    heuristics: str,
-    jobs_file: Path | None,
-    platform: Path | None,
-    bandwidth: str | None,
-    seconds: float | None,
-    plan: Path | None,
-    as_json: bool,
-) -> None:
+@click.option("--plan", type=simulating.FILE, help="Write the last heuristic's plan as CSV.")
+@simulating.json_option
+def map_command(heuristics: str, seconds: float | None, plan: Path | None, as_json: bool, **files: Any) -> None:
     """Map the jobs of MATRIX (expected times in the form of Braun et al., gzip or plain) onto its resources.
 
     Without MATRIX, map the jobs of --jobs onto the resources of --platform, all at once: at the last arrival.
@@ -83,48 +56,58 @@ def map_command(
     batchcast grid map u_c_hihi.0.etc.gz --jobs jobs.csv --bandwidth 125 --heuristic emin_min,ebest,best_fit
     batchcast grid map --jobs jobs.csv --platform grid.toml --heuristic emin_min,min_min --plan plan.csv
     """
-    import numpy as np
-
-    from .model import Batch
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds {seconds:g} (accepted: a number above 0)")
-    specs = heuristics_named(heuristics, ("exact", "by_preference"))
-    notes: list[str] = []
-    if (matrix is None) == (platform is None):
-        what = "neither MATRIX nor --platform" if matrix is None else "MATRIX and --platform"
-        raise UsageError(
-            f"grid map: {what} (accepted: one of them)", hint="grid map --jobs jobs.csv --platform grid.toml"
-        )
-    if matrix is not None:
-        times, deadline = _problem(matrix, jobs_file, bandwidth)
-        batch, names = Batch.of_times(times, deadline=deadline), None
-    else:
-        batch, names, notes = _of_platform(jobs_file, platform, bandwidth)
-        deadline = batch.deadline if np.isfinite(batch.deadline).any() else None
+    specs = simulating.heuristics_named(heuristics, ("exact", "by_preference"))
+    given = _input_of(**files)
+    batch, notes = given.batch, given.notes
     n, m = batch.times.shape
     bound = _bound(batch)
-    mapped = [_mapped(batch, spec, seconds, bound, deadline is not None) for spec in specs]
+    mapped = [_mapped(batch, spec, seconds, bound, given.has_deadlines) for spec in specs]
     results, plans = [row for row, _ in mapped], [of_spec for _, of_spec in mapped if of_spec is not None]
     left_out = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
-    notes += lacks_prices(specs, batch.price is not None) + left_out
+    notes += simulating.lacks_prices(specs, batch.price is not None) + left_out
     if not plans:
         raise UsageError(left_out[0])
     if plan is not None:
-        write_text(plan, _plan_csv(batch, plans[-1], *(names or (range(n), range(m)))))
-    settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": bandwidth}
-    settings |= {"deadlines": str(jobs_file or "none")} | ({"platform": str(platform)} if platform else {})
-    source = matrix or jobs_file
-    assert source is not None
+        write_text(plan, _plan_csv(given, plans[-1]))
+    settings = {"heuristic": specs, "seconds": seconds, "jobs": n, "resources": m, "bandwidth": files["bandwidth"]}
+    settings |= {"deadlines": str(files["jobs_file"] or "none")}
+    settings |= {"platform": str(files["platform"])} if files["platform"] else {}
     if as_json:
-        emit(document("grid-map", {"source": str(source), "jobs": n, "resources": m}, settings, notes, results))
+        log = {"source": str(given.source), "jobs": n, "resources": m}
+        emit(document("grid-map", log, settings, notes, results))
         return
-    _show_map(f"{source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}", results)
+    _show_map(f"{given.source.name} · {n} jobs on {m} resources · lower bound {bound:,.1f}", results)
     for note in notes:
         say(f"note: {note}")
     for row in results:
         if "seed" in row:
             say(f"{row['heuristic']}: seed {row['seed']}")
+
+
+class MapInput(NamedTuple):
+    """The jobs and resources of `grid map`: the file, the batch, the ids of its jobs and resources, whether jobs have
+    deadlines, and messages."""
+
+    source: Path
+    batch: Batch
+    jobs: Sequence[Any]
+    resources: Sequence[Any]
+    has_deadlines: bool
+    notes: list[str]
+
+
+def _input_of(matrix: Path | None, jobs_file: Path | None, platform: Path | None, bandwidth: str | None) -> MapInput:
+    """Return the jobs and resources of a matrix, or of a platform."""
+    if matrix is not None and platform is None:
+        return _of_matrix(matrix, jobs_file, bandwidth)
+    if platform is not None and matrix is None:
+        return _of_platform(jobs_file, platform, bandwidth)
+    what = "neither MATRIX nor --platform" if matrix is None else "MATRIX and --platform"
+    hint = "grid map --jobs jobs.csv --platform grid.toml"
+    raise UsageError(f"grid map: {what} (accepted: one of them)", hint=hint)
 
 
 def _bound(batch: Batch) -> float:
@@ -141,69 +124,67 @@ def _bound(batch: Batch) -> float:
     return float(max((free + times).min(axis=1).max(), (free.sum() + times.min(axis=1).sum()) / len(free)))
 
 
-def _plan_csv(batch: Batch, plan: Plan, jobs: Sequence[Any], resources: Sequence[Any]) -> str:
-    """Return a plan as CSV, one row per job in the plan's order; `jobs` and `resources` are the ids."""
+def _plan_csv(given: MapInput, plan: Plan) -> str:
+    """Return a plan as CSV, one row per job in the plan's order."""
     from .model import timed
 
-    starts, finishes = timed(batch, plan)
+    jobs, resources, (starts, finishes) = given.jobs, given.resources, timed(given.batch, plan)
     lines = [f"{jobs[j]},{resources[plan.resource[j]]},{starts[j]:.6f},{finishes[j]:.6f}" for j in plan.order.tolist()]
     return "\n".join(["job,resource,start,finish", *lines, ""])
 
 
-def _of_platform(
-    jobs_file: Path | None, platform: Path | None, bandwidth: str | None
-) -> tuple[Batch, tuple[Sequence[str], Sequence[str]], list[str]]:
-    """Return the batch of all jobs on a platform at the last arrival, their ids, and messages about omitted jobs."""
+def _of_platform(jobs_file: Path | None, platform: Path, bandwidth: str | None) -> MapInput:
+    """Return all jobs and the resources of a platform, at the last arrival, with messages about omitted jobs."""
     import numpy as np
 
     from .files import read_jobs, read_platform
-    from .model import Batch, Model, Units
+    from .model import Batch, Model
 
-    assert platform is not None
     if jobs_file is None:
-        raise UsageError(
-            "--platform goes with --jobs FILE", hint="columns id, instructions, file_mb, arrival, deadline"
-        )
+        hint = "columns id, instructions, file_mb, arrival, deadline"
+        raise UsageError("--platform goes with --jobs FILE", hint=hint)
     if bandwidth is not None:
         raise UsageError("--bandwidth goes with MATRIX: --platform has a bandwidth for each resource")
     jobs, (resources, units) = read_jobs(jobs_file), read_platform(platform)
     faults = jobs.faults()
     notes = [f"job {jobs.ids[row]} left out: {why}" for row, why in sorted(faults.items())]
-    rows = np.array([row for row in range(len(jobs)) if row not in faults], dtype=int)
-    times = Model(jobs, resources, units or Units(1.0, 1.0)).rows(rows)
+    rows = np.setdiff1d(np.arange(len(jobs)), list(faults))
+    times = Model(jobs, resources, units).rows(rows)
     fits = np.isfinite(times).any(axis=1)
     notes += [f"job {jobs.ids[row]} left out: no resource meets its demands" for row in rows[~fits].tolist()]
     rows, times = rows[fits], times[fits]
     if not len(rows):
         raise UsageError(f"{jobs_file}: no job that a resource of {platform} can run", hint="; ".join(notes[:3]))
-    now = float(jobs.arrival[rows].max())
-    batch = Batch.of_times(times, free=resources.free, deadline=jobs.deadline[rows], now=now)
-    batch = batch._replace(arrival=jobs.arrival[rows], speed=resources.speed, bandwidth=resources.bandwidth)
-    weight = None if jobs.cost_weight is None else jobs.cost_weight[rows]
-    batch = batch._replace(price=resources.attributes.get("price"), cost_weight=weight)
-    return batch, ([jobs.ids[row] for row in rows.tolist()], resources.ids), notes
+    now, deadline = float(jobs.arrival[rows].max()), jobs.deadline[rows]
+    batch = Batch.of_times(times, free=resources.free, deadline=deadline, now=now)._replace(
+        arrival=jobs.arrival[rows], speed=resources.speed, bandwidth=resources.bandwidth,
+        price=resources.attributes.get("price"), cost_weight=jobs.cost_weight[rows],
+    )  # fmt: skip
+    ids = [jobs.ids[row] for row in rows.tolist()]
+    return MapInput(jobs_file, batch, ids, resources.ids, bool(np.isfinite(deadline).any()), notes)
 
 
-def _problem(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return times (n, m), including file transfers, and deadlines (n,); None without deadlines."""
+def _of_matrix(matrix: Path, jobs_file: Path | None, bandwidth: str | None) -> MapInput:
+    """Return the jobs and resources of a matrix of times, to which the times of file transfers are added."""
     import numpy as np
 
     from .files import read_map_jobs, read_matrix
+    from .model import Batch
 
-    times = read_matrix(matrix)
-    if jobs_file is None:
-        if bandwidth is not None:
-            raise UsageError("--bandwidth goes with --jobs FILE that has a column file_mb")
-        return times, None
-    deadline, file_mb = read_map_jobs(jobs_file, len(times))
-    if bandwidth is None:
-        if (file_mb > 0).any():
+    times, deadline = read_matrix(matrix), None
+    n, m = times.shape
+    if jobs_file is not None:
+        deadline, file_mb = read_map_jobs(jobs_file, n)
+        if bandwidth is None and (file_mb > 0).any():
             raise UsageError(f"{jobs_file} has file sizes: how fast are files?", hint="--bandwidth 125, MB a time unit")
-        return times, deadline
-    speeds = np.array(numbers("--bandwidth", bandwidth, above=0.0))
-    if len(speeds) not in (1, times.shape[1]):
-        raise UsageError(f"--bandwidth has {len(speeds)} values (accepted: 1, or {times.shape[1]}, one a resource)")
-    return times + file_mb[:, None] / speeds, deadline
+    if bandwidth is not None:
+        if deadline is None:
+            raise UsageError("--bandwidth goes with --jobs FILE that has a column file_mb")
+        speeds = np.array(simulating.numbers("--bandwidth", bandwidth, above=0.0))
+        if len(speeds) not in (1, m):
+            raise UsageError(f"--bandwidth has {len(speeds)} values (accepted: 1, or {m}, one a resource)")
+        times = times + file_mb[:, None] / speeds
+    return MapInput(matrix, Batch.of_times(times, deadline=deadline), range(n), range(m), deadline is not None, [])
 
 
 def _mapped(
@@ -217,7 +198,7 @@ def _mapped(
     from .model import Batch, makespan, timed
 
     name, parameters = parse_spec(spec)
-    if not has_deadlines and (why := needs_deadlines(spec)):
+    if not has_deadlines and (why := simulating.needs_deadlines(spec)):
         return {"heuristic": spec, "note": why}, None
     slow = getattr(load("heuristic", name), "slow", False)
     given: dict[str, Any] = {"seconds": seconds} if seconds and slow else {}
@@ -254,49 +235,53 @@ def _mapped(
 
 def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
     """Start the task in a thread; the returned function waits at most the given seconds, and Ctrl-C interrupts it."""
+    from concurrent.futures import Future
+    from contextlib import suppress
     from threading import Thread
 
-    failed: list[BaseException] = []
+    done: Future[None] = Future()
 
     def run() -> None:
         try:
             task()
+            done.set_result(None)
         except BaseException as error:
-            failed.append(error)
+            done.set_exception(error)
 
-    thread = Thread(target=run, daemon=True)
-    thread.start()
+    Thread(target=run, daemon=True).start()
 
     def ended(seconds: float) -> None:
-        thread.join(seconds)
-        if failed:
-            raise failed[0]
+        with suppress(TimeoutError):
+            done.result(seconds)
 
     return ended
 
 
 def _show_map(title: str, results: Sequence[Mapping[str, Any]]) -> None:
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Table
     from ...report.terminal import show
+    from ..shared import columns_of
 
     has = {key for row in results for key in row}
-    columns = [TableColumn("heuristic", "heuristic"), TableColumn("text", "makespan")]
-    columns += [TableColumn("over_bound", "over the bound", "share")]
-    columns += [TableColumn(key, key.replace("_", " "), "count") for key in ("in_time", "mapped") if "in_time" in has]
-    columns += [TableColumn("cost", "cost", "number")] * ("cost" in has)
-    columns += [TableColumn("decision_s", "decided in, s", "ratio")]
+    columns = columns_of(
+        "heuristic", "text|makespan", "over_bound|over the bound|share",
+        *["in_time|in time|count", "mapped|mapped|count"] * ("in_time" in has),
+        *["cost|cost|number"] * ("cost" in has), "decision_s|decided in, s|ratio",
+    )  # fmt: skip
     rows = [dict(row) | {"text": f"{row['makespan']:,.1f}"} for row in results if "note" not in row]
     show(console(), [Table(title, columns, rows)])
 
 
 @command.command("draw")
-@setting("--jobs", type=COUNT, default=512, help="Number of jobs (rows).")
-@setting("--resources", type=COUNT, default=16, help="Number of resources (columns).")
-@setting("--kind", default="c_hihi", help="Kind of matrix: c, i or s, then hi or lo twice (c_hihi).")
-@setting("--ranges", type=click.Choice(["braun", "ali"]), default="braun", help="Upper ends of the random draws.")
+@simulating.setting("--jobs", type=simulating.COUNT, default=512, help="Number of jobs (rows).")
+@simulating.setting("--resources", type=simulating.COUNT, default=16, help="Number of resources (columns).")
+@simulating.setting("--kind", default="c_hihi", help="Kind of matrix: c, i or s, then hi or lo twice (c_hihi).")
+@simulating.setting(
+    "--ranges", type=click.Choice(["braun", "ali"]), default="braun", help="Upper ends of the random draws."
+)
 @click.option("--whole", is_flag=True, help="Draw whole numbers, so that many times are equal.")
-@setting("--seed", type=SEED, default=1, help="Random seed.")
-@click.option("-o", "--output", required=True, type=FILE, help="Output file.")
+@simulating.setting("--seed", type=simulating.SEED, default=1, help="Random seed.")
+@click.option("-o", "--output", required=True, type=simulating.FILE, help="Output file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document: parameters and file.")
 def draw_command(
     jobs: int, resources: int, kind: str, ranges: str, whole: bool, seed: int, output: Path, as_json: bool
@@ -315,5 +300,5 @@ def draw_command(
     say(f"{output}: {jobs} jobs on {resources} resources, {kind}, ranges {ranges}, seed {seed}")
 
 
-command.add_command(simulate)
+command.add_command(simulating.command)
 command.add_command(serve)

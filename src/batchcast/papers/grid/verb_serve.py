@@ -19,7 +19,7 @@ from ...cli.grammar import page_option, verb
 from ...cli.interrupt import stop_on_signals
 from ...cli.output import say, write_text
 from ...errors import BatchcastError, UsageError
-from .verb_simulate import FILE, every_option, heuristic_option, late_option
+from .verb_simulate import FILE, every_option, heuristic_option, late_option, mapping_interval
 
 if TYPE_CHECKING:
     from .live import Broker
@@ -73,7 +73,8 @@ def command(
     """
     from ...predict.registry import make
     from .clock import MappingRule
-    from .live import Journal
+    from .files import read_platform
+    from .live import Broker, Journal
 
     if (platform is None) != clusters:
         raise UsageError("no resources to map jobs onto (accepted: one of --platform FILE and --clusters)")
@@ -85,8 +86,8 @@ def command(
         raise UsageError("no source of jobs (accepted: one of --listen SOCKET and --spool FOLDER)")
     if once and spool is None:
         raise UsageError("--once needs --spool")
-    rule = MappingRule(None if every == "events" else _time(every), False, late)
-    broker_of = _on_clusters(submit) if platform is None else _on_platform(platform)
+    rule = MappingRule(mapping_interval(every), False, late)
+    broker_of = _on_clusters(submit) if platform is None else partial(Broker, *read_platform(platform))
     state.mkdir(parents=True, exist_ok=True)
     lock = _alone(state)
     broker = broker_of(make("heuristic", heuristic), rule, Journal(state / "journal.jsonl"))
@@ -98,20 +99,9 @@ def command(
     say(f"{said['jobs']} jobs known from {state}, {said['waiting']} waiting; new jobs come from {listen or spool}")
     if spool is not None:
         _from_spool(serving, spool, stop, once)
-    else:
-        assert listen is not None
+    elif listen is not None:
         _from_socket(serving, listen, stop)
     os.close(lock)
-
-
-def _on_platform(platform: Path) -> Callable[..., Any]:
-    """Return a function that makes a broker for the resources of a file."""
-    from .files import read_platform
-    from .live import Broker
-    from .model import Units
-
-    resources, units = read_platform(platform)
-    return partial(Broker, resources, units or Units(1.0, 1.0))
 
 
 def _on_clusters(submits: bool) -> Callable[..., Any]:
@@ -130,13 +120,6 @@ def _on_clusters(submits: bool) -> Callable[..., Any]:
     return partial(ClusterBroker, clusters, submits=submits)
 
 
-def _time(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"--map-every {text!r} (accepted: a time above 0, or events)") from None
-
-
 def _alone(state: Path) -> int:
     """Lock a state folder during the block, because two brokers would write to one journal."""
     import fcntl
@@ -145,9 +128,8 @@ def _alone(state: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise BatchcastError(
-            f"another broker uses {state}", hint="give this broker another --state, or stop the other"
-        ) from None
+        hint = "give this broker another --state, or stop the other"
+        raise BatchcastError(f"another broker uses {state}", hint=hint) from None
     return lock
 
 
@@ -169,27 +151,24 @@ class Serving:
             job = json.loads(text)
         except ValueError:
             return {"ok": False, "error": "no JSON: send one job a line"}
+        question = job.get("ask") if isinstance(job, dict) else None
         try:
-            if isinstance(job, dict) and "ask" in job:
-                return self._asked(job)
+            if question == "jobs":
+                return {"ok": True, "jobs": self.broker.table()}
+            if question == "free":
+                return {"ok": True, "free": self.broker.free_at(), **self.broker.counts}
+            if question is not None:
+                raise UsageError(f"ask {str(question)[:20]!r} (accepted: jobs, free)")
             if job == {"end": True}:
                 self.tell(self.broker.finish())
                 self.is_over = True
                 return {"ok": True, **self.broker.counts}
-            at = self._arrival(job)
-            before = len(self.broker.told)
+            at, before = self._arrival(job), len(self.broker.told)
             reply = self.broker.offer(job, at)
             self.tell(self.broker.told[before:])
             return reply
         except BatchcastError as error:
             return {"ok": False, "error": error.message}
-
-    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
-        if question["ask"] == "jobs":
-            return {"ok": True, "jobs": self.broker.table()}
-        if question["ask"] == "free":
-            return {"ok": True, "free": self.broker.free_at(), **self.broker.counts}
-        raise UsageError(f"ask {str(question['ask'])[:20]!r} (accepted: jobs, free)")
 
     def _arrival(self, job: Any) -> float:
         """Return the job's `arrival` if the broker's clock is virtual, else the present time."""

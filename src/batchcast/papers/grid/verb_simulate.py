@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import math
 import os
-import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -27,50 +28,22 @@ if TYPE_CHECKING:
     from .model import Jobs, Resources, Units
 
 
-@contextmanager
-def workers(count: int | None) -> Iterator[Callable[..., Iterable[Any]]]:
-    """Return a `map` over `count` processes (None: one per processor), in order; for one process, the builtin `map`.
-
-    Only the calling process handles Ctrl-C, and then ends the other processes.
-    """
-    from concurrent.futures import ProcessPoolExecutor
-
-    many = count or os.cpu_count() or 1
-    if many == 1:
-        yield map
-        return
-    pool = ProcessPoolExecutor(many, initializer=_leave_signals)
-    try:
-        yield partial(pool.map, chunksize=2)
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _leave_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 SECONDS_A_JOB = 71 / 8.4e6
 """Measured for one heuristic: the default settings, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
 setting = partial(click.option, show_default=True)
 """An option whose default its help shows."""
 FILE, COUNT, SEED = click.Path(path_type=Path), click.IntRange(min=1), click.IntRange(min=0)
 SAME_JOBS = "Random seed; run k of every setting uses the same jobs."
+UNIT_OF = "Default: the platform's, else 1;"
 heuristic_option = partial(setting, "--heuristic", shell_complete=complete_specs("heuristic"))
 heuristics_option = heuristic_option(
     "heuristics", default="all", metavar="SPECS", help="Heuristics, NAME:key=value,..., or all."
 )
 every_option = partial(setting, "--map-every", "every", metavar="T|events")
-late_option = setting(
-    "--late",
-    type=click.Choice(["run", "stop", "drop"]),
-    default="run",
-    help="What happens to jobs after their deadline.",
-)
-workers_option = click.option("--workers", type=COUNT, help="Number of processes. Default: the available processors.")
+LATE_WORDS = click.Choice(["run", "stop", "drop"])
+late_option = setting("--late", type=LATE_WORDS, default="run", help="What happens to jobs after their deadline.")
+WORKERS_HELP = "Number of processes. Default: the available processors."
+workers_option = click.option("--workers", type=COUNT, default=lambda: os.cpu_count() or 1, help=WORKERS_HELP)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -87,16 +60,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 @every_option(default="0.25", help="Map jobs every T time units, or at events.")
 @click.option("--remap", is_flag=True, help="Map jobs that have not started again at each event.")
 @late_option
-@click.option(
-    "--compute-unit",
-    type=float,
-    help="Time of 1 MI at speed 1. Default: the platform's, else 1; 0.006 for random jobs.",
-)
-@click.option(
-    "--transfer-unit",
-    type=float,
-    help="Time of 1 MB at bandwidth 1. Default: the platform's, else 1; 0.0006 for random jobs.",
-)
+@click.option("--compute-unit", type=float, help=f"Time of 1 MI at speed 1. {UNIT_OF} 0.006 for random jobs.")
+@click.option("--transfer-unit", type=float, help=f"Time of 1 MB at bandwidth 1. {UNIT_OF} 0.0006 for random jobs.")
 @setting("--slack", type=float, default=2.0, help="For a log: deadline = submission + slack x time limit.")
 @setting("--reference-speed", type=float, default=1000.0, help="For a log: speed of its machine in MI/s.")
 @click.option("--first", type=COUNT, help="For a log or CSV: only the first jobs.")
@@ -116,13 +81,11 @@ def command(**given: Any) -> None:
     """
     from .clock import MappingRule as Shape
 
-    every = None if given["every"] == "events" else _number("--map-every", given["every"])
+    every = mapping_interval(given["every"])
     shape = Shape(every, given["remap"], given["late"])
     specs = heuristics_named(given["heuristics"], ("exact", "search", "by_preference"))
-    settings: dict[str, Any] = {
-        "heuristic": specs, "every": "events" if every is None else every, "remap": shape.remap, "late": shape.late,
-        "seed": given["seed"],
-    }  # fmt: skip
+    settings = {"heuristic": specs, "every": every or "events", "remap": shape.remap, "late": shape.late}
+    settings["seed"] = given["seed"]
     run = _drawn if given["jobs"].removeprefix("-").isdigit() else _given
     warnings, results, log, shown = run(given, specs, shape, settings)
     if given["page"] is not None or given["outcomes"] is not None:
@@ -171,21 +134,20 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     if count < 1:
         raise UsageError(f"--jobs {count}: an empty workload (accepted: a number from 1, or a file)")
     units = _units(given, Units())
-    rates = numbers("--rate", given["rate"], above=0.0)
-    shares = [numbers(f"--{k.replace('_', '-')}", given[k], most=1.0) for k in ("data_share", "large_share")]
-    cells = [Setting(r, p, q) for r in rates for p in shares[0] for q in shares[1]]
+    drawn = {"rate": numbers("--rate", given["rate"], above=0.0)}
+    drawn |= {k: numbers(f"--{k.replace('_', '-')}", given[k], most=1.0) for k in ("data_share", "large_share")}
+    cells = [Setting(*values) for values in product(*drawn.values())]
     study = Study(cells, specs, shape, units, count, given["resources"], given["runs"], given["seed"])
-    settings |= {"jobs": count, "resources": given["resources"], "runs": given["runs"], "rate": rates}
-    settings |= {"data_share": shares[0], "large_share": shares[1]}
+    settings |= {"jobs": count, "resources": study.resources, "runs": study.runs, **drawn}
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer}
     say(_first_words(len(cells), len(specs), study.runs, count))
-    with workers(given["workers"]) as each, progress("simulating", len(cells) * study.runs) as tick:
-        results = run_study(study, watch=perf_counter, each=each, tick=tick)
+    with progress("simulating", len(cells) * study.runs) as tick:
+        results = run_study(study, watch=perf_counter, workers=given["workers"], tick=tick)
 
     def shown() -> tuple[Any, Any, dict[str, Any]]:
         jobs, grid = draw_jobs(cells[-1], np.random.default_rng([study.seed, 0]), jobs=count, resources=study.resources)
-        run = partial(one_run, jobs, grid, watch=perf_counter, study_mapping=shape, units=units)
-        return jobs, grid, {spec: run(spec=spec, data_share=cells[-1].data_share)[0] for spec in specs}
+        run = partial(one_run, jobs, grid, study=study, data_share=cells[-1].data_share, watch=perf_counter)
+        return jobs, grid, {spec: run(spec=spec)[0] for spec in specs}
 
     return [], results, {"source": "drawn", "jobs": count}, shown
 
@@ -194,33 +156,33 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     """Simulate jobs and resources from files: one run per heuristic."""
     import numpy as np
 
-    from .study import one_run, over_runs
+    from .study import Study, one_run, over_runs
 
     jobs, resources, units, warnings = _read(given)
     if not np.isfinite(jobs.deadline).any():
         notes = [f"{spec} left out: {without}" for spec in specs if (without := needs_deadlines(spec))]
-        specs = [spec for spec in specs if not needs_deadlines(spec)]
-        if not specs:
+        if len(notes) == len(specs):
             raise UsageError(notes[0])
+        specs = [spec for spec in specs if not needs_deadlines(spec)]
         warnings += notes
     price = resources.attributes.get("price")
     warnings += lacks_prices(specs, price is not None)
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
     settings |= {name: given[name] for name in ("slack", "reference_speed")} | {"platform": str(given["platform"])}
-    results, outcomes = [], {}
+    results, outcomes, study = [], {}, Study((), specs, shape, units)
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
-            one_run(jobs.first(1), resources, spec, shape, units, watch=perf_counter)  # compiles, before timing
-            outcomes[spec], row = one_run(jobs, resources, spec, shape, units, watch=perf_counter)
+            one_run(jobs.first(1), resources, spec, study, watch=perf_counter)  # compiles, before timing
+            outcomes[spec], row = one_run(jobs, resources, spec, study, watch=perf_counter)
             results.append({"heuristic": spec, **over_runs([row])})
             if price is not None:
                 ran, where = outcomes[spec].finish - outcomes[spec].start, outcomes[spec].resource
                 results[-1]["cost"] = float(np.nansum(np.where(where >= 0, ran * price[where], 0.0)))
             tick(done)
     why = outcomes[specs[0]].why
-    for reason in sorted(set(why.values())):
-        rows = [k for k, words in why.items() if words == reason]
-        warnings.append(f"{counted(len(rows))} rejected: {reason} (first: {jobs.ids[rows[0]]!r})")
+    for reason, count in sorted(Counter(why.values()).items()):
+        first = next(k for k, words in why.items() if words == reason)
+        warnings.append(f"{counted(count)} rejected: {reason} (first: {jobs.ids[first]!r})")
     if past := int((jobs.deadline <= jobs.arrival).sum()):
         warnings.append(f"{counted(past)} with a deadline at or before the arrival, counted as unfinished")
     log = {"source": given["jobs"], "jobs": len(jobs), "resources": len(resources)}
@@ -230,15 +192,14 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
 def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
     from ...trace import read_trace
     from .files import jobs_from_log, read_jobs, read_platform
-    from .model import Units
 
     if given["platform"] is None:
         raise UsageError("jobs from a file need --platform (TOML or CSV)", hint="id, speed and bandwidth a resource")
     for name in ("slack", "reference_speed"):
         if not given[name] > 0:
             raise UsageError(f"--{name.replace('_', '-')} {given[name]:g} (accepted: a number above 0)")
-    resources, platform_units = read_platform(given["platform"])
-    units = _units(given, platform_units or Units(1.0, 1.0))
+    resources, units = read_platform(given["platform"])
+    units = _units(given, units)
     if given["jobs"].lower().endswith(".csv"):
         return read_jobs(given["jobs"]).first(given["first"]), resources, units, []
     trace = read_trace(given["jobs"])
@@ -257,23 +218,20 @@ def _read(given: Mapping[str, Any]) -> tuple[Jobs, Resources, Units, list[str]]:
 
 def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
     """Return one table, with one row per setting and heuristic."""
-    from ...report.blocks import Table, TableColumn
-
-    def spread(row: Mapping[str, Any], name: str, digits: int) -> str:
-        wide = row[f"{name}_ci95"]
-        return f"{row[name]:,.{digits}f}" + (f" ± {wide:.{digits}f}" if wide == wide else "")
+    from ...report.blocks import Table
+    from ..shared import columns_of
+    from .study import with_width
 
     digits = {"unfinished": 1, "mean_wait": 4, "mean_makespan": 4}
-    rows = [{**row, **{f"{name}_text": spread(row, name, many) for name, many in digits.items()}} for row in results]
-    drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
-    columns = [TableColumn(key, key.replace("_", " "), "number") for key in drawn]
-    columns += [
-        TableColumn("heuristic", "heuristic"),
-        TableColumn("assigned", "assigned", "number", "finished in time"),
+    rows = [
+        {**row, **{f"{name}_text": with_width(row, name, many) for name, many in digits.items()}} for row in results
     ]
-    columns += [TableColumn(f"{name}_text", name.replace("_", " ")) for name in digits]
-    columns += [TableColumn("cost", "cost", "number")] * ("cost" in results[0])
-    columns += [TableColumn("decision_ms_per_job", "decision, ms per job", "ratio")]
+    drawn = [key for key in ("rate", "data_share", "large_share") if key in results[0]]
+    columns = columns_of(
+        *(f"{key}|{key.replace('_', ' ')}|number" for key in drawn), "heuristic",
+        "assigned|assigned|number|finished in time", *(f"{name}_text|{name.replace('_', ' ')}" for name in digits),
+        *["cost|cost|number"] * ("cost" in results[0]), "decision_ms_per_job|decision, ms per job|ratio",
+    )  # fmt: skip
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 
 
@@ -311,11 +269,10 @@ def numbers(option: str, text: str, *, above: float = -1.0, most: float = float(
         values = [round(low + k * step, 12) for k in range(int((high - low) / step + 1e-9) + 1)]
     else:
         values = [_number(option, part) for part in text.split(",")]
-    wrong = [v for v in values if not (max(above, 0.0) <= v <= most and v > above)]
-    if wrong:
-        raise UsageError(
-            f"{option}: {wrong[0]:g} is out of range (accepted: above {max(above, 0):g}, at most {most:g})"
-        )
+    for value in values:
+        if not (max(above, 0.0) <= value <= most and value > above):
+            accepted = f"above {max(above, 0):g}, at most {most:g}"
+            raise UsageError(f"{option}: {value:g} is out of range (accepted: {accepted})")
     return values
 
 
@@ -366,11 +323,16 @@ def _units(given: Mapping[str, Any], default: Units) -> Units:
     return replace(default, **units)
 
 
+def mapping_interval(text: str) -> float | None:
+    """Return the value of --map-every in time units; None for `events`."""
+    return None if text == "events" else _number("--map-every", text)
+
+
 def _number(option: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         raise UsageError(f"{option}: {text!r} is not a number") from None
-    if value != value or abs(value) == float("inf"):
+    if not math.isfinite(value):
         raise UsageError(f"{option}: {text!r} is not a finite number")
     return value

@@ -7,13 +7,14 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ...document import dumps
 from ...errors import InputError, NoAnswer, input_error
 from ...table import Nominal, Trace, Values
 from ...trace.input_files import (
@@ -28,11 +29,10 @@ from ...trace.input_files import (
     reader_for,
 )
 from .espresso import PREFIX
-from .features import MEANINGS, Features, features
+from .features import MEANINGS, TEXT_FEATURES, Features, features
 from .incar import NUMBER_TAGS, TAG_PREFIX, TEXT_TAGS, parse_incar, parse_kpoints, tag_default, tag_values
 from .poscar import parse_poscar, scan_potcar
 
-INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 ACCEPTED = "INCAR, POSCAR and POTCAR of the run (KPOINTS or KSPACING)"
 POTENTIALS_MET: dict[bytes, int] = {}  # lengths of known potentials, so that later scans can skip them
 LIVE_TAGS = (*NUMBER_TAGS, *(tag for tag in TEXT_TAGS if tag != "LREAL"))
@@ -85,12 +85,14 @@ def read_features(directory: str | Path, *, look_for_wavecar: bool = True, tags:
 def features_of(folder: Folder, *, wavecar_until: float, tags: Sequence[str] | None = ()) -> Features:
     """Return the features of an open directory; a WAVECAR written after `wavecar_until` (epoch s) is ignored."""
     here = folder.path
-    incar = parse_incar(_text(folder, "INCAR"), f"{here}/INCAR")
-    poscar = parse_poscar(_text(folder, "POSCAR"), f"{here}/POSCAR")
+    for name in ("INCAR", "POSCAR", "POTCAR"):
+        if not folder.has(name):
+            raise input_error(f"{here}/{name}", "is missing", accepted=ACCEPTED)
+    incar = parse_incar(folder.text("INCAR"), f"{here}/INCAR")
+    poscar = parse_poscar(folder.text("POSCAR"), f"{here}/POSCAR")
     kpoints = None
     if folder.has("KPOINTS"):
-        kpoints = parse_kpoints(_text(folder, "KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
-    _check_there(folder, "POTCAR")
+        kpoints = parse_kpoints(folder.text("KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
     with folder.open("POTCAR") as file:
         potentials = scan_potcar(file.fileno(), f"{here}/POTCAR", POTENTIALS_MET)
     wavecar = folder.status("WAVECAR")
@@ -99,20 +101,7 @@ def features_of(folder: Folder, *, wavecar_until: float, tags: Sequence[str] | N
     return replace(read, values={**read.values, **tag_values(incar.texts, tags, f"{here}/INCAR")})
 
 
-def _text(folder: Folder, name: str) -> str:
-    """Return the text of an input file; InputError if the file is missing."""
-    _check_there(folder, name)
-    return folder.text(name)
-
-
-def _check_there(folder: Folder, name: str) -> None:
-    """Raise InputError if an input file is missing; the error names the files that a run needs."""
-    if not folder.has(name):
-        raise input_error(f"{folder.path}/{name}", "is missing", accepted=ACCEPTED)
-
-
 Changed = Literal["auto", "drop", "keep"]
-TEXT_FEATURES = ("prec", "lreal")
 
 
 class Visit(NamedTuple):
@@ -146,7 +135,7 @@ def collect(
     changed: Changed = "auto",
     previous: Trace | None = None,
     journal: str | Path | None = None,
-    tick: Callable[[int], None] | None = None,
+    tick: Callable[[int], None] = lambda done: None,
 ) -> Collected:
     """Return the log with a column for each feature, and a column `input_files` with the status of each job's inputs.
 
@@ -161,21 +150,18 @@ def collect(
     file that records the result of every directory, so that an interrupted run can continue. The cost per directory is
     the cost of `read_features`.
     """
-    where = trace.nominal("work_dir")
-    if not where.is_known().any():
-        raise NoAnswer(
-            f"{trace.info.source}: no job names its working directory",
-            hint="sacct -P -o ALL, or at least JobID,Submit,Start,End,State,User,AllocCPUS,WorkDir",
-        )
-    used = sorted({str(where.categories[code]) for code in np.unique(where.codes) if code >= 0})
+    where = trace.nominal("work_dir").decode()
+    used = sorted({str(name) for name in where if name is not None})
+    if not used:
+        hint = "sacct -P -o ALL, or at least JobID,Submit,Start,End,State,User,AllocCPUS,WorkDir"
+        raise NoAnswer(f"{trace.info.source}: no job names its working directory", hint=hint)
     wanted = "all tags" if tags is None else " ".join(tags)
     with _journal(journal, [str(root), strip, wanted]) as (known, note):
         for done, work_dir in enumerate(used, start=1):
             if work_dir not in known:
                 known[work_dir] = visit(work_dir, str(root), strip, tags)
                 note(work_dir, known[work_dir])
-            if tick is not None:
-                tick(done)
+            tick(done)
     return _joined(trace, where, {work_dir: known[work_dir] for work_dir in used}, changed, previous)
 
 
@@ -212,14 +198,13 @@ def locate(work_dir: str, root: str, strip: str = "") -> str | None:
 
 
 def _joined(
-    trace: Trace, where: Nominal, visits: Mapping[str, Visit], changed: Changed, previous: Trace | None
+    trace: Trace, where: Sequence[Any], visits: Mapping[str, Visit], changed: Changed, previous: Trace | None
 ) -> Collected:
     """Add features to the jobs; apply the rule for changed inputs, and use the features of an earlier run."""
-    names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
-    of_jobs = [Visit(NO_DIRECTORY, None, "", math.nan) if name is None else visits[name] for name in names]
+    of_jobs = [Visit(NO_DIRECTORY, None, "", math.nan) if name is None else visits[str(name)] for name in where]
     submitted = trace.submit_time + trace.info.unix_start
-    written = np.array([one.changed_at for one in of_jobs])
-    is_late = written > submitted + 1.0  # a file system may store times in whole seconds
+    # a file system may store times in whole seconds
+    is_late = np.array([one.changed_at for one in of_jobs]) > submitted + 1.0
     notes = []
     if changed == "auto" and is_late.any() and _is_copy(trace, visits):
         notes.append(
@@ -229,9 +214,10 @@ def _joined(
         changed = "keep"
     elif changed == "keep" and is_late.any():
         notes.append(f"{int(is_late.sum())} jobs keep features of inputs written after their submission")
-    drops = [one.status == READ and late and changed != "keep" for one, late in zip(of_jobs, is_late.tolist())]
-    status = [CHANGED if drop else one.status for one, drop in zip(of_jobs, drops)]
-    values = [None if drop else one.values for one, drop in zip(of_jobs, drops)]
+    if changed != "keep":
+        dropped = Visit(CHANGED, None, "", math.nan)
+        of_jobs = [dropped if one.status == READ and late else one for one, late in zip(of_jobs, is_late.tolist())]
+    status, values = [one.status for one in of_jobs], [one.values for one in of_jobs]
     wanted = {VANISHED, NO_INPUTS, UNREADABLE} | ({CHANGED} if changed != "drop" else set())
     recovered = _recover(trace, previous, status, values, wanted)
     if recovered:
@@ -267,25 +253,20 @@ def _recover(trace: Trace, previous: Trace | None, status: list[str], values: li
         return 0
     former = previous.nominal(STATUS).decode()
     times = (previous.submit_time + previous.info.unix_start).tolist()
-    place = {
-        (str(job), time): row
-        for row, (job, time, how) in enumerate(zip(previous.job_id.tolist(), times, former))
-        if how == READ
-    }
-    columns = {
-        name: column.decode()
-        if isinstance(column := previous.column(name), Nominal)
-        else previous.number(name).tolist()
-        for name in previous.names
-        if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX))
-    }
+    jobs = zip(map(str, previous.job_id.tolist()), times)
+    place = {job: row for row, (job, how) in enumerate(zip(jobs, former)) if how == READ}
+    columns: dict[str, list[Any]] = {}
+    for name in previous.names:
+        if name in MEANINGS or name.startswith((TAG_PREFIX, PREFIX)):
+            column = previous.column(name)
+            columns[name] = column.decode() if isinstance(column, Nominal) else previous.number(name).tolist()
     unknown = {name: None if name in TEXT_FEATURES else float("nan") for name in MEANINGS if name not in columns}
     recovered = 0
     now = (trace.submit_time + trace.info.unix_start).tolist()
     for row, key in enumerate(zip(map(str, trace.job_id.tolist()), now)):
         if status[row] in wanted and key in place:
             status[row] = READ
-            values[row] = {**unknown, **{name: column[place[key]] for name, column in columns.items()}}
+            values[row] = {**unknown, **{name: cells[place[key]] for name, cells in columns.items()}}
             recovered += 1
     return recovered
 
@@ -298,7 +279,7 @@ def _counts(words: Sequence[str]) -> dict[str, int]:
 @contextmanager
 def _journal(
     path: str | Path | None, places: list[str]
-) -> Iterator[tuple[dict[str, Visit], Callable[[str, Visit], None]]]:
+) -> Iterator[tuple[dict[str, Visit], Callable[[str, Visit], object]]]:
     """Yield the results of an interrupted run with the same arguments, and a function that records a directory."""
     if path is None:
         yield {}, lambda work_dir, visit_made: None
@@ -306,12 +287,7 @@ def _journal(
     known = _read_journal(Path(path), places)
     with Path(path).open("a" if known else "w", encoding="utf-8", buffering=1) as file:
         file.write("\n" if known else json.dumps(places) + "\n")  # the interrupted run may have ended within a line
-
-        def note(work_dir: str, visit_made: Visit) -> None:
-            changed = None if math.isnan(visit_made.changed_at) else visit_made.changed_at
-            file.write(json.dumps([work_dir, visit_made.status, visit_made.values, visit_made.reason, changed]) + "\n")
-
-        yield known, note
+        yield known, lambda work_dir, visit_made: file.write(dumps([work_dir, *visit_made], None) + "\n")
 
 
 def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
@@ -321,9 +297,7 @@ def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
     if lines[:1] != [json.dumps(places)]:
         return known
     for line in filter(None, lines[1:]):
-        try:
+        with suppress(ValueError):  # the last line is incomplete if the earlier run was interrupted there
             work_dir, status, values, reason, changed = json.loads(line)
-        except ValueError:
-            continue  # an incomplete line, at which the earlier run was interrupted
-        known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
+            known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
     return known

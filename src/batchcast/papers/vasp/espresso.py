@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ...errors import InputError, input_error
@@ -77,13 +78,10 @@ def _inputs(folder: Folder) -> list[str]:
     """Return the names of files with the namelists &CONTROL and &SYSTEM."""
     found = []
     for name in [one for one in folder.names() if one.endswith(ENDINGS)][:MOST_CANDIDATES]:
-        try:
-            with folder.open(name) as file:
-                head = file.read(HEAD).decode("utf-8", errors="replace")
-        except InputError:
-            continue
-        if {"control", "system"} <= {word.lower() for word in _NAMELIST.findall(head)}:
-            found.append(name)
+        with suppress(InputError), folder.open(name) as file:
+            head = file.read(HEAD).decode("utf-8", errors="replace").lower()
+            if {"control", "system"} <= set(_NAMELIST.findall(head)):
+                found.append(name)
     return found
 
 

@@ -120,18 +120,16 @@ def estimate(
         estimates[directory] = Estimate(directory, notes=notes)
         jobs.setdefault(code, {})[directory] = {**asked, STATUS: READ, "work_dir": directory, **values}
     for code, of_code in jobs.items():
-        names = features_read_by(code)
-        learnt = rows_with_features(history, names)
-        spec = predictor
-        if code != VASP:
-            spec = _with_setting(spec, "features", "+".join(("core_num", *names)))
-        spec = _with_setting(spec, "train_when_asked", "yes")
+        names = FEATURES if code == VASP else tuple(readers()[code].columns)
+        learnt = jobs_with_features(history, names)
+        settings = {} if code == VASP else {"features": "+".join(("core_num", *names))}
+        spec = _with_settings(predictor, {**settings, "train_when_asked": "yes"})
         (said,) = forecast_new(history, spec, list(of_code.values()), end_of(history)).values()
         for k, (directory, job) in enumerate(of_code.items()):
             forecast = Prediction(float(said.points[k]), said.levels, tuple(said.quantiles[k].tolist()))
             bound = bound_at(forecast, BOUND) if forecast.levels and forecast.levels[-1] >= BOUND else math.nan
             limit = rounded_request(bound, STEP_S, STEP_S) if bound == bound else math.nan
-            near = nearest_runs(history, learnt, job, names)
+            near = nearest_runs(learnt, job, names)
             is_fallback = bool(said.grounds) and said.grounds[k] != Grounds.MODEL
             estimates[directory] = replace(
                 estimates[directory], run_s=forecast.point, bound_s=bound, limit_s=limit, basis=said.basis[k],
@@ -159,24 +157,18 @@ def _inputs_of(directory: str, history: Trace) -> tuple[str, Mapping[str, Any], 
     return code, {**{name: tag_default(name) for name in of_tags}, **read.values}, read.notes
 
 
-def features_read_by(code: str) -> tuple[str, ...]:
-    """Return the features that a reader gives for prediction and comparison; for VASP the paper's features."""
-    return FEATURES if code == VASP else tuple(readers()[code].columns)
-
-
-def _with_setting(predictor: str, setting: str, value: str) -> str:
-    """Return the predictor's spec with a further setting, if the method has this setting and the spec does not set
+def _with_settings(predictor: str, settings: Mapping[str, str]) -> str:
+    """Return the predictor's spec with further settings, as far as the method has a setting and the spec does not set
     it."""
     from ...predict.registry import parse_spec, takes
 
     name, given = parse_spec(predictor)
-    if setting in given or not takes("runtime", name, setting):
-        return predictor
-    return f"{predictor}{',' if given else ':'}{setting}={value}"
+    more = [f"{k}={v}" for k, v in settings.items() if k not in given and takes("runtime", name, k)]
+    return f"{predictor}{',' if given else ':'}{','.join(more)}" if more else predictor
 
 
-def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.ndarray:
-    """Return the rows of finished jobs that have all given features; NoAnswer if there are none."""
+def jobs_with_features(history: Trace, names: Sequence[str] = FEATURES) -> Trace:
+    """Return the finished jobs that have all given features; NoAnswer if there are none."""
     source = history.info.source
     if not len(history):
         raise NoAnswer(f"{source} has no job", hint=COLLECT)
@@ -189,39 +181,27 @@ def rows_with_features(history: Trace, names: Sequence[str] = FEATURES) -> np.nd
         known &= column.is_known() if isinstance(column, Nominal) else ~np.isnan(column)
     if not known.any():
         raise NoAnswer(f"{source}: none of its {len(history):,} jobs has both a run time and features", hint=COLLECT)
-    return np.flatnonzero(known)
+    return history.take(known)
 
 
-def nearest_runs(
-    history: Trace, rows: np.ndarray, job: Mapping[str, Any], features: Sequence[str] = FEATURES, most: int = NEAREST
-) -> list[NearRun]:
-    """Return the finished jobs whose processors and features are nearest to those of a new job, nearest first.
+def nearest_runs(log: Trace, job: Mapping[str, Any], features: Sequence[str], most: int = NEAREST) -> list[NearRun]:
+    """Return the jobs of a log with features whose processors and features are nearest to those of a new job, nearest
+    first.
 
     The distance is Euclidean, over continuous features scaled to [0, 1] and discrete features one-hot, in the encoding
     of `irpa`. At equal distance, later runs come first.
     """
-    past = _table(history, rows, features)
+    columns = [log.procs(), *(log.column(name) for name in features)]
+    past = list(zip(*(each.decode() if isinstance(each, Nominal) else each.tolist() for each in columns)))
     new = (float(job["req_procs"]), *(job[name] for name in features))
     compared = ("core_num", *features)
-    encoder = Encoder.fit(compared, [*past, new])
-    points = encoder.one_hot([*past, new])
+    points = Encoder.fit(compared, [*past, new]).one_hot([*past, new])
     distance = np.sqrt(((points[:-1] - points[-1]) ** 2).sum(axis=1))
-    is_hidden = "work_dir" not in history.names or history.info.private
-    places = [None] * len(history) if is_hidden else history.nominal("work_dir").decode()
-    sizes, found = history.procs(), []
-    for k in np.lexsort((-rows, distance))[:most].tolist():
-        row = int(rows[k])
+    is_hidden = "work_dir" not in log.names or log.info.private
+    places = [None] * len(log) if is_hidden else log.nominal("work_dir").decode()
+    found = []
+    for k in np.lexsort((-np.arange(len(log)), distance))[:most].tolist():
         differs = {n: (a, b) for n, a, b in zip(compared, past[k], new) if a != b}
-        place = None if places[row] is None else str(places[row])
-        run_s = float(history.run_time[row])
-        found.append(NearRun(str(history.job_id[row]), run_s, float(sizes[row]), place, differs))
+        place = None if places[k] is None else str(places[k])
+        found.append(NearRun(str(log.job_id[k]), float(log.run_time[k]), float(past[k][0]), place, differs))
     return found
-
-
-def _table(history: Trace, rows: np.ndarray, features: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the processors and features of the jobs in `rows`, one tuple per job."""
-    columns: list[list[Any]] = [history.procs()[rows].tolist()]
-    for name in features:
-        values = history.column(name)
-        columns.append((np.array(values.decode(), object) if isinstance(values, Nominal) else values)[rows].tolist())
-    return list(zip(*columns))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import UsageError, input_error
 from ...table import LogInfo, Nominal, Trace
-from .incar import Incar, Kpoints, from_spacing
+from .incar import Incar, from_spacing
 from .poscar import Poscar, Potential
 
 MEANINGS = {
@@ -39,6 +39,7 @@ MEANINGS = {
 TAG_OF = {"ichg": "ICHARG"}
 """The INCAR tag of a feature, if it is not the feature's name in capitals."""
 EXTRA_FEATURES = ("nions", "nelect")
+TEXT_FEATURES = ("prec", "lreal")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
 DEFAULTS_FROM = "VASP manual (vasp.at/wiki/TAG, stored revisions up to 2026)"
 
@@ -56,7 +57,7 @@ class Features:
 def features(
     incar: Incar,
     poscar: Poscar,
-    kpoints: Kpoints | None,
+    kpoints: int | None,
     potentials: Sequence[Potential],
     *,
     has_wavecar: bool = False,
@@ -75,37 +76,23 @@ def features(
     given = incar.values
     _check_species(poscar, potentials, path)
     electrons = given.get("NELECT", sum(p.zval * n for p, n in zip(potentials, poscar.counts)))
-    sampling = kpoints or from_spacing(poscar.lattice, given.get("KSPACING", 0.5))
+    points = from_spacing(poscar.lattice, given.get("KSPACING", 0.5)) if kpoints is None else kpoints
     istart = given.get("ISTART", 1 if has_wavecar else 0)
     ediff = given.get("EDIFF", 1e-4)
     cutoff = max(p.enmax for p in potentials) * (1.3 if given.get("PREC") == "high" else 1.0)
+    isym = 1 if any(p.is_ultrasoft for p in potentials) else 3 if given.get("LHFCALC") else 2
+    bands = default_nbands(electrons, poscar.ions, given)
     defaults = {
-        "prec": "normal",
-        "ichg": 0 if istart > 0 else 2,
-        "isym": default_isym(potentials, given.get("LHFCALC", False)),
-        "lreal": "false",
-        "ispin": 1,
-        "istart": istart,
-        "nelmin": 2,
-        "nelm": 60,
-        "ediff": ediff,
-        "ediffg": 10 * ediff,
-        "encut": cutoff,
-        "nbands": default_nbands(electrons, poscar.ions, given),
-    }
-    values: dict[str, float | str] = {"kpoints": float(sampling.number), "volume": poscar.volume}
+        "prec": "normal", "ichg": 0 if istart > 0 else 2, "isym": isym, "lreal": "false", "ispin": 1, "istart": istart,
+        "nelmin": 2, "nelm": 60, "ediff": ediff, "ediffg": 10 * ediff, "encut": cutoff, "nbands": bands,
+    }  # fmt: skip
+    values: dict[str, float | str] = {"kpoints": float(points), "volume": poscar.volume}
     for name, default in defaults.items():
         value = given.get(TAG_OF.get(name, name.upper()), default)
         values[name] = value if isinstance(value, str) else float(value)
     values |= {"nions": float(poscar.ions), "nelect": float(electrons)}
     defaulted = tuple(name for name in defaults if TAG_OF.get(name, name.upper()) not in given)
     return Features(values, (*(("kpoints",) if kpoints is None else ()), *defaulted), incar.notes)
-
-
-def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
-    """Return VASP's default of ISYM if the tag is absent: 1 with ultrasoft potentials, 3 with LHFCALC, else 2 (VASP
-    manual, page ISYM)."""
-    return 1 if any(p.is_ultrasoft for p in potentials) else 3 if has_hybrid else 2
 
 
 def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
@@ -137,21 +124,13 @@ def _check_species(poscar: Poscar, potentials: Sequence[Potential], path: str) -
     """Check that POSCAR and POTCAR have equal species."""
     where = f"{path}/POTCAR" if path else "POTCAR"
     if len(potentials) != len(poscar.counts):
-        raise input_error(
-            where,
-            f"{len(potentials)} potentials (TITEL) for {len(poscar.counts)} species in POSCAR",
-            value=", ".join(p.titel for p in potentials),
-            accepted="one potential per species, in POSCAR's order",
-        )
+        what = f"{len(potentials)} potentials (TITEL) for {len(poscar.counts)} species in POSCAR"
+        titles, accepted = ", ".join(p.titel for p in potentials), "one potential per species, in POSCAR's order"
+        raise input_error(where, what, value=titles, accepted=accepted)
     for name, potential in zip(poscar.species, potentials):
-        element = _element(potential.titel)
-        if element and element != name:
-            raise input_error(
-                where,
-                f"TITEL does not match species {name} of POSCAR",
-                value=potential.titel,
-                accepted="POSCAR's order",
-            )
+        if _element(potential.titel) not in ("", name):
+            what = f"TITEL does not match species {name} of POSCAR"
+            raise input_error(where, what, value=potential.titel, accepted="POSCAR's order")
 
 
 def _element(titel: str) -> str:
@@ -163,7 +142,6 @@ def _element(titel: str) -> str:
 
 
 JOBS = 16_700
-TEXT = ("prec", "lreal")
 KEYS = (
     # ISPIN, ISYM, LREAL, PREC and the share of jobs with this key: three keys have more than the 3,000 of 13,360 rows
     # that BRBF needs
@@ -250,7 +228,7 @@ def draw_vasp_log(rng: np.random.Generator, jobs: int = JOBS, *, users: int = 12
     columns["run_time"] = np.ceil(60.0 * np.exp(np.interp(rank, below, np.log(minutes))))
     columns["submit_time"] = np.floor(np.sort(rng.uniform(0.0, 182 * 86400.0, jobs)))
     columns["wait_time"] = np.zeros(jobs)
-    names = {name: Nominal.encode([str(v) for v in columns.pop(name).tolist()]) for name in TEXT}
+    names = {name: Nominal.encode([str(v) for v in columns.pop(name).tolist()]) for name in TEXT_FEATURES}
     names["user_id"] = Nominal.encode([f"u{k}" for k in owner[chosen].tolist()])
     info = LogInfo(source=f"synthetic VASP jobs ({shares} set)", format="synthetic")
     return Trace.from_arrays({**columns, **names}, info)
@@ -291,5 +269,4 @@ def _sessions(rng: np.random.Generator, jobs: int, owner: np.ndarray) -> np.ndar
     """Return the chemical system of each job: jobs come in sessions with one system, and keys keep their shares of the
     jobs."""
     length = rng.geometric(0.2, jobs)
-    system = rng.integers(0, len(owner), jobs)
-    return np.repeat(system, length)[:jobs]
+    return np.repeat(rng.integers(0, len(owner), jobs), length)[:jobs]

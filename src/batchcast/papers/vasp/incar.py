@@ -7,10 +7,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from ...errors import InputError, input_error
-from .poscar import floats_at, ints_at, line_at
+from ...errors import input_error
+from .poscar import Lattice, cross, floats_at, ints_at, line_at, volume_of
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
@@ -45,11 +45,8 @@ TAGS: dict[str, Tag] = {
     "ENCUT": Tag("real", 1e-6),
     "NELECT": Tag("real", 0.0),
     "KSPACING": Tag("real", 1e-6),
-    "KGAMMA": Tag("logical"),
-    "LHFCALC": Tag("logical"),
-    "LNONCOLLINEAR": Tag("logical"),
-    "LSORBIT": Tag("logical"),
     "MAGMOM": Tag("reals"),
+    **dict.fromkeys(("KGAMMA", "LHFCALC", "LNONCOLLINEAR", "LSORBIT"), Tag("logical")),
 }
 
 _ACCEPTED = {
@@ -64,13 +61,12 @@ _ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class Incar:
-    """The tags of an INCAR that are in `TAGS`, with values and line numbers, and remarks on odd but legal input.
+    """The values of the tags of an INCAR that are in `TAGS`, and remarks on odd but legal input.
 
     `texts` has the text of every tag, including tags that are not in `TAGS`.
     """
 
     values: Mapping[str, Any]
-    lines: Mapping[str, int]
     notes: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
@@ -91,34 +87,23 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
     lines: dict[str, int] = {}
     notes: list[str] = []
     texts: dict[str, str] = {}
-    for line, statement in _statements(text):
-        match = _STATEMENT.fullmatch(statement)
+    for line, match in [(line, _STATEMENT.fullmatch(statement)) for line, statement in _statements(text)]:
         if match is None:
             continue
         tag, written = match[1].upper(), match[2].strip('" \t')
         texts.setdefault(tag, written)
-        if tag not in TAGS:
-            continue
-        value = _value(tag, written, path, line)
-        if tag not in values:
-            values[tag], lines[tag] = value, line
-        elif values[tag] != value:
-            notes.append(f"{path}:{line}: {tag} is given twice; VASP takes the first, of line {lines[tag]}")
-    return Incar(values, lines, tuple(notes), texts)
+        if tag in TAGS:
+            value = _value(tag, written, path, line)
+            if value != values.setdefault(tag, value):
+                notes.append(f"{path}:{line}: {tag} is given twice; VASP takes the first, of line {lines[tag]}")
+            lines.setdefault(tag, line)
+    return Incar(values, tuple(notes), texts)
 
 
 TAG_PREFIX = "incar_"
 """Prefix of the columns of tags: `incar_nsw`."""
-NUMBER_TAGS = {
-    "NSW": 0.0,
-    "NCORE": 1.0,
-    "NPAR": 0.0,
-    "KPAR": 1.0,
-    "POTIM": 0.5,
-    "SIGMA": 0.2,
-    "NSIM": 4.0,
-    "NELMDL": -5.0,
-}
+NUMBER_TAGS = {"NSW": 0.0, "NCORE": 1.0, "NPAR": 0.0, "KPAR": 1.0, "POTIM": 0.5, "SIGMA": 0.2, "NSIM": 4.0,
+               "NELMDL": -5.0}  # fmt: skip
 """Tags that become numbers, with VASP's default; every other tag becomes text."""
 TEXT_TAGS = {"IBRION": "-1", "ISIF": "2", "ISMEAR": "1", "ALGO": "normal", "IVDW": "0", "LDAU": "false",
              "LHFCALC": "false", "LWAVE": "true", "LCHARG": "true", "LREAL": "false"}  # fmt: skip
@@ -137,19 +122,19 @@ def tag_values(texts: Mapping[str, str], tags: Sequence[str] | None, path: str =
     >>> tag_values({"NSW": "40", "IBRION": "2 ! CG", "ALGO": "Fast", "LWAVE": ".FALSE."}, None)
     {'incar_nsw': 40.0, 'incar_ibrion': '2', 'incar_algo': 'fast', 'incar_lwave': 'false'}
     """
-    found: dict[str, float | str] = {}
+    found: dict[str, Any] = {}
     for tag, text in texts.items():
         if tag in NO_COLUMNS or (tags is not None and tag not in tags):
             continue
         if tag in NUMBER_TAGS:
-            numbers = _numbers(text)
-            if not numbers:
-                raise _refused(tag, text, path, None, _ACCEPTED["real"])
-            found[TAG_PREFIX + tag.lower()] = numbers[0]
+            value = _read("real", text)
+            if value is None:
+                raise input_error(path, f"{tag} cannot be read", value=text, accepted=_ACCEPTED["real"])
         else:
-            word = (text.split() or [ABSENT])[0].lower()
-            switch = {"t": "true", "f": "false"}.get(word.lstrip(".")[:1]) if tag.startswith("L") else None
-            found[TAG_PREFIX + tag.lower()] = switch or word
+            value = (text.split() or [ABSENT])[0].lower()
+            if tag.startswith("L"):
+                value = {"t": "true", "f": "false"}.get(value.lstrip(".")[:1], value)
+        found[TAG_PREFIX + tag.lower()] = value
     return found
 
 
@@ -206,7 +191,7 @@ def _value(tag: str, text: str, path: str, line: int) -> Any:
     if isinstance(value, (int, float)) and not rule.low <= value <= rule.high:
         value, accepted = None, f"{rule.low:g} to {rule.high:g}" if rule.high < math.inf else f"at least {rule.low:g}"
     if value is None:
-        raise _refused(tag, text, path, line, accepted)
+        raise input_error(path, f"{tag} cannot be read", line=line, value=text, accepted=accepted)
     return value
 
 
@@ -239,25 +224,9 @@ def _numbers(text: str) -> list[float]:
     return numbers
 
 
-def _refused(tag: str, text: str, path: str, line: int | None, accepted: str) -> InputError:
-    return input_error(path, f"{tag} cannot be read", line=line, value=text, accepted=accepted)
-
-
-Lattice = tuple[tuple[float, ...], ...]
-Mode = Literal["gamma", "monkhorst", "length", "generating", "explicit", "line", "kspacing"]
-
-
-@dataclass(frozen=True, slots=True)
-class Kpoints:
-    """A sampling of k-points: its mode, the number of k-points before symmetry, and the subdivisions of a grid."""
-
-    mode: Mode
-    number: int
-    grid: tuple[int, ...] = ()
-
-
-def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "KPOINTS") -> Kpoints:
-    """Return the sampling of a KPOINTS file: automatic (Gamma, Monkhorst-Pack, length), explicit list or line mode.
+def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "KPOINTS") -> int:
+    """Return the number of k-points of a KPOINTS file: automatic (Gamma, Monkhorst-Pack, length), explicit list or line
+    mode.
 
     Format (VASP manual, page KPOINTS, 2025). Line 2 is 0 for automatic: line 3 begins with G, M, or A (fully automatic:
     line 4 is the length R, N_i = int(max(1, R*|b_i| + 0.5)) with b_i without 2 pi); any other letter means a generating
@@ -267,87 +236,68 @@ def parse_kpoints(text: str, lattice: Lattice, scale: float = 1.0, path: str = "
     Cartesian vectors. An InputError names the file and line. O(lines).
 
     >>> cubic = ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
-    >>> parse_kpoints("mesh\\n0\\nMonkhorst-Pack\\n4 4 2\\n0 0 0\\n", cubic).number
+    >>> parse_kpoints("mesh\\n0\\nMonkhorst-Pack\\n4 4 2\\n0 0 0\\n", cubic)
     32
     """
     lines = text.splitlines()
     if not text.strip():
-        raise input_error(
-            path,
-            "is empty",
-            accepted="a KPOINTS file",
-            hint="remove it: without KPOINTS, VASP uses KSPACING",
-        )
+        hint = "remove it: without KPOINTS, VASP uses KSPACING"
+        raise input_error(path, "is empty", accepted="a KPOINTS file", hint=hint)
     count = ints_at(lines, 1, path, "the number of k-points (0: automatic)", 1)[0]
     style = line_at(lines, 2, path, "the k-point mode").lower()[0]
     if count > 0:
         return _listed(lines, count, style, path)
     if style == "a":
         length = floats_at(lines, 3, path, "the length of automatic k-points", 1)[0]
-        grid = tuple(int(max(1.0, length * b + 0.5)) for b in reciprocal_lengths(lattice))
-        return Kpoints("length", math.prod(grid), grid)
+        return math.prod(int(max(1.0, length * b + 0.5)) for b in reciprocal_lengths(lattice))
     if style in "gm":
-        grid = tuple(ints_at(lines, 3, path, "three subdivisions", 3)[:3])
+        grid = ints_at(lines, 3, path, "three subdivisions", 3)[:3]
         if min(grid) < 1:
             raise input_error(path, "subdivisions of the grid", line=4, value=lines[3], accepted="at least 1 each")
-        return Kpoints("gamma" if style == "g" else "monkhorst", math.prod(grid), grid)
+        return math.prod(grid)
     return _generated(lines, style, lattice, scale, path)
 
 
-def from_spacing(lattice: Lattice, spacing: float = 0.5) -> Kpoints:
-    """Return VASP's grid without a KPOINTS file: N_i = max(1, ceiling(|b_i| 2 pi / KSPACING)).
+def from_spacing(lattice: Lattice, spacing: float = 0.5) -> int:
+    """Return the number of points of VASP's grid without a KPOINTS file: N_i = max(1, ceiling(|b_i| 2 pi / KSPACING)).
 
     VASP manual, page KSPACING (2025); default spacing 0.5 per angstrom. The tag KGAMMA is not read, because it only
     shifts the grid.
 
-    >>> from_spacing(((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 12.0))).grid
-    (4, 4, 2)
+    >>> from_spacing(((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 12.0)))
+    32
     """
     # with the tolerance, a spacing that divides evenly does not get one more point by rounding
-    grid = tuple(max(1, math.ceil(b * 2 * math.pi / spacing - 1e-9)) for b in reciprocal_lengths(lattice))
-    return Kpoints("kspacing", math.prod(grid), grid)
+    return math.prod(max(1, math.ceil(b * 2 * math.pi / spacing - 1e-9)) for b in reciprocal_lengths(lattice))
 
 
-def reciprocal_lengths(lattice: Lattice) -> tuple[float, float, float]:
-    """Return the lengths of the reciprocal lattice vectors, without the factor 2 pi, per angstrom."""
+def reciprocal_lengths(lattice: Lattice) -> list[float]:
+    """Return the lengths of the three reciprocal lattice vectors, without the factor 2 pi, per angstrom."""
     a, b, c = lattice
-    volume = _volume(lattice)
-    lengths = [math.hypot(*_cross(u, v)) / volume for u, v in ((b, c), (c, a), (a, b))]
-    return lengths[0], lengths[1], lengths[2]
+    volume = volume_of(lattice)
+    return [math.hypot(*cross(u, v)) / volume for u, v in ((b, c), (c, a), (a, b))]
 
 
-def _volume(lattice: Lattice) -> float:
-    """Return the volume of the cell that three vectors span."""
-    a, b, c = lattice
-    return abs(sum(x * y for x, y in zip(a, _cross(b, c))))
-
-
-def _cross(u: tuple[float, ...], v: tuple[float, ...]) -> tuple[float, float, float]:
-    return (u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0])
-
-
-def _listed(lines: list[str], count: int, style: str, path: str) -> Kpoints:
-    """Read an explicit list of points, or points along lines between pairs of points."""
+def _listed(lines: list[str], count: int, style: str, path: str) -> int:
+    """Return the number of points in an explicit list, or of points along lines between pairs of points."""
     if style != "l":
         for at in range(3, 3 + count):
             floats_at(lines, at, path, f"k-point {at - 2} of {count}", 3)
-        return Kpoints("explicit", count)
-    ends = 0
-    for at in range(4, len(lines)):
-        if lines[at].strip():
-            floats_at(lines, at, path, "a k-point of line mode", 3)
-            ends += 1
-    if ends == 0 or ends % 2:
-        raise input_error(path, f"line mode needs pairs of k-points, found {ends}", line=len(lines))
-    return Kpoints("line", count * ends // 2)
+        return count
+    ends = [at for at in range(4, len(lines)) if lines[at].strip()]
+    for at in ends:
+        floats_at(lines, at, path, "a k-point of line mode", 3)
+    if not ends or len(ends) % 2:
+        raise input_error(path, f"line mode needs pairs of k-points, found {len(ends)}", line=len(lines))
+    return count * len(ends) // 2
 
 
-def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> Kpoints:
-    """Read a generating lattice; the number of points is the reciprocal cell's volume divided by the volume of the
+def _generated(lines: list[str], style: str, lattice: Lattice, scale: float, path: str) -> int:
+    """Return the number of points of a generating lattice: the reciprocal cell's volume divided by the volume of the
     generating lattice's cell."""
-    cell = _volume(tuple(tuple(floats_at(lines, k, path, "a generating vector", 3)[:3]) for k in (3, 4, 5)))
+    cell = volume_of([floats_at(lines, k, path, "a generating vector", 3)[:3] for k in (3, 4, 5)])
     if cell == 0:
         raise input_error(path, "the generating vectors lie in one plane", line=4)
     if style in "ck":  # Cartesian, in units of 2 pi / scale
-        cell *= _volume(lattice) / scale**3
-    return Kpoints("generating", max(1, round(1 / cell)))
+        cell *= volume_of(lattice) / scale**3
+    return max(1, round(1 / cell))

@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from msgspec.structs import replace
@@ -106,19 +106,6 @@ ERRORS_KEPT = 300
 ERRORS_NEEDED = 20
 
 
-class Model(Protocol):
-    """The protocol of a model: it is fitted to rows with log10 run times, and predicts the log10 run time of a row."""
-
-    name: str
-
-    def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
-        """Fit to rows in order of submission; a second call starts a new fit, or continues the last fit if the model
-        can."""
-
-    def predict_row(self, row: Row) -> float:
-        """Return log10 of the run time in seconds."""
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class FeatureMethod:
     """Base class of methods that predict run times from feature columns by a model, which is refitted as jobs end.
@@ -135,12 +122,14 @@ class FeatureMethod:
     `trained` lists the refits. With `train_when_asked` the model is also trained on all finished jobs before a
     prediction, which is useful for a single prediction after a whole log.
 
-    A subclass sets `makes`, which creates an unfitted model for the given columns from the method's settings.
+    A subclass sets `makes`, which creates an unfitted model for the given columns from the method's settings. A model
+    has a `name`; `fit(rows, log_run)` fits it to rows in order of submission and their log10 run times, where a second
+    call starts a new fit or continues the last fit; `predict_row(row)` returns log10 of the run time in seconds.
     """
 
     levels = LEVELS
     falls_back_to = "recent_mean"
-    makes: ClassVar[Callable[..., Model]]
+    makes: ClassVar[Callable[..., Any]]
 
     encut: Encut = "paper"
     features: tuple[str, ...] = VASP_FEATURES
@@ -220,7 +209,7 @@ class FeatureMethod:
 
     def _log_run(self, row: Row) -> float:
         """Return the model's predicted log10 seconds, clipped to the range of the training jobs."""
-        return min(max(self.model.predict_row(row), self.low), self.high)
+        return float(min(max(self.model.predict_row(row), self.low), self.high))
 
     def _unusable(self, row: Row, inputs: Any = None) -> str:
         """Return the reason why the model cannot predict a row; empty if the model can. `inputs` is the status of the

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...metrics.paired import DECIDES, LEAST_GROUPS, Difference
 from ...report.blocks import Block, Callout, Figure, Section, Table
 from ...report.difference import difference_words
 from ...report.figures import bars
 from ...units import span
 from ..shared import columns_of
-from .study import CUTS, PRINTED_SHARES, range_tables, shares_table
+from .runs import Runs
+from .study import CUTS, PRINTED_SHARES, core_time, distribution, range_tables, shares_table
 
 Rows = Sequence[Mapping[str, Any]]
 PAPER_NAMES = {
@@ -58,30 +61,24 @@ def can(facts: Mapping[str, Any]) -> str:
 
 
 def vasp_sections(
-    results: Rows,
-    shares: Rows,
-    core_time: Mapping[str, float],
-    facts: Mapping[str, Any],
-    counts: Mapping[str, int],
-    resamples: int,
-    synthetic: Sequence[Block] = (),
+    results: Rows, runs: Runs, facts: Mapping[str, Any], resamples: int, synthetic: Sequence[Block] = ()
 ) -> list[Section]:
     """Return the page's sections from the results of `papers.vasp.study`."""
-    scored = [row for row in results if "apa" in row]
+    limits = [Callout(cannot(facts), "warning"), Callout(can(facts))]
     return [
-        Section(
-            "What this shows, and what it cannot",
-            [Callout(cannot(facts), "warning"), Callout(can(facts)), *_best(scored)],
+        Section("What this shows, and what it cannot", [*limits, *_best(results)]),
+        Section("The runs", _runs(runs)),
+        *(
+            Section(words.capitalize(), _split_blocks(split, results, resamples, on_page=True))
+            for split, words in SPLIT_WORDS.items()
         ),
-        Section("The runs", [*_runs(shares, core_time, counts)]),
-        *(_split_section(split, results, resamples) for split in SPLIT_WORDS),
         *([Section("Synthetic jobs at the paper's scale", list(synthetic))] if synthetic else []),
     ]
 
 
 def summary_tables(results: Rows, resamples: int) -> list[Block]:
     """Return the tables for the terminal: for each split the overview and tables 3 to 5."""
-    return [block for split in SPLIT_WORDS for block in _split_blocks(split, results, resamples, ())]
+    return [block for split in SPLIT_WORDS for block in _split_blocks(split, results, resamples)]
 
 
 def differences_tables(rows: Rows, words: str) -> list[Table]:
@@ -119,64 +116,54 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
     return [Table(f"Differences between methods · {words}", columns, shown, note)]
 
 
-def _best(scored: Rows) -> list[Block]:
+def _best(results: Rows) -> list[str]:
     """Return a sentence for each split about the methods with the largest and the smallest accuracy."""
-    blocks: list[Block] = []
-    for split in SPLIT_WORDS:
-        rows = sorted((row for row in scored if row["split"] == split), key=lambda row: -row["apa"])
+    sentences = []
+    for split, words in SPLIT_WORDS.items():
+        rows = [row for row in results if row["split"] == split and "apa" in row]
         if rows:
-            lead, last = rows[0], rows[-1]
-            blocks.append(
-                f"{SPLIT_WORDS[split].capitalize()}: {shown_name(lead['predictor'])} has the largest mean apa "
+            last, lead = (extreme(rows, key=lambda row: float(row["apa"])) for extreme in (min, max))
+            sentences.append(
+                f"{words.capitalize()}: {shown_name(lead['predictor'])} has the largest mean apa "
                 f"({_spread(lead, 'apa')}), {shown_name(last['predictor'])} the smallest ({last['apa']:.3f})."
             )
-    return blocks
+    return sentences
 
 
-def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int]) -> list[Block]:
-    dropped = "; ".join(
-        f"{count:,} rows left out: {rule}" for rule, count in counts.items() if rule not in ("runs", "systems")
-    )
-    rows = [dict(row) | {"share_paper": PRINTED_SHARES.get(str(row["range_min"]))} for row in shares]
+def _runs(runs: Runs) -> list[Block]:
+    """Return the blocks about the public runs: a sentence, table 2 and figure 1."""
+    dropped = "; ".join(f"{count:,} rows left out: {rule}" for rule, count in runs.trace.info.dropped.items())
+    rows = [row | {"share_paper": PRINTED_SHARES.get(str(row["range_min"]))} for row in distribution(runs)]
+    spent = core_time(runs)
     columns = columns_of(
         "range_min|run time, minutes",
         "share_paper|paper|share|the paper's table 2; it ends with 26.5 % over 120 minutes",
         "share_all|all runs|share", "share_train|first 80 %|share", "share_test|last 20 %|share",
     )  # fmt: skip
+    caption = (
+        "The paper's figure 1 shows the share of VASP among all applications of its machine. Here every run is a VASP "
+        "run, and the kinds are functionals and cutoffs."
+    )
+    title, value = "Figure 1: processor time by kind of run", "share of processor time"
     return [
-        f"{counts['runs']:,} distinct runs of {counts['systems']} systems. {dropped}.",
+        f"{len(runs.trace):,} distinct runs of {len(np.unique(runs.system))} systems. {dropped}.",
         Table("Table 2: distribution of run times", columns, rows),
-        bars(
-            "Figure 1: processor time by kind of run",
-            list(core_time),
-            {"share of processor time": list(core_time.values())},
-            value="share of processor time",
-            kind="share",
-            caption="The paper's figure 1 shows the share of VASP among all applications of its machine. Here every "
-            "run is a VASP run, and the kinds are functionals and cutoffs.",
-        ),
+        bars(title, list(spent), {value: list(spent.values())}, value=value, kind="share", caption=caption),
     ]
 
 
-def _split_section(split: str, results: Rows, resamples: int) -> Section:
-    rows = [row for row in results if row["split"] == split]
-    scored = [row for row in rows if "apa" in row]
-    words = SPLIT_WORDS[split]
-    figures = [
-        cut_figure(scored, cut, split, f"Like the paper's figures 6 to 9, for the public runs, {words}.")
-        for cut in CUTS
-    ]
-    absent = [Callout(f"{shown_name(row['predictor'])}: {row['note']}", "warning") for row in rows if "note" in row]
-    return Section(words.capitalize(), _split_blocks(split, results, resamples, [*absent, *figures]))
-
-
-def _split_blocks(split: str, results: Rows, resamples: int, amid: Sequence[Block]) -> list[Block]:
-    """Return the tables of one split of the runs: the overview and the differences, then the blocks `amid`, then tables
-    3 to 5."""
-    rows = [row for row in results if row["split"] == split]
-    scored, words = _named(row for row in rows if "apa" in row), SPLIT_WORDS[split]
-    differences = differences_tables(scored, words)
-    return [_overview(rows, split, resamples), *differences, *amid, *range_tables(scored, words), _mre(scored, split)]
+def _split_blocks(split: str, results: Rows, resamples: int, *, on_page: bool = False) -> list[Block]:
+    """Return the tables of one split of the runs: the overview, the differences and tables 3 to 5; on the page also
+    figures."""
+    rows, words = [row for row in results if row["split"] == split], SPLIT_WORDS[split]
+    scored = _named(row for row in rows if "apa" in row)
+    blocks: list[Block] = [_overview(rows, split, resamples), *differences_tables(scored, words)]
+    if on_page:
+        caption = f"Like the paper's figures 6 to 9, for the public runs, {words}."
+        absent = {shown_name(row["predictor"]): row["note"] for row in rows if "note" in row}
+        blocks += [Callout(f"{name}: {note}", "warning") for name, note in absent.items()]
+        blocks += [cut_figure(scored, cut, split, caption) for cut in CUTS]
+    return [*blocks, *range_tables(scored, words), _mre(scored, split)]
 
 
 def _overview(rows: Rows, split: str, resamples: int) -> Table:
@@ -203,17 +190,10 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
     """Draw the accuracy ACC and recall REC of each method for jobs that are predicted to run shorter than `cut`
     minutes."""
     names = [shown_name(str(row["predictor"])) for row in scored]
-    return bars(
-        f"Recognition of runs under {cut // 60} h ({what})",
-        names,
-        {
-            "ACC (precision)": [row[f"acc_under_{cut}_min"] for row in scored],
-            "REC (recall)": [row[f"rec_under_{cut}_min"] for row in scored],
-        },
-        value=f"ACC and REC of the cut at {cut // 60} h",
-        kind="share",
-        caption=caption,
-    )
+    shares = {"ACC (precision)": f"acc_under_{cut}_min", "REC (recall)": f"rec_under_{cut}_min"}
+    series = {title: [row[key] for row in scored] for title, key in shares.items()}
+    title, value = f"Recognition of runs under {cut // 60} h ({what})", f"ACC and REC of the cut at {cut // 60} h"
+    return bars(title, names, series, value=value, kind="share", caption=caption)
 
 
 def _mre(scored: Rows, split: str) -> Table:
@@ -247,36 +227,23 @@ def shown_name(spec: str) -> str:
     return f"{shown} ({short})" if short else shown
 
 
-NUMBERS = {"first": (6, 7), "second": (8, 9)}
-"""The numbers of the paper's figures for each set, in the order of the cuts."""
-
-
 def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
     """Return the tables of the synthetic sets: the data of figures 6 to 9, and tables 2 to 5."""
     tables = []
-    for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
+    note = "Synthetic jobs (seeded) exercise every branch of the methods; they cannot confirm the paper's figures."
+    for data, figures, printed in (("first", "Figures 6 and 7, table 5", PAPER_MRE), ("second", "Figures 8 and 9", {})):
         rows = _named(row for row in results if row["data"] == data)
-        if not rows:
-            continue
-        for row in rows:
-            row["paper"] = PAPER_MRE.get(str(row["predictor"])) if data == "first" else None
-        note = "Synthetic jobs (seeded) exercise every branch of the methods; they cannot confirm the paper's figures."
+        rows = [row | {"paper": printed.get(str(row["predictor"]))} for row in rows]
         tables += _set_tables(rows, figures, f"synthetic VASP jobs, {data} set", note)
-        if data == "first":
-            tables += range_tables(rows, "synthetic first set")
+        tables += range_tables(rows, "synthetic first set") if printed else []
     return [*tables, shares_table(shares)]
 
 
 def own_tables(results: Rows, shares: Rows, source: str) -> list[Table]:
     """Return Tables 2 to 5 of a site's own jobs, split in time."""
     rows = _named(results)
-    columns = columns_of(
-        "range_min|minutes",
-        "share_all|all jobs|share",
-        "share_train|training|share",
-        "share_test|predicted|share",
-    )
-    of_run_times = Table(f"Table 2: run times of {source}", columns, [dict(row) for row in shares])
+    parts = ("share_all|all jobs|share", "share_train|training|share", "share_test|predicted|share")
+    of_run_times = Table(f"Table 2: run times of {source}", columns_of("range_min|minutes", *parts), shares)
     return [*_set_tables(rows, "Table 5", source, ""), *range_tables(rows, source), of_run_times]
 
 
@@ -300,12 +267,9 @@ def synthetic_figures(results: Rows) -> list[Block]:
     """Draw figures 6 and 7 from the first synthetic set, 8 and 9 from the second: results for cuts at one and two
     hours."""
     figures: list[Block] = []
-    for data, numbers in NUMBERS.items():
+    for number, data, cut in zip((6, 7, 8, 9), ("first", "first", "second", "second"), CUTS * 2):
+        of = f"synthetic jobs of the {data} set"
+        caption = f"The paper's figure {number} for {of}; it cannot confirm the paper's figure."
         rows = [row for row in results if row["data"] == data]
-        for cut, number in zip(CUTS, numbers if rows else ()):
-            caption = (
-                f"The paper's figure {number} for synthetic jobs of the {data} set; it cannot confirm the paper's "
-                "figure."
-            )
-            figures.append(cut_figure(rows, cut, f"figure {number}, synthetic {data} set", caption))
+        figures.append(cut_figure(rows, cut, f"figure {number}, synthetic {data} set", caption))
     return figures

@@ -8,8 +8,11 @@ scan looks for the letter Z (of ZVAL), which numbers do not contain: memchr make
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeVar
@@ -17,6 +20,7 @@ from typing import TypeVar
 from ...errors import InputError, input_error
 
 Number = TypeVar("Number", int, float)
+Lattice = tuple[tuple[float, ...], ...]
 
 
 def line_at(lines: Sequence[str], at: int, path: str, what: str) -> str:
@@ -43,7 +47,7 @@ def ints_at(lines: Sequence[str], at: int, path: str, what: str, at_least: int) 
     return _numbers(lines, at, path, what, at_least, int)
 
 
-def truncated(path: str, line: int, where: str) -> InputError:
+def truncated(path: str, line: int | None, where: str) -> InputError:
     """Return the error for a file that ends too early."""
     return input_error(path, f"ends {where}", line=line, hint="the file is truncated: copy it again")
 
@@ -56,11 +60,9 @@ def _numbers(
     lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Number]
 ) -> list[Number]:
     numbers: list[Number] = []
-    for word in line_at(lines, at, path, what).split():
-        try:
+    with suppress(ValueError):  # the numbers end at the first other word
+        for word in line_at(lines, at, path, what).split():
             numbers.append(read(word))
-        except ValueError:
-            break
     if len(numbers) < at_least:
         kind = "whole number" if read is int else "number"
         accepted = f"{at_least} {kind}{'s' if at_least > 1 else ''}"
@@ -72,13 +74,11 @@ def _numbers(
 class Poscar:
     """A cell: lattice in angstrom, volume in cubic angstrom, scale factor, species (if named), counts."""
 
-    lattice: tuple[tuple[float, ...], ...]
+    lattice: Lattice
     volume: float
     scale: float
     species: tuple[str, ...]
     counts: tuple[int, ...]
-    is_direct: bool
-    has_selective_dynamics: bool
 
     @property
     def ions(self) -> int:
@@ -106,25 +106,28 @@ def parse_poscar(text: str, path: str = "POSCAR") -> Poscar:
     scale = floats_at(lines, 1, path, "scale factor", at_least=1)
     rows = [floats_at(lines, k, path, "lattice vector", at_least=3)[:3] for k in (2, 3, 4)]
     lattice, volume, factor = _scaled(rows, scale, path)
-    at, species = _species(lines, path)
-    counts = _counts(lines, at, path)
-    if species and len(species) != len(counts):
-        raise input_error(
-            path, f"{len(species)} species names but {len(counts)} numbers of ions", line=at + 1, value=lines[at]
-        )
-    at += 1
-    selective = line_at(lines, at, path, "Selective dynamics, Direct or Cartesian")[0] in "sS"
-    mode = line_at(lines, at + selective, path, "Direct or Cartesian")
-    _check_positions(lines, at + selective + 1, sum(counts), path)
-    return Poscar(lattice, volume, factor, species, counts, mode[0] not in "cCkK", selective)
+    at, species, counts = _species(lines, path)
+    if line_at(lines, at, path, "Selective dynamics, Direct or Cartesian")[0] in "sS":
+        at += 1
+    line_at(lines, at, path, "Direct or Cartesian")
+    _check_positions(lines, at + 1, sum(counts), path)
+    return Poscar(lattice, volume, factor, species, counts)
 
 
-def _scaled(
-    rows: list[list[float]], scale: list[float], path: str
-) -> tuple[tuple[tuple[float, ...], ...], float, float]:
+def volume_of(lattice: Sequence[Sequence[float]]) -> float:
+    """Return the volume of the cell that three vectors span."""
+    a, b, c = lattice
+    return abs(sum(x * y for x, y in zip(a, cross(b, c))))
+
+
+def cross(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
+    """Return the cross product of two vectors."""
+    return (u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0])
+
+
+def _scaled(rows: list[list[float]], scale: list[float], path: str) -> tuple[Lattice, float, float]:
     """Return the lattice in angstrom, its volume, and the scale factor (of the first component)."""
-    (a, b, c), (d, e, f), (g, h, i) = rows
-    raw = abs(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g))
+    raw = volume_of(rows)
     if raw == 0.0:
         raise input_error(path, "the three lattice vectors lie in one plane", line=3)
     one = (-scale[0] / raw) ** (1 / 3) if scale[0] < 0 else scale[0]
@@ -133,25 +136,25 @@ def _scaled(
         what = "the scale factor is zero" if len(scale) < 3 else "three scale factors must all be positive"
         raise input_error(path, what, line=2, value=" ".join(map(str, scale)))
     lattice = tuple(tuple(x * s for x, s in zip(row, factors)) for row in rows)
-    return lattice, raw * factors[0] * factors[1] * factors[2], factors[0]
+    return lattice, math.prod(factors, start=raw), factors[0]
 
 
-def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...]]:
-    """Return the index of the line with the ion counts, and the species names on the line before it, if any."""
-    words = line_at(lines, 5, path, "species names or numbers of ions").split()
-    if words[0].isdigit():
-        return 5, ()
-    names = takewhile(lambda word: word[0].isalpha(), words)
-    return 6, tuple(name.split("/")[0].split("_")[0] for name in names)
-
-
-def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
+def _species(lines: list[str], path: str) -> tuple[int, tuple[str, ...], tuple[int, ...]]:
+    """Return the index of the line after the numbers of ions, the species names (empty in VASP 4), and the numbers of
+    ions."""
+    at, words = 5, line_at(lines, 5, path, "species names or numbers of ions").split()
+    names: tuple[str, ...] = ()
+    if not words[0].isdigit():
+        at, names = 6, tuple(re.split("[/_]", word)[0] for word in takewhile(lambda word: word[0].isalpha(), words))
     counts = tuple(map(int, takewhile(str.isdigit, line_at(lines, at, path, "numbers of ions").split())))
+    what, accepted = "", ""
     if sum(counts) == 0:
-        raise input_error(
-            path, "numbers of ions per species expected", line=at + 1, value=lines[at], accepted="whole numbers: 4 8"
-        )
-    return counts
+        what, accepted = "numbers of ions per species expected", "whole numbers: 4 8"
+    elif names and len(names) != len(counts):
+        what = f"{len(names)} species names but {len(counts)} numbers of ions"
+    if what:
+        raise input_error(path, what, line=at + 1, value=lines[at], accepted=accepted)
+    return at + 1, names, counts
 
 
 def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:
@@ -224,11 +227,7 @@ def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
     if not potentials:
         raise input_error(path, "no potential in it (no line with ZVAL)", line=1, hint="is it a POTCAR.spec or a link?")
     if _END not in os.pread(descriptor, 4096, max(0, size - 4096)):
-        raise input_error(
-            path,
-            f"ends inside potential {len(potentials)} ({potentials[-1].titel})",
-            hint="the file is truncated: copy it again",
-        )
+        raise truncated(path, None, f"inside potential {len(potentials)} ({potentials[-1].titel})")
 
 
 class _Window:
@@ -279,19 +278,11 @@ def _potential(header: bytes, titel: int, at: int, position: int, descriptor: in
     ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))
     zval, enmax = _text(header, at), _text(header, header.find(b"ENMAX", at))
     try:
-        return Potential(
-            _text(header, titel),
-            float(zval.split()[0]),
-            float(enmax.split()[0]),
-            ultrasoft.lstrip(".")[:1] in ("T", "t"),
-        )
+        charge, cutoff = (float(text.split()[0]) for text in (zval, enmax))
     except (ValueError, IndexError):
-        raise input_error(
-            path,
-            "ZVAL or ENMAX of a potential is not a number",
-            line=_line_of(descriptor, position),
-            value=f"ZVAL={zval} ENMAX={enmax}",
-        ) from None
+        what, value = "ZVAL or ENMAX of a potential is not a number", f"ZVAL={zval} ENMAX={enmax}"
+        raise input_error(path, what, line=_line_of(descriptor, position), value=value) from None
+    return Potential(_text(header, titel), charge, cutoff, ultrasoft.lstrip(".")[:1] in ("T", "t"))
 
 
 def _text(header: bytes, at: int) -> str:

@@ -226,14 +226,10 @@ class PackedForest:
         right = np.concatenate([tree.children_right for tree in trees])
         is_leaf = left < 0
         children = np.stack([np.where(is_leaf, own, right + shift), np.where(is_leaf, own, left + shift)])
-        return cls(
-            roots,
-            np.where(is_leaf, 0, np.concatenate([tree.feature for tree in trees])),
-            np.concatenate([tree.threshold for tree in trees]),
-            children,
-            np.concatenate([tree.value[:, 0, :] for tree in trees]),
-            max(tree.max_depth for tree in trees),
-        )
+        feature = np.where(is_leaf, 0, np.concatenate([tree.feature for tree in trees]))
+        threshold = np.concatenate([tree.threshold for tree in trees])
+        value = np.concatenate([tree.value[:, 0, :] for tree in trees])
+        return cls(roots, feature, threshold, children, value, max(tree.max_depth for tree in trees))
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return the mean of the trees for one row (features,): (1,) for a regressor, (classes,) for a classifier."""

@@ -11,30 +11,23 @@ import click
 from ...cli.grammar import page_option, verb
 from ...cli.output import console, document, emit, progress, say
 from ...errors import NoAnswer
+from ...report.blocks import Section
 from ..shared import shared_folder, write_page
+from .verb import COUNT, FROM_ZERO, PLACE, begins_with, setting
 
 DATA = "traces/vasp-klimes.csv.gz"
+SYNTHETIC_HELP = "Number of synthetic jobs of the first set (the second has a third of it); 0: none."
 
 
 @verb("vasp")
-@click.option(
-    "--data", type=click.Path(path_type=Path), help=f"File of the runs. Default: {DATA} of the shared folder."
-)
+@click.option("--data", type=PLACE, help=f"File of the runs. Default: {DATA} of the shared folder.")
 @click.option(
     "--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's methods and boosted trees."
 )
-@click.option(
-    "--resamples", type=click.IntRange(min=1), default=10, show_default=True, help="Number of bootstrap resamples."
-)
-@click.option(
-    "--synthetic",
-    type=click.IntRange(min=0),
-    default=16_700,
-    show_default=True,
-    help="Number of synthetic jobs of the first set (the second has a third of it); 0: none.",
-)
+@setting("--resamples", type=COUNT, default=10, help="Number of bootstrap resamples.")
+@setting("--synthetic", type=FROM_ZERO, default=16_700, help=SYNTHETIC_HELP)
 @click.option("--quick", is_flag=True, help="Only one resample of the public runs and 4,000 synthetic jobs.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of resamples and models.")
+@setting("--seed", type=int, default=0, help="Random seed of resamples and models.")
 @page_option("Also write an HTML page with tables and figures.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
@@ -60,7 +53,7 @@ def command(
     from ...report.terminal import show
     from .page import can, cannot, summary_tables, synthetic_figures, synthetic_tables, vasp_sections
     from .runs import read_runs
-    from .study import METHODS, SPLITS, core_time, distribution, facts, study
+    from .study import METHODS, SPLITS, distribution, facts, study
 
     if page is not None and not page.absolute().parent.is_dir():
         raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
@@ -70,26 +63,22 @@ def command(
     for spec in specs if predictors else ():
         # a method named by the user must exist; a method of the paper that is not installed is listed as missing
         load("runtime", parse_spec(spec)[0])
-    if data is not None and _is_parquet(data):
+    if data is not None and begins_with(data, b"PAR1"):
         return _of_own_jobs(data, specs, resamples, seed, page, as_json)
     path = data or shared_folder() / DATA
     runs = read_runs(path)
     with progress("models", len(specs) * len(SPLITS) * resamples) as tick:
         results = study(runs, specs, resamples=resamples, seed=seed, tick=tick)
     drawn, shares = _synthetic(synthetic, specs, seed) if synthetic else ([], [])
-    beside = synthetic_tables(drawn, shares) if drawn else []
-    counts = {"runs": len(runs.trace), "systems": len(np.unique(runs.system)), **runs.trace.info.dropped}
+    beside, figures = (synthetic_tables(drawn, shares), synthetic_figures(drawn)) if drawn else ([], [])
+    systems, dropped = len(np.unique(runs.system)), runs.trace.info.dropped
     known = facts(runs)
     limits = [cannot(known), can(known)]
-    settings: dict[str, Any] = {
-        "predictor": specs, "splits": list(SPLITS), "train_share": 0.8, "resamples": resamples, "seed": seed,
-        "synthetic": synthetic,
-    }  # fmt: skip
-    log: dict[str, Any] = {"source": str(path), "jobs": counts["runs"], "systems": counts["systems"]}
-    log["dropped"] = runs.trace.info.dropped
+    settings = {"predictor": specs, "splits": list(SPLITS), "train_share": 0.8, "resamples": resamples, "seed": seed}
+    settings["synthetic"] = synthetic
+    log: dict[str, Any] = {"source": str(path), "jobs": len(runs.trace), "systems": systems, "dropped": dropped}
     if page is not None:
-        sections = vasp_sections(results, distribution(runs), core_time(runs), known, counts, resamples,
-                                 [*beside, *synthetic_figures(drawn)])  # fmt: skip
+        sections = vasp_sections(results, runs, known, resamples, [*beside, *figures])
         write_page(page, "Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
     if as_json:
         shares = [{"table": "run_time_distribution", **row} for row in distribution(runs)]
@@ -100,46 +89,33 @@ def command(
     say(f"seed {seed}; -o FILE.html writes a page that also has figures")
 
 
-def _is_parquet(path: Path) -> bool:
-    """Return whether a file is Parquet, as written by `vasp collect`; False if the file cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError:
-        return False
-
-
 def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:
     """Print Tables 2 to 5 for a site's jobs with features; methods train on four fifths and predict the last fifth."""
     import numpy as np
 
     from ...report.terminal import show
     from ...trace import read_trace
-    from .estimate import rows_with_features
+    from .estimate import jobs_with_features
     from .page import own_tables
     from .runs import Runs
     from .study import distribution, study
 
     trace = read_trace(data)
-    rows = rows_with_features(trace)
-    continued = trace.number("istart")[rows] > 0
-    log = trace.take(rows[~continued])
+    usable = jobs_with_features(trace)
+    log = usable.take(~(usable.number("istart") > 0))
     if len(log) < LEAST_OWN:
-        raise NoAnswer(
-            f"{data}: {len(log)} finished jobs with features (needed: {LEAST_OWN})", hint="collect more jobs"
-        )
+        what = f"{data}: {len(log)} finished jobs with features (needed: {LEAST_OWN})"
+        raise NoAnswer(what, hint="collect more jobs")
     runs = Runs(log, np.zeros(len(log)), np.zeros(len(log)))
     with progress("models", len(specs) * resamples) as tick:
         results = study(runs, specs, splits=("time",), resamples=resamples, seed=seed, tick=tick)
     notes = [
-        f"{len(log):,} of {len(trace):,} jobs are used: {len(trace) - len(rows):,} have no run time or no features, "
-        f"{int(continued.sum()):,} continue an earlier run."
+        f"{len(log):,} of {len(trace):,} jobs are used: {len(trace) - len(usable):,} have no run time or no features, "
+        f"{len(usable) - len(log):,} continue an earlier run."
     ]
     tables = own_tables(results, distribution(runs), data.name)
     settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, "resamples": resamples, "seed": seed}
     if page is not None:
-        from ...report.blocks import Section
-
         made_by = {"log": {"source": str(data), "jobs": len(log)}, "settings": settings}
         parts = [Section("In short", list(notes)), *(Section(table.caption, [table]) for table in tables)]
         write_page(page, f"Run time of VASP jobs: {data.name}", parts, made_by)
@@ -162,14 +138,12 @@ def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, A
     from .runs import Runs
     from .study import distribution, study
 
-    rows: list[dict[str, Any]] = []
-    shares: list[dict[str, Any]] = []
+    rows, shares = [], []
     for name, count in (("first", jobs), ("second", max(jobs // 3, 100))):
         log = draw_vasp_log(np.random.default_rng([seed, len(name)]), count, shares=name)
         runs = Runs(log, np.zeros(count), np.zeros(count))
         with progress(f"synthetic jobs, {name} set", len(specs)) as tick:
-            rows += [
-                {"data": name, **row} for row in study(runs, specs, splits=("time",), resamples=1, seed=seed, tick=tick)
-            ]
+            scored = study(runs, specs, splits=("time",), resamples=1, seed=seed, tick=tick)
+        rows += [{"data": name, **row} for row in scored]
         shares += [{"data": name, **row} for row in distribution(runs)]
     return rows, shares

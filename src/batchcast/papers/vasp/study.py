@@ -22,22 +22,13 @@ from ...report.blocks import Table
 from ...table import Trace
 from ..shared import columns_of
 from .brbf import BrbfModel
-from .features import FEATURES
+from .features import FEATURES, TEXT_FEATURES
 from .learner import KEY
-from .runs import TEXT, Runs
+from .runs import Runs
 
-METHODS = (
-    "forest",
-    "svr",
-    "bayesian_ridge",
-    "irpa",
-    "irpa:upper=forest",
-    "brbf",
-    "brbf:key_min=300",
-    "parzen:keys=ispin+isym+lreal+prec,window=500",
-    "user_clusters",
-    "boosted",
-)
+BASELINES = ("parzen:keys=ispin+isym+lreal+prec,window=500", "user_clusters", "boosted")
+ENSEMBLES = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=300")
+METHODS = ("forest", "svr", "bayesian_ridge", *ENSEMBLES, *BASELINES)
 SPLITS = ("time", "system")
 AGAINST = "forest"
 RANGES = tuple((30 * k, 30 * (k + 1)) for k in range(6)) + ((180, 0),)
@@ -66,10 +57,9 @@ def time_split(runs: Runs) -> Split:
 def system_split(runs: Runs, rng: np.random.Generator) -> Split:
     """Split by system: random whole systems with about a fifth of the runs are for testing, the other runs are for
     training."""
-    names = np.unique(runs.system)
-    rng.shuffle(names)
-    counts = np.array([int((runs.system == name).sum()) for name in names])
-    held = names[: 1 + int(np.searchsorted(np.cumsum(counts), (1 - TRAIN) * len(runs.system)))]
+    names, counts = np.unique(runs.system, return_counts=True)
+    order = rng.permutation(len(names))
+    held = names[order[: 1 + int(np.searchsorted(np.cumsum(counts[order]), (1 - TRAIN) * len(runs.system)))]]
     is_test = np.isin(runs.system, held)
     return Split(np.flatnonzero(~is_test), np.flatnonzero(is_test))
 
@@ -117,7 +107,7 @@ def study(
     splits: Sequence[str] = SPLITS,
     resamples: int = 10,
     seed: int = 0,
-    tick: Callable[[int], None] | None = None,
+    tick: Callable[[int], None] = lambda done: None,
 ) -> list[dict[str, Any]]:
     """Return one flat dictionary per split and method: means over the resamples; `..._sd` are standard deviations.
 
@@ -149,8 +139,7 @@ def study(
                 points_of.setdefault(spec, points)
                 figures.append(figures_of(points, runs.trace.run_time[rows.test]) | more)
                 done += 1
-                if tick is not None:
-                    tick(done)
+                tick(done)
             results.append({"predictor": spec, "split": split, "resamples": resamples, **_summary(figures)})
         keys = _differences(runs, plain.test, points_of, seed)
         results = [row | keys.get(row["predictor"], {}) if row["split"] == split else row for row in results]
@@ -200,14 +189,12 @@ def distribution(runs: Runs) -> list[dict[str, Any]]:
     in time."""
     split = time_split(runs)
     parts = {"all": np.arange(len(runs.trace)), "train": split.train, "test": split.test}
-    rows = []
-    for low, high in RANGES:
-        row: dict[str, Any] = {"range_min": f"{low}-{high}" if high else f">{low}"}
-        for part, members in parts.items():
-            minutes = runs.trace.run_time[members] / 60.0
-            row[f"share_{part}"] = float(((minutes >= low) & (minutes < (high or np.inf))).mean())
-        rows.append(row)
-    return rows
+    minutes = {f"share_{part}": runs.trace.run_time[members] / 60.0 for part, members in parts.items()}
+    return [
+        {"range_min": f"{low}-{high}" if high else f">{low}"}
+        | {name: float(((m >= low) & (m < (high or np.inf))).mean()) for name, m in minutes.items()}
+        for low, high in RANGES
+    ]
 
 
 def core_time(runs: Runs) -> dict[str, float]:
@@ -223,7 +210,7 @@ def facts(runs: Runs) -> dict[str, Any]:
     runs.
     """
     trace = runs.trace
-    columns = {name: trace.nominal(name).codes if name in TEXT else trace.number(name) for name in FEATURES}
+    columns = {name: trace.nominal(name).codes if name in TEXT_FEATURES else trace.number(name) for name in FEATURES}
     split = time_split(runs)
     tested = np.unique(runs.kind[split.test])
     return {
@@ -261,9 +248,18 @@ PRINTED = {
     "svr": ((0.892, 0.578, 0.052, 0.0, 0.0, 0.0), (0.967, 0.111, 0.684, 0.0, 0.0, 0.0)),
     "parzen": ((0.817, 0.093, 0.0, 0.006, 0.032, 0.0), (0.477, 0.264, 0.0, 0.063, 0.064, 0.0)),
 }
-PRINTED_SHARES = {"0-30": 0.557, "30-60": 0.096, "60-90": 0.049, "90-120": 0.033, ">120": 0.265}
-PRINTED_SECOND = {"0-60": 0.68, "0-120": 0.75}  # from the paper's text ("about"), for the test jobs of the second set
-FIRST_TESTED = 0.9  # from the paper's text: more than this share of the first set's test jobs
+TABLE_2 = (
+    # set of jobs, our column, minutes, first and end of their `RANGES`, printed share; the last three are from the text
+    ("first", "share_all", "0-30", 0, 1, 0.557, ""),
+    ("first", "share_all", "30-60", 1, 2, 0.096, ""),
+    ("first", "share_all", "60-90", 2, 3, 0.049, ""),
+    ("first", "share_all", "90-120", 3, 4, 0.033, ""),
+    ("first", "share_all", ">120", 4, None, 0.265, ""),
+    ("first, tested", "share_test", "0-60", 0, 2, 0.9, "the paper says: more than"),
+    ("second, tested", "share_test", "0-60", 0, 2, 0.68, "printed: about"),
+    ("second, tested", "share_test", "0-120", 0, 4, 0.75, "printed: about"),
+)
+PRINTED_SHARES = {row[2]: row[5] for row in TABLE_2[:5]}
 TITLES = ("Table 3: ACC (precision) per range of run time", "Table 4: REC (recall) per range of run time")
 NOTE = (
     "A dash: no job was predicted in the range (ACC), no job ran for a time in the range (REC), or the paper prints no "
@@ -279,10 +275,8 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
         shown: list[dict[str, Any]] = []
         for row in rows:
             shown.append({"name": row["name"], **{name: row[name] for name in names}})
-            spec = str(row["predictor"])
-            if spec.split(":")[0] in PRINTED:
-                printed = PRINTED[spec.split(":")[0]][measure == "rec"]
-                shown.append({"name": f"{row['name']}, printed", **dict(zip(names, printed))})
+            if printed := PRINTED.get(str(row["predictor"]).split(":")[0]):
+                shown.append({"name": f"{row['name']}, printed", **dict(zip(names, printed[measure == "rec"]))})
         titles = [f"{low}-{high} min" if high else f"> {low} min" for low, high in RANGES]
         columns = columns_of("name|predictor", *(f"{name}|{range}|ratio" for name, range in zip(names, titles)))
         tables.append(Table(f"{title} · {words}", columns, shown, NOTE))
@@ -292,26 +286,11 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
 def shares_table(shares: Rows) -> Table:
     """Return Table 2 of the synthetic sets of jobs; for the second set the paper prints only two sums."""
     rows = []
-    for data in ("first", "second"):
-        ours = {str(row["range_min"]): float(row["share_all"]) for row in shares if row["data"] == data}
-        tested = {str(row["range_min"]): float(row["share_test"]) for row in shares if row["data"] == data}
-        if not ours:
-            continue
-        hour, two = (sum(list(tested.values())[:count]) for count in (2, 4))
-        if data == "first":
-            ours[">120"] = sum(list(ours.values())[4:])
-            rows += [
-                {"data": data, "range": name, "ours": ours[name], "printed": share, "note": ""}
-                for name, share in PRINTED_SHARES.items()
-            ]
-            rows.append({"data": "first, tested", "range": "0-60", "ours": hour, "printed": FIRST_TESTED,
-                         "note": "the paper says: more than"})  # fmt: skip
-        else:
-            rows += [
-                {"data": "second, tested", "range": name, "ours": share, "printed": PRINTED_SECOND[name],
-                 "note": "printed: about"}
-                for name, share in (("0-60", hour), ("0-120", two))
-            ]  # fmt: skip
+    for jobs, column, minutes, first, end, printed, note in TABLE_2:
+        ranges = [float(row[column]) for row in shares if row["data"] == jobs.partition(",")[0]]
+        if ranges:
+            ours = sum(ranges[first:end])
+            rows.append({"data": jobs, "range": minutes, "ours": ours, "printed": printed, "note": note})
     columns = columns_of("data|set", "range|minutes", "ours|ours|share", "printed|printed|share", "note|")
     note = (
         "In the paper's Table 2, 65 % of all jobs run less than an hour; in its text, more than 90 % of the tested "

@@ -5,18 +5,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...cli.grammar import Verbs, output_option
-from ...cli.output import console, document, echo, emit, progress, say
+from ...cli.output import console, document, echo, emit, plain, progress, say
 from ...units import counted, format_duration, span
 
 if TYPE_CHECKING:
     from ...table import Trace
+    from .collect import Changed
     from .estimate import Estimate
+
+
+setting = partial(click.option, show_default=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+COUNT, FROM_ZERO, PLACE = click.IntRange(min=1), click.IntRange(min=0), click.Path(path_type=Path)
+LOG_FORMAT = click.Choice(["swf", "sacct", "pbs", "csv", "parquet"])
+DATA_SET = click.Choice(["first", "second"])
+HISTORY_HELP = (
+    "Finished jobs with features: a file of `vasp collect`, a CSV, or a store (path, sqlite:///, postgresql://). "
+    "Default: the site's store."
+)
+PREDICTOR_HELP = "Run-time method, NAME:key=value,...: boosted, forest, irpa, brbf, ..."
+TAGS_HELP = (
+    "INCAR tags that become columns too: NSW,IBRION gives incar_nsw and incar_ibrion, for boosted:also=incar_nsw."
+)
+CHANGED_HELP = (
+    "Inputs changed after the submission: drop or keep the features; auto: keep them if the folder is a copy."
+)
 
 
 @click.group(cls=Verbs)
@@ -27,7 +48,7 @@ def command() -> None:
 @command.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--wavecar/--no-wavecar", default=True, show_default=True, help="Assume ISTART=1 if there is a WAVECAR.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     """Print the features of the inputs in DIRECTORY; VASP's defaults are marked.
 
@@ -44,47 +65,25 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
         emit(document("vasp-features", {"directory": str(directory)}, settings, read.notes, [dict(read.values)]))
         return
     rows = [
-        {
-            "feature": name,
-            "value": value if isinstance(value, str) else f"{value:.10g}",
-            "from": "default" if name in read.defaulted else "inputs",
-            "meaning": MEANINGS[name],
-        }
+        {"feature": name, "value": value if isinstance(value, str) else f"{value:.10g}", "meaning": MEANINGS[name],
+         "from": "default" if name in read.defaulted else "inputs"}
         for name, value in read.values.items()
-    ]
+    ]  # fmt: skip
     _show(f"{directory}", ("feature", "value", "from", "meaning"), rows)
     say(f"defaults: {DEFAULTS_FROM}")
 
 
 @command.command()
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "--history",
-    metavar="FILE|STORE",
-    help="Finished jobs with features: a file of `vasp collect`, a CSV, or a store (path, sqlite:///, postgresql://)."
-    " Default: the site's store.",
-)
-@click.option("--procs", type=click.IntRange(min=1), required=True, metavar="N", help="Processors of each job.")
-@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes of each job.")
+@click.option("--history", metavar="FILE|STORE", help=HISTORY_HELP)
+@click.option("--procs", type=COUNT, required=True, metavar="N", help="Processors of each job.")
+@click.option("--nodes", type=COUNT, metavar="N", help="Nodes of each job.")
 @click.option("--user", metavar="NAME", help="Owner of the jobs. Default: you.")
 @click.option("--name", "job_name", metavar="NAME", help="Name of the jobs, for also=job_name.")
-@click.option(
-    "--predictor",
-    default="boosted",
-    show_default=True,
-    metavar="NAME",
-    help="Run-time method, NAME:key=value,...: boosted, forest, irpa, brbf, ...",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@setting("--predictor", default="boosted", metavar="NAME", help=PREDICTOR_HELP)
+@json_option
 def estimate(
-    directories: tuple[str, ...],
-    history: str | None,
-    procs: int,
-    nodes: int | None,
-    user: str | None,
-    job_name: str | None,
-    predictor: str,
-    as_json: bool,
+    directories: tuple[str, ...], history: str | None, user: str | None, job_name: str | None, as_json: bool, **how: Any
 ) -> None:
     """Estimate the run time of the VASP or Quantum ESPRESSO job in each DIR, and suggest its time limit.
 
@@ -101,18 +100,19 @@ def estimate(
     past = _history(history)
     owner = myself().name if user is None else user
     columns = {name: value for name, value in (("user_id", owner), ("job_name", job_name)) if value is not None}
-    found = run(past, directories, procs=procs, nodes=nodes, columns=columns, predictor=predictor)
+    found = run(past, directories, columns=columns, **how)
     problems = [one.problem for one in found if one.problem]
     if len(problems) == len(found):
-        raise InputError(problems[0], hint=f"batchcast vasp features {found[0].directory}" if len(found) == 1 else
-                         f"none of the {len(found)} directories can be read; this is the first")  # fmt: skip
+        hint = f"none of the {len(found)} directories can be read; this is the first"
+        raise InputError(problems[0], hint=hint if len(found) > 1 else f"batchcast vasp features {found[0].directory}")
+    notes = [note for one in found for note in one.notes]
     if as_json:
-        settings = {"history": history, "procs": procs, "nodes": nodes, "predictor": predictor, "level": BOUND}
-        settings |= columns
-        notes = [*past.info.notes, *problems, *(note for one in found for note in one.notes)]
-        emit(document("vasp-estimate", describe_log(past), settings, notes, [_as_row(one) for one in found]))
+        settings = {"history": history, **{name: how[name] for name in ("procs", "nodes", "predictor")}}
+        settings |= {"level": BOUND, **columns}
+        warnings = [*past.info.notes, *problems, *notes]
+        emit(document("vasp-estimate", describe_log(past), settings, warnings, [_as_row(one) for one in found]))
         return
-    for note in [*past.info.notes, *(note for one in found for note in one.notes)]:
+    for note in [*past.info.notes, *notes]:
         say(f"note: {note}")
     _show_one(found[0]) if len(found) == 1 else _show_several(found)
 
@@ -121,15 +121,9 @@ def _history(name: str | None) -> Trace:
     """Return finished jobs from a file, from the given store, or from the site's store."""
     from ...trace import read_trace
 
-    is_store = name is None or name.startswith(("sqlite:", "postgresql:"))
-    if name is not None and not is_store:
-        try:
-            with open(name, "rb") as file:
-                is_store = file.read(15) == b"SQLite format 3"
-        except OSError:
-            pass  # read_trace explains it
-    if not is_store:
-        return read_trace(str(name))
+    is_address = name is not None and name.startswith(("sqlite:", "postgresql:"))
+    if name is not None and not is_address and not begins_with(name, b"SQLite format 3"):
+        return read_trace(name)
     from ...cli.site_options import myself
     from ...service.answers.disclosure import exported
     from ...service.settings import load
@@ -137,16 +131,18 @@ def _history(name: str | None) -> Trace:
     return exported(load({} if name is None else {"store": name}), myself()).trace
 
 
+def begins_with(path: str | Path, start: bytes) -> bool:
+    """Return whether a file begins with these bytes; False if the file cannot be read."""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(len(start)) == start
+    return False
+
+
 def _as_row(one: Estimate) -> dict[str, Any]:
     """Return an estimate as a flat dictionary with a list of the nearest runs."""
     row = {"directory": one.directory, "run_s": one.run_s, "bound_s": one.bound_s, "limit_s": one.limit_s}
     row |= {"limit": _limit(one), "basis": one.basis, "fallback": one.is_fallback, "problem": one.problem}
-    near = [
-        {"job": run.job, "run_s": run.run_s, "procs": run.procs, "directory": run.directory,
-         "differs": {name: list(pair) for name, pair in run.differs.items()}}
-        for run in one.nearest
-    ]  # fmt: skip
-    return {**row, "nearest": near}
+    return {**row, "nearest": plain(one.nearest)}
 
 
 def _limit(one: Estimate) -> str:
@@ -158,9 +154,8 @@ def _show_one(one: Estimate) -> None:
     """Print the prediction for one directory: the line for the job script, and the nearest past runs."""
     bound = "" if math.isnan(one.bound_s) else f"; 90 % of similar jobs end within {span(one.bound_s)}"
     echo(f"{one.directory}: likely run time {span(one.run_s)}{bound}")
-    echo(
-        f"#SBATCH --time={_limit(one)}" if _limit(one) else "no 90 % bound yet: this prediction uses too few past jobs"
-    )
+    limit = _limit(one)
+    echo(f"#SBATCH --time={limit}" if limit else "no 90 % bound yet: this prediction uses too few past jobs")
     if one.is_fallback:
         echo("The input files were not used: this prediction uses past jobs only.")
     echo(f"basis: {one.basis}")
@@ -190,10 +185,10 @@ def _differences(differs: Mapping[str, tuple[Any, Any]]) -> str:
     """
     words = [
         f"{name} " + ", ".join(value if isinstance(value, str) else f"{value:.5g}" for value in pair)
-        for name, pair in list(differs.items())[:4]
+        for name, pair in differs.items()
     ]
-    more = [f"{len(differs) - 4} more"] if len(differs) > 4 else []
-    return "; ".join([*words, *more]) or "nothing"
+    more = [f"{len(words) - 4} more"] if len(words) > 4 else []
+    return "; ".join([*words[:4], *more]) or "nothing"
 
 
 def _show_several(found: list[Estimate]) -> None:
@@ -210,62 +205,28 @@ def _show_several(found: list[Estimate]) -> None:
 
 @command.command()
 @click.option(
-    "--log",
-    "jobs",
-    required=True,
-    type=click.Path(),
-    metavar="LOG",
-    help="Job log with working directories.",
+    "--log", "jobs", required=True, type=click.Path(), metavar="LOG", help="Job log with working directories."
 )
-@click.option(
-    "--root", required=True, type=click.Path(path_type=Path), help="Folder of the working directories on this host."
-)
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Output file (Parquet).")
+@click.option("--root", required=True, type=PLACE, help="Folder of the working directories on this host.")
+@click.option("-o", "--output", required=True, type=PLACE, help="Output file (Parquet).")
 @click.option("--strip", default="", metavar="PREFIX", help="Prefix to remove from the log's directories.")
-@click.option(
-    "--tags",
-    default="",
-    metavar="TAGS|all",
-    help="INCAR tags that become columns too: NSW,IBRION gives incar_nsw and incar_ibrion, for boosted:also=incar_nsw.",
-)
-@click.option(
-    "--changed",
-    type=click.Choice(["auto", "drop", "keep"]),
-    default="auto",
-    show_default=True,
-    help="Inputs changed after the submission: drop or keep the features; auto: keep them if the folder is a copy.",
-)
-@click.option(
-    "--format",
-    type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]),
-    help="Format of the log. Default: recognized by content.",
-)
+@click.option("--tags", default="", metavar="TAGS|all", help=TAGS_HELP)
+@setting("--changed", type=click.Choice(["auto", "drop", "keep"]), default="auto", help=CHANGED_HELP)
+@click.option("--format", type=LOG_FORMAT, help="Format of the log. Default: recognized by content.")
 @click.option("--map", type=click.Path(), metavar="FILE.toml|NAME", help="Column map of a CSV.")
 @click.option("--timezone", metavar="ZONE", help="Time zone of the log. Default: the log's own, else UTC.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def collect(
-    jobs: str,
-    root: Path,
-    output: Path,
-    strip: str,
-    tags: str,
-    changed: str,
-    format: str | None,
-    map: str | None,
-    timezone: str | None,
-    as_json: bool,
+    jobs: str, root: Path, output: Path, strip: str, tags: str, changed: Changed, as_json: bool, **reading: Any
 ) -> None:
     """Add features of the VASP or Quantum ESPRESSO inputs in the working directories to a job log.
 
     Each directory is read once. An interrupted run continues, and a later run keeps the features of directories that
     are gone. The output has only features, no file content.
     """
-    from typing import cast
-
     from ...errors import UsageError
     from ...table.arrow import arrow
     from ...trace import read_trace, write_parquet
-    from .collect import Changed
     from .collect import collect as run
 
     if not root.is_dir():
@@ -273,7 +234,7 @@ def collect(
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
     arrow()  # check for pyarrow now, to report the error before the directories are read
-    trace = read_trace(jobs, format=format, timezone=timezone, map=map)
+    trace = read_trace(jobs, **reading)
     previous = read_trace(output, format="parquet") if output.exists() else None
     words = [word.strip().upper() for word in tags.split(",") if word.strip()]
     chosen = None if words == ["ALL"] else words
@@ -281,16 +242,13 @@ def collect(
     resumed = journal.exists()
     with progress("directories", len(trace.nominal("work_dir").categories)) as tick:
         done = run(
-            trace, root, strip=strip, tags=chosen, changed=cast(Changed, changed), previous=previous, journal=journal,
-            tick=tick,
-        )  # fmt: skip
+            trace, root, strip=strip, tags=chosen, changed=changed, previous=previous, journal=journal, tick=tick
+        )
     write_parquet(done.trace, output)
     journal.unlink(missing_ok=True)
-    notes = [*done.trace.info.notes, *(["continued an earlier run that was cut short"] if resumed else []), *done.notes]
-    for line in notes:
-        say(f"note: {line}")
-    for line in done.problems[:10]:
-        say(f"unreadable: {line}")
+    notes = [*done.trace.info.notes, *["continued an earlier run that was cut short"] * resumed, *done.notes]
+    for line in [*(f"note: {note}" for note in notes), *(f"unreadable: {problem}" for problem in done.problems[:10])]:
+        say(line)
     if len(done.problems) > 10:
         say(f"and {len(done.problems) - 10} more unreadable directories")
     rows = [
@@ -298,16 +256,10 @@ def collect(
         for status in {**done.jobs, **done.directories}
     ]
     if as_json:
-        settings = {
-            "root": str(root),
-            "strip": strip,
-            "tags": tags,
-            "changed": changed,
-            "output": str(output),
-            "timezone": timezone,
-        }
-        warnings = [*notes, *done.problems]
-        emit(document("vasp-collect", {"source": trace.info.source, "jobs": len(trace)}, settings, warnings, rows))
+        settings = {"root": str(root), "strip": strip, "tags": tags, "changed": changed, "output": str(output)}
+        settings["timezone"] = reading["timezone"]
+        log = {"source": trace.info.source, "jobs": len(trace)}
+        emit(document("vasp-collect", log, settings, [*notes, *done.problems], rows))
         return
     columns = ("inputs", "jobs|jobs|count", "directories|directories|count")
     _show(f"{output}: {counted(len(trace))}", columns, rows)
@@ -315,24 +267,11 @@ def collect(
 
 @command.command()
 @output_option("Output; the ending sets CSV or Parquet.", required=True)
-@click.option(
-    "--like",
-    "shares",
-    type=click.Choice(["first", "second"]),
-    default="first",
-    show_default=True,
-    help="Data set of Wu et al. 2019 to imitate.",
-)
-@click.option("--jobs", type=click.IntRange(min=1), default=10_000, show_default=True, help="Number of jobs.")
-@click.option("--users", type=click.IntRange(min=1), default=120, show_default=True, help="Number of users.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed; the same seed gives the same log.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@setting("--like", "shares", type=DATA_SET, default="first", help="Data set of Wu et al. 2019 to imitate.")
+@setting("--jobs", type=COUNT, default=10_000, help="Number of jobs.")
+@setting("--users", type=COUNT, default=120, help="Number of users.")
+@setting("--seed", type=FROM_ZERO, default=0, help="Random seed; the same seed gives the same log.")
+@json_option
 def synth(output: str, shares: str, jobs: int, users: int, seed: int, as_json: bool) -> None:
     """Write a synthetic log of VASP jobs with the features of their input files."""
     import numpy as np

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import UsageError
-from ..assignment import Assignment, Problem, Trail, chained, cheap_near, loads
+from ..assignment import Assignment, Problem, Trail, chained, loads
 from ..balance import PAIRS_A_CHECK, settle
 from ..model import Batch, Plan
 from .search import Search, whole_up
@@ -85,81 +85,58 @@ def below(
     The solver searches the mapping with the least sum of `extra` (n, m). If the solver runs out of time, the results
     are False and an empty mapping.
     """
-    from scipy.sparse import csr_array
-
-    times, free = problem.times, problem.free
-    i, r = np.nonzero(keep)
-    filled = csr_array((times[i, r] / cap, (r, np.arange(len(i)))), shape=(len(free), len(i)))
-    cost = extra[i, r] / max(float(extra[i, r].max(initial=0.0)), 1e-300)
-    answer = _solved(cost, i, len(times), filled, 1.0 - free / cap, left)
-    if answer is None:
-        return False, np.empty(0, dtype=np.int64)
-    where = _chosen(answer, i, r, len(times))
-    met = len(where) > 0 and loads(times, free, where).max() <= cap * (1.0 + TOLERANCE)
-    return answer.status == 2, where if met else where[:0]
+    cost = extra[keep]
+    answer, where = _solved(problem, keep, cap, cost / max(float(cost.max(initial=0.0)), 1e-300), left)
+    met = len(where) > 0 and loads(problem.times, problem.free, where).max() <= cap * (1.0 + TOLERANCE)
+    return answer is not None and answer.status == 2, where if met else where[:0]
 
 
 def branch_and_bound(
-    times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, left: Callable[[], float]
+    problem: Problem, keep: np.ndarray, incumbent: float, left: Callable[[], float]
 ) -> tuple[np.ndarray, float]:
     """Return each job's resource (empty if no better mapping was found) and the bound proved for the columns `keep`.
 
     If no mapping onto the resources of `keep` has a makespan below `incumbent`, the bound is `incumbent`.
     """
-    from scipy.sparse import csr_array, hstack
-
-    n, m = times.shape
-    i, r = np.nonzero(keep)
-    k = len(i)
-    filled = hstack([csr_array((times[i, r] / incumbent, (r, np.arange(k))), shape=(m, k)), np.full((m, 1), -1.0)])
-    cost = np.append(np.zeros(k), 1.0)
-    answer = _solved(cost, i, n, filled, -free / incumbent, left, mip_rel_gap=1e-5)
-    if answer is None:
-        return np.empty(0, dtype=np.int64), -np.inf
-    if answer.x is None:  # infeasible proves that the incumbent is best; a time-out proves nothing
-        return np.empty(0, dtype=np.int64), incumbent if answer.status == 2 else -np.inf
+    cost = np.append(np.zeros(int(keep.sum())), 1.0)  # one more column: the makespan
+    answer, where = _solved(problem, keep, incumbent, cost, left, mip_rel_gap=1e-5)
+    if answer is None or answer.x is None:  # infeasible proves that the incumbent is best; a time-out proves nothing
+        return where, incumbent if answer is not None and answer.status == 2 else -np.inf
     bound = answer.mip_dual_bound
-    return _chosen(answer, i, r, n), -np.inf if bound is None else float(bound) * incumbent
+    return where, -np.inf if bound is None else float(bound) * incumbent
 
 
 def _solved(
-    cost: np.ndarray,
-    job: np.ndarray,
-    jobs: int,
-    filled: Any,
-    most: np.ndarray,
-    left: Callable[[], float],
-    **options: float,
-) -> Any:
-    """Choose one column (resource) per job at the least total cost, with constraints `filled` <= `most`; None if no
-    time is left.
+    problem: Problem, keep: np.ndarray, cap: float, cost: np.ndarray, left: Callable[[], float], **options: float
+) -> tuple[Any, np.ndarray]:
+    """Choose one column (resource) of `keep` per job at the least total cost, with all loads at most `cap`; return the
+    solver's answer (None: no time is left) and each job's resource (n,), empty without a solution for all jobs.
 
-    The array `job` gives the job of each column. Further columns belong to no job and need not have integer values.
+    If `cost` has a value more than `keep` has columns, loads are limited by a variable makespan (0 to `cap`) instead;
+    its cost is the last value.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, hstack
 
-    each = csr_array((np.ones(len(job)), (job, np.arange(len(job)))), shape=(jobs, len(cost)))
+    times, (n, m) = problem.times, problem.times.shape
+    i, r = np.nonzero(keep)
+    k, more = len(i), len(cost) - len(i)
+    each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, len(cost)))
+    filled = csr_array((times[i, r] / cap, (r, np.arange(k))), shape=(m, k))
+    filled = hstack([filled, np.full((m, 1), -1.0)]) if more else filled
+    limits = [
+        LinearConstraint(each, 1, 1),
+        LinearConstraint(filled, -np.inf, (0.0 if more else 1.0) - problem.free / cap),
+    ]
+    where = np.full(n, -1)
     seconds = left()  # the remaining time is read last, because building the program takes time
     if seconds <= 0.0:
-        return None
-    return milp(
-        cost,
-        integrality=np.arange(len(cost)) < len(job),
-        bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, most)],
-        options={"time_limit": seconds, **options},
-    )
-
-
-def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
-    """Return each job's resource (n,) in a solver's result; empty without a solution that covers all jobs."""
-    if answer.x is None:
-        return np.empty(0, dtype=np.int64)
-    where = np.full(n, -1)
-    chosen = answer.x[: len(i)] > 0.5
+        return None, where[:0]
+    options["time_limit"] = seconds
+    answer = milp(cost, integrality=np.arange(len(cost)) < k, bounds=Bounds(0, 1), constraints=limits, options=options)
+    chosen = np.zeros(k, dtype=bool) if answer.x is None else answer.x[:k] > 0.5
     where[i[chosen]] = r[chosen]
-    return where if (where >= 0).all() else where[:0]
+    return answer, where if (where >= 0).all() else where[:0]
 
 
 LARGEST = 60_000
@@ -291,7 +268,7 @@ class Exact:
         if len(where) > MANY and not whole:
             return where, 0.0
         seconds = self._share(SOLVED)
-        solution, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, seconds)
+        solution, proved = branch_and_bound(problem, keep & cheap, value, seconds)
         if len(solution):
             where = self._better(problem, where, solution)
             value = float(loads(problem.times, problem.free, where).max())
@@ -315,9 +292,9 @@ class Exact:
         best mapping (n,)."""
         rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
         best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
-        cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])
+        trail = Trail.of(problem, bound)
         while left > 0 and self.left() > SPARED * self.seconds:
             if loads(problem.times, problem.free, best).max() <= target:
                 break
-            left -= chained(problem, standing, cheap, trail, best, left, SLACK, target, PAIRS_A_CHECK // 4, rng)
+            left -= chained(problem, standing, trail, best, left, SLACK, target, PAIRS_A_CHECK // 4, rng)
         return best
