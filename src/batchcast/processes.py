@@ -101,11 +101,10 @@ def _unheard(done: int) -> None:
     """A progress function that does not show anything, for processes without a terminal."""
 
 
-class _Raised:
+class _Raised(NamedTuple):
     """An exception that a task raised in a worker process."""
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    error: BaseException
 
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:

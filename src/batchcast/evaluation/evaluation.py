@@ -279,8 +279,7 @@ def evaluate(
     methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policy)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
-    options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
-               "plan_level": plan_level}  # fmt: skip
+    options = {name: settings[name] for name in ("wide", "default_request", "loop", "protocol", "plan_level")}
     split = partitions == "split"
     pool = Pool(procs, split, options) if split or trace.info.max_procs > 0 else None
 
