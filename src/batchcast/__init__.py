@@ -49,31 +49,26 @@ if TYPE_CHECKING:
     from .trace.read import read_trace as read_trace
 
 _LANGUAGE = {"__annotations__", "__builtins__", "__dir__", "__getattr__"}
-_PLACES = {
-    "read_trace": "batchcast.trace.read:read_trace",
-    "Trace": "batchcast.table:Trace",
-    "from_arrow": "batchcast.table.arrow:from_arrow",
-    "to_arrow": "batchcast.table.arrow:to_arrow",
-    "replay": "batchcast.evaluation.replay:replay",
-    "simulate": "batchcast.simulation.simulate:simulate",
-    "Policy": "batchcast.simulation.policy:Policy",
-    "Scheduler": "batchcast.simulation.scheduler:Scheduler",
-    "evaluate": "batchcast.evaluation.evaluation:evaluate",
-    "evaluate_run_times": "batchcast.results.forecasts:evaluate_run_times",
-    "evaluate_waits": "batchcast.results.forecasts:evaluate_waits",
-    "limits": "batchcast.results.forecasts:limits",
-    "memory_limits": "batchcast.results.forecasts:memory_limits",
-    "whatif": "batchcast.results.whatif:whatif",
-    "compare": "batchcast.results.comparison:compare",
-    "read_report": "batchcast.results.comparison:read_report",
-    "read_sweep": "batchcast.sweep.compare:read_sweep",
-    "write_report": "batchcast.report.evaluation.written:write_report",
-    "Predictor": "batchcast.predict.protocol:Predictor",
-    "Prediction": "batchcast.predict.protocol:Prediction",
-    "SklearnRuntime": "batchcast.predict.adapters:SklearnRuntime",
-    "demo_path": "batchcast.trace.demo:demo_path",
-    "testing": "batchcast.testing:",
+_NAMES = {  # public names by module
+    "trace.read": "read_trace",
+    "table": "Trace",
+    "table.arrow": "from_arrow to_arrow",
+    "evaluation.replay": "replay",
+    "simulation.simulate": "simulate",
+    "simulation.policy": "Policy",
+    "simulation.scheduler": "Scheduler",
+    "evaluation.evaluation": "evaluate",
+    "results.forecasts": "evaluate_run_times evaluate_waits limits memory_limits",
+    "results.whatif": "whatif",
+    "results.comparison": "compare read_report",
+    "sweep.compare": "read_sweep",
+    "report.evaluation.written": "write_report",
+    "predict.protocol": "Predictor Prediction",
+    "predict.adapters": "SklearnRuntime",
+    "trace.demo": "demo_path",
 }
+_PLACES = {name: f"batchcast.{module}:{name}" for module, names in _NAMES.items() for name in names.split()}
+_PLACES["testing"] = "batchcast.testing:"
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and must reject all other names
 

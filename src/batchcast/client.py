@@ -382,16 +382,11 @@ def main(words: Sequence[str] | None = None) -> None:
         if stop.code and len(words) > 1 and words[1].replace(".", "", 1).isdigit():
             print(words[1])  # print the unchanged request; the error is on stderr and in the exit code
         raise
-    if given.what == "limit":
-        number = client.limit_s(
-            given.written, given.name, attempt=given.attempt, procs=given.procs, partition=given.partition
-        )
+    options = {"attempt": given.attempt, "procs": given.procs, "partition": given.partition}
+    if given.what == "memory":
+        print(f"{client.memory_mib(given.written, given.name, held_mib=given.held, **options):.0f}")
     else:
-        number = client.memory_mib(
-            given.written, given.name, attempt=given.attempt, held_mib=given.held, procs=given.procs,
-            partition=given.partition,
-        )  # fmt: skip
-    print(f"{number:.0f}")
+        print(f"{client.limit_s(given.written, given.name, **options):.0f}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -98,11 +98,7 @@ class BatchcastError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.hint))
-
-
-def _rebuild(kind: type[BatchcastError], message: str, hint: str) -> BatchcastError:
-    return kind(message, hint=hint)
+        return (partial(type(self), hint=self.hint), (self.message,))
 
 
 class InputError(BatchcastError):

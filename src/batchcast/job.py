@@ -83,6 +83,7 @@ class JobRequest(NamedTuple):
 
 
 ATTRIBUTES = tuple(name for name in JobRequest._fields if name not in ("row", "procs", "extra"))
+_UNKNOWN: dict[str, Any] = {name: nan if DECLARED[name].kind == "number" else None for name in ATTRIBUTES}
 BEYOND = tuple(name for name in DECLARED if name in KNOWN_AT_SUBMISSION and name not in ATTRIBUTES)
 """Declared columns that are known at submission and have no attribute in `JobRequest`; they go to `extra`."""
 
@@ -110,15 +111,11 @@ def as_submitted(row: int, values: Mapping[str, Any], *, procs: float) -> JobReq
     >>> as_submitted(0, {"job_id": 7, "submit_time": 5.0, "run_time": 9.0, "req_gpus": 2.0}, procs=1.0).req_gpus
     2.0
     """
-    attributes = {name: _value(name, values.get(name)) for name in ATTRIBUTES}
+    attributes = {name: unknown if values.get(name) is None else values[name] for name, unknown in _UNKNOWN.items()}
     # The names of extra columns come from BEYOND and not from `values`, so that all requests share the strings and
     # pickles are small.
     extra = {name: values[name] for name in BEYOND if values.get(name) is not None}
     return JobRequest(row=row, procs=procs, **attributes, extra=extra or NO_EXTRA)
-
-
-def _value(name: str, value: Any) -> Any:
-    return nan if value is None and name in DECLARED and DECLARED[name].kind == "number" else value
 
 
 class JobRecord(NamedTuple):
@@ -169,26 +166,15 @@ class JobRecord(NamedTuple):
         return self.wait_time + self.run_time
 
 
-SWF_WORDS: dict[int, str] = {
-    0: "failed",
-    1: "completed",
-    2: "partial",
-    3: "partial_completed",
-    4: "partial_failed",
-    5: "cancelled",
-}
+SWF_WORDS: dict[int, str] = dict(
+    enumerate(("failed", "completed", "partial", "partial_completed", "partial_failed", "cancelled"))
+)
 """Status words by SWF status number (field 11). 2, 3 and 4 mark the parts of a checkpointed job; -1 means unknown."""
 
 SWF_NUMBERS: dict[str, int] = {
     **{word: number for number, word in SWF_WORDS.items()},
-    "timeout": 0,
-    "node_fail": 0,
-    "out_of_memory": 0,
-    "boot_fail": 0,
-    "deadline": 0,
-    "launch_failed": 0,
-    "reconfig_fail": 0,
-    "preempted": 0,
+    **dict.fromkeys(("timeout", "node_fail", "out_of_memory", "boot_fail", "deadline"), 0),
+    **dict.fromkeys(("launch_failed", "reconfig_fail", "preempted"), 0),
     "requeued": 2,
     "revoked": 5,
 }

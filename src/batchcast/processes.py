@@ -10,7 +10,7 @@ import pickle
 import signal
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -35,8 +35,13 @@ def in_processes(
     [2, 6, 9]
     """
     check_least("workers", workers, 1)
+    finished = finished or _unheard
     if workers == 1 or len(tasks) < 2:
-        return list(_here(tasks, finished))
+        results = []
+        for done, task in enumerate(tasks, start=1):
+            results.append(task())
+            finished(done)
+        return results
     from multiprocessing.connection import wait
 
     answers: dict[int, Any] = {}
@@ -55,8 +60,7 @@ def in_processes(
                 if isinstance(answers[place], _Raised):
                     # all earlier tasks have begun, so later tasks cannot change which error is the first
                     waiting.clear()
-                if finished is not None:
-                    finished(len(answers))
+                finished(len(answers))
                 if waiting:
                     running[here] = waiting.pop()
                     here.send(running[here])
@@ -97,18 +101,10 @@ def _unheard(done: int) -> None:
     """A progress function that does not show anything, for processes without a terminal."""
 
 
-class _Raised:
+class _Raised(NamedTuple):
     """An exception that a task raised in a worker process."""
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-def _here(tasks: Sequence[Callable[[], T]], finished: Callable[[int], None] | None) -> Iterator[T]:
-    for done, task in enumerate(tasks, start=1):
-        yield task()
-        if finished is not None:
-            finished(done)
+    error: BaseException
 
 
 def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:

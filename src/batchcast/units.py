@@ -77,15 +77,9 @@ def parse_duration(text: str) -> float:
     if len(word) > _LONGEST:
         raise UsageError(f"not a time: {text[:40]!r} (accepted: {DURATION_FORMS})")
     parts = [int(part) for part in match["rest"].split(":")]
-    if match["days"] is not None:  # D-H, D-H:M, D-H:M:S
-        hours, minutes, seconds = (parts + [0, 0])[:3]
-        total = int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    elif len(parts) == 1:
-        total = parts[0] * 60
-    elif len(parts) == 2:
-        total = parts[0] * 60 + parts[1]
-    else:
-        total = parts[0] * 3600 + parts[1] * 60 + parts[2]
+    # D-H, D-H:M, D-H:M:S and H:M:S begin with hours; M and M:S begin with minutes.
+    scales = (3600, 60, 1) if match["days"] is not None or len(parts) == 3 else (60, 1)
+    total = int(match["days"] or 0) * 86400 + sum(part * scale for part, scale in zip(parts, scales))
     return total + float(match["fraction"] or 0.0)
 
 
@@ -290,17 +284,13 @@ def span(seconds: float | None, unknown: str = "unknown") -> str:
     if math.isinf(seconds):
         return "unlimited"
     size = abs(seconds)
-    if size < 59.5:
-        parts = [(round(size), "s")]
-    elif size < 600:
-        parts = [(round(size) // 60, "min"), (round(size) % 60, "s")]
+    if size < 600:
+        amounts, units = divmod(round(size), 60), ("min", "s")
     elif size < 86400 - 30:
-        minutes = round(size / 60)
-        parts = [(minutes // 60, "h"), (minutes % 60, "min")]
+        amounts, units = divmod(round(size / 60), 60), ("h", "min")
     else:
-        hours = round(size / 3600)
-        parts = [(hours // 24, "d"), (hours % 24, "h")]
-    words = " ".join(f"{amount} {unit}" for amount, unit in parts if amount) or "0 s"
+        amounts, units = divmod(round(size / 3600), 24), ("d", "h")
+    words = " ".join(f"{amount} {unit}" for amount, unit in zip(amounts, units) if amount) or "0 s"
     return f"-{words}" if seconds < 0 and words != "0 s" else words
 
 
@@ -368,9 +358,8 @@ def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     match = _MEMORY.fullmatch(word)
     if match is None or len(word) > LONGEST_MEMORY:
         raise UsageError(f"not a memory size: {text[:40]!r} (accepted: {MEMORY_FORMS})")
-    amount = float(match[1]) * _MEMORY_UNITS[(match[2] or "M").upper()]
     scale = {"n": nodes, "c": procs, "": 1.0}[match[3].lower()]
-    total = amount * scale
+    total = float(match[1]) * _MEMORY_UNITS[(match[2] or "M").upper()] * scale
     return total if total > 0 else math.nan
 
 
@@ -394,8 +383,5 @@ def format_memory(kib: float) -> str:
     """
     if math.isnan(kib):
         return "-"
-    for unit in "KMGTP":
-        if kib < 1024 or unit == "P":
-            return f"{kib:.1f}".removesuffix(".0") + unit
-        kib /= 1024
-    raise AssertionError("unreachable: P ends the loop")
+    power = next((power for power in range(4) if kib < 1024 ** (power + 1)), 4)
+    return f"{kib / 1024**power:.1f}".removesuffix(".0") + "KMGTP"[power]

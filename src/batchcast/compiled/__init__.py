@@ -23,9 +23,6 @@ with numba_alone():
 
 from .place import kernel_folder
 
-CONFIG: Any = numba.config
-UNTYPED: Any = cgutils  # numba has no type annotations
-TYPES: Any = types
 PUBLIC: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 OPTIONS: dict[str, Any] = PUBLIC
 BRANCHING: dict[str, Any] = PUBLIC
@@ -122,11 +119,11 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
     compiled = numba.njit(function, **options)
 
     def keep() -> None:
-        usual, CONFIG.CACHE_DIR = CONFIG.CACHE_DIR, str(Path(folder) / room)
+        usual, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(Path(folder) / room)
         try:
             compiled.enable_caching()
         finally:
-            CONFIG.CACHE_DIR = usual
+            numba.config.CACHE_DIR = usual
         if OWN_PASSES:
             read_alone(compiled)
 
@@ -148,7 +145,7 @@ def _part(function: Function, options: dict[str, Any]) -> Any:
 
     def for_types(args: Any, keywords: Any) -> Any:
         return template(
-            tuple(map(TYPES.unliteral, args)), {name: TYPES.unliteral(kind) for name, kind in keywords.items()}
+            tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in keywords.items()}
         )
 
     def refuse(*_: Any, **__: Any) -> Any:
@@ -194,7 +191,6 @@ def call_address(context: Any, address: Any, *numbers: Any) -> Any:
         kind = ir.FunctionType(real, [real] * 5)
         place, values = arguments[0], arguments[1]
         code = builder.inttoptr(place, kind.as_pointer())
-        return builder.call(code, UNTYPED.unpack_tuple(builder, values))
+        return builder.call(code, cgutils.unpack_tuple(builder, values))
 
-    numbers_type: Any = types.UniTuple
-    return types.float64(types.int64, numbers_type(types.float64, 5)), build
+    return types.float64(types.int64, types.UniTuple(types.float64, 5)), build

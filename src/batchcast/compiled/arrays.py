@@ -13,19 +13,13 @@ from typing import Any, cast
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import extending, from_dtype, types
+from numba import from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..compiled import inlined, inner
 from .versions import OWN_PASSES
 
-# numba has no type annotations
-_BUILD: Any = cgutils
-WORD: Any = types.int64
-COMPILED: Any = extending.intrinsic
-NUMBA: Any = numba
-CARRAY = NUMBA.carray
 Record = Any
 """One entry of a structured array inside a kernel: fields by attribute."""
 
@@ -46,31 +40,28 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
         return _carray_in(name, np.dtype(dtype), columns)
     from numba.np import arrayobj
 
-    numba_arrays: Any = arrayobj  # without annotations
     element = from_dtype(np.dtype(dtype))
     array = types.Array(element, 2 if columns else 1, "C")
 
     @intrinsic
     def in_record(_context: Any, record: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            from llvmlite import ir
-
             word, byte = ir.IntType(64), ir.IntType(8)
             base = builder.bitcast(arguments[0], byte.as_pointer())
 
             def load(field: str, kind: Any) -> Any:
-                at = _BUILD.gep_inbounds(builder, base, ir.Constant(word, record.offset(field)))
+                at = cgutils.gep_inbounds(builder, base, ir.Constant(word, record.offset(field)))
                 loaded = builder.load(builder.bitcast(at, kind.as_pointer()))
                 loaded.set_metadata("invariant.load", builder.module.add_metadata([]))  # kernels do not move arrays
                 return loaded
 
-            view = numba_arrays.make_array(array)(context, builder)
+            view = arrayobj.make_array(array)(context, builder)
             size = context.get_abi_sizeof(context.get_data_type(element))
             data = load(name, context.get_data_type(element).as_pointer())
             shape, strides = [load(f"{name}_size", word)], [ir.Constant(word, size)]
             if columns:
                 shape, strides = [*shape, ir.Constant(word, columns)], [ir.Constant(word, size * columns), *strides]
-            numba_arrays.populate_array(view, data, shape, strides, ir.Constant(word, size), None)
+            arrayobj.populate_array(view, data, shape, strides, ir.Constant(word, size), None)
             return view._getvalue()
 
         return array(record), build
@@ -78,7 +69,8 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
     return cast(Callable[[Record], Any], in_record)
 
 
-def _address_to_pointer(_context: Any, address: Any) -> Any:
+@intrinsic
+def _pointer(_context: Any, address: Any) -> Any:
     """Converts an address to numba's pointer type."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -87,45 +79,32 @@ def _address_to_pointer(_context: Any, address: Any) -> Any:
     return types.voidptr(address), build
 
 
-_pointer: Any = COMPILED(_address_to_pointer)
-
-
 def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Record], Any]:
     """Returns a function that does the same as the result of `array_in`, built on numba's public function `carray`."""
     size = f"{name}_size"
 
     @inlined
     def flat(record: Record) -> Any:
-        return CARRAY(_pointer(record[name]), (record[size],), dtype)
+        return numba.carray(_pointer(record[name]), (record[size],), dtype)
 
     @inlined
     def square(record: Record) -> Any:
-        return CARRAY(_pointer(record[name]), (record[size], columns), dtype)
+        return numba.carray(_pointer(record[name]), (record[size], columns), dtype)
 
     return square if columns else flat
 
 
-def _of_a_word(build: Callable[[Any, Any], Any]) -> Callable[[int], int]:
-    """Returns a function that kernels can call; `build` generates its instructions on one int64 word."""
-
-    def instruction(_context: Any, word: Any) -> Any:
-        return WORD(WORD), lambda _context, builder, _signature, arguments: build(builder, arguments[0])
-
-    instruction.__name__ = instruction.__qualname__ = build.__name__
-    compiled: Callable[[int], int] = COMPILED(instruction)
-    return compiled
+@intrinsic
+def bits(_context: Any, word: Any) -> Any:
+    """Return the number of set bits of an int64 word."""
+    return types.int64(types.int64), lambda _, builder, __, words: builder.ctpop(words[0])
 
 
-def _bits(builder: Any, word: Any) -> Any:
-    return builder.ctpop(word)
-
-
-def _lowest(builder: Any, word: Any) -> Any:
-    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
-
-
-bits = _of_a_word(_bits)  # number of bits that are set
-lowest = _of_a_word(_lowest)  # position of the lowest set bit; undefined for 0
+@intrinsic
+def lowest(_context: Any, word: Any) -> Any:
+    """Return the position of the lowest set bit of an int64 word; undefined for 0."""
+    no_zero = ir.Constant(ir.IntType(1), 1)
+    return types.int64(types.int64), lambda _, builder, __, words: builder.cttz(words[0], no_zero)
 
 
 @inlined
@@ -142,9 +121,6 @@ def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
         order[b + 1] = j
 
 
-TYPES: Any = types  # numba has no type annotations
-
-
 def address_of(whole: Any, *arguments: Any) -> int:
     """Return the address of a kernel's machine code for these arguments; compile or load it if needed.
 
@@ -158,20 +134,18 @@ def address_of(whole: Any, *arguments: Any) -> int:
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
-def _call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
+@intrinsic
+def _at_address(_context: Any, address: Any, record: Any, rules: Any) -> Any:
     """Calls a kernel of two arrays at its address; the kernel returns an int64."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         convention, kinds = context.call_conv, signature.args[1:]
-        code = convention.get_function_type(TYPES.int64, kinds)
+        code = convention.get_function_type(types.int64, kinds)
         there = builder.inttoptr(arguments[0], code.as_pointer())
-        _, result = convention.call_function(builder, there, TYPES.int64, kinds, arguments[1:])
+        _, result = convention.call_function(builder, there, types.int64, kinds, arguments[1:])
         return result
 
-    return TYPES.int64(TYPES.int64, record, rules), build
-
-
-_at_address: Any = intrinsic(_call_there)
+    return types.int64(types.int64, record, rules), build
 
 
 def called_there(whole: Any) -> Any:

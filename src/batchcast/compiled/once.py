@@ -36,17 +36,11 @@ class CompilerLine(compiler.Listener):
     @contextmanager
     def waiting(self, name: str) -> Iterator[None]:
         """A context that shows that another process compiles a kernel. numba sends no event for loading the result."""
-        shown = sys.stderr.isatty()
-        if shown:
-            line = f"batchcast: another process compiles {name}: waiting for it"
-            sys.stderr.write(LEFT + line[:79])
-            sys.stderr.flush()
+        _show(f"batchcast: another process compiles {name}: waiting for it")
         try:
             yield
         finally:
-            if shown:
-                sys.stderr.write(LEFT)
-                sys.stderr.flush()
+            _show("")
 
     def on_start(self, event: Any) -> None:
         """Show the name of the kernel whose compilation begins."""
@@ -56,29 +50,30 @@ class CompilerLine(compiler.Listener):
             return
         self.count += 1
         name = f"{function.__module__.removeprefix('batchcast.')}.{function.__name__}"
-        line = f"batchcast: compiling, once for this machine, a minute at most: {self.count} kernels, now {name}"
-        sys.stderr.write(LEFT + line[:79])
-        sys.stderr.flush()
+        _show(f"batchcast: compiling, once for this machine, a minute at most: {self.count} kernels, now {name}")
 
     def on_end(self, event: Any) -> None:
         """Remove the line after the outermost kernel is compiled."""
         self.depth -= 1
-        if self.depth == 0 and self.count and sys.stderr.isatty():
-            sys.stderr.write(LEFT)
-            sys.stderr.flush()
+        if self.depth == 0 and self.count:
+            _show("")
+
+
+def _show(line: str) -> None:
+    """Shows a line in place of the last line if stderr is a terminal; an empty text removes the last line."""
+    if sys.stderr.isatty():
+        sys.stderr.write(LEFT + line[:79])
+        sys.stderr.flush()
 
 
 @cache
 def watch_compiler() -> CompilerLine:
     """Listen to numba's compiler events; once per process."""
-    register: Any = compiler.register
     line = CompilerLine()
-    register(KIND, line)
+    compiler.register(KIND, line)
     return line
 
 
-LOCK: Any = compiler_lock  # numba has no type annotations
-SYSTEM: Any = runtime
 FILE = "compiling"
 RUNTIME = b"NRT_"  # prefix of functions of numba's run-time, which crash the process if it is not initialised
 _held: set[int] = set()
@@ -99,7 +94,7 @@ def compile_once(compiled: Any, folder: str, keep: Callable[[], None]) -> None:
     find_place = cache(keep)
 
     def compile_alone(kinds: Any) -> Any:
-        with LOCK.global_compiler_lock, _alone(folder, name):
+        with compiler_lock.global_compiler_lock, _alone(folder, name):
             find_place()
             return compile_here(kinds)
 
@@ -118,7 +113,7 @@ def read_alone(compiled: Any) -> None:
     def with_runtime(target: Any, stored: Any) -> Any:
         _name, _kind, (machine_code, _bitcode) = stored[0]
         if RUNTIME in machine_code:
-            SYSTEM.rtsys.initialize(target)
+            runtime.rtsys.initialize(target)
         return rebuild(target, stored)
 
     def read(kinds: Any, target: Any) -> Any:

@@ -35,18 +35,10 @@ from numba.core.untyped_passes import (
     MakeFunctionToJitFunction,
     WithLifting,
 )
-from numba.np import arrayobj, numpy_support
+from numba.np import numpy_support
 
 BARRIER = "=r,0,~{memory}"
 COUNT, DATA = 2, 4  # indices in numba's array struct: number of entries, and address; indices 0 and 1 are the owner
-
-# numba has no annotations
-LLVM: Any = cgutils
-EXTEND: Any = extending
-TYPES: Any = types
-ARRAYS: Any = arrayobj
-SUPPORT: Any = numpy_support
-TEMPLATES: Any = templates
 
 
 class ByAddress(types.Type):
@@ -76,12 +68,12 @@ def register(bundle: Any) -> None:
     """Let kernels receive instances of this named tuple class by address."""
 
     def kind_of(value: Any, context: Any) -> ByAddress:
-        return ByAddress(bundle, tuple(EXTEND.typeof_impl(member, context) for member in value))
+        return ByAddress(bundle, tuple(extending.typeof_impl(member, context) for member in value))
 
-    EXTEND.typeof_impl.register(bundle, kind_of)
+    extending.typeof_impl.register(bundle, kind_of)
 
 
-ANY_ARRAY = EXTEND.typeof_impl.dispatch(np.ndarray)
+ANY_ARRAY = extending.typeof_impl.dispatch(np.ndarray)
 
 
 def kind_of_array(value: np.ndarray, context: Any) -> Any:
@@ -90,11 +82,11 @@ def kind_of_array(value: np.ndarray, context: Any) -> Any:
     """
     if type(value) is not np.ndarray or value.dtype.kind not in "biufV":
         return ANY_ARRAY(value, context)
-    layout, readonly = SUPPORT.map_layout(value), not value.flags.writeable
-    return TYPES.Array(SUPPORT.from_dtype(value.dtype), value.ndim, layout, readonly=readonly)
+    layout, readonly = numpy_support.map_layout(value), not value.flags.writeable
+    return types.Array(numpy_support.from_dtype(value.dtype), value.ndim, layout, readonly=readonly)
 
 
-EXTEND.typeof_impl.register(np.ndarray, kind_of_array)
+extending.typeof_impl.register(np.ndarray, kind_of_array)
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
@@ -104,12 +96,12 @@ def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
 
 def _lean(kind: Any) -> bool:
     """Whether an array is fully described by its address and its shape."""
-    return isinstance(kind, TYPES.Array) and kind.layout == "C"
+    return isinstance(kind, types.Array) and kind.layout == "C"
 
 
 def _layout(context: Any, bundle: ByAddress) -> Any:
     """Returns the memory layout of a named tuple's members."""
-    word = context.get_value_type(TYPES.intp)
+    word = context.get_value_type(types.intp)
     return ir.LiteralStructType(
         [
             ir.LiteralStructType([ir.IntType(8).as_pointer(), ir.ArrayType(word, kind.ndim)])
@@ -122,18 +114,18 @@ def _layout(context: Any, bundle: ByAddress) -> Any:
 
 def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
     """Write the members of a Python tuple to the caller's stack, which outlives the call."""
-    space = LLVM.alloca_once(c.builder, _layout(c.context, bundle))
-    failed = LLVM.false_bit
+    space = cgutils.alloca_once(c.builder, _layout(c.context, bundle))
+    failed = cgutils.false_bit
     undo = []
     for place, kind in enumerate(bundle.members):
         native = c.unbox(kind, c.pyapi.tuple_getitem(value, place))
         failed = c.builder.or_(failed, native.is_error)
-        to = LLVM.gep_inbounds(c.builder, space, 0, place)
+        to = cgutils.gep_inbounds(c.builder, space, 0, place)
         if _lean(kind):
             array = c.context.make_array(kind)(c.context, c.builder, native.value)
             data = c.builder.bitcast(array.data, ir.IntType(8).as_pointer())
-            c.builder.store(data, LLVM.gep_inbounds(c.builder, to, 0, 0))
-            c.builder.store(array.shape, LLVM.gep_inbounds(c.builder, to, 0, 1))
+            c.builder.store(data, cgutils.gep_inbounds(c.builder, to, 0, 0))
+            c.builder.store(array.shape, cgutils.gep_inbounds(c.builder, to, 0, 1))
         else:
             c.context.pack_value(c.builder, kind, native.value, to)
         undo.append((kind, native))
@@ -149,7 +141,7 @@ def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
     # hides the stores.
     address = c.builder.bitcast(space, ir.IntType(8).as_pointer())
     barrier = ir.InlineAsm(ir.FunctionType(address.type, [address.type]), "", BARRIER, side_effect=True)
-    return EXTEND.NativeValue(c.builder.call(barrier, [address]), is_error=failed, cleanup=give_back)
+    return extending.NativeValue(c.builder.call(barrier, [address]), is_error=failed, cleanup=give_back)
 
 
 def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, name: str) -> Any:
@@ -157,7 +149,7 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
     place = bundle.names.index(name)
     kind = bundle.members[place]
     whole = builder.bitcast(address, _layout(context, bundle).as_pointer())
-    at = LLVM.gep_inbounds(builder, whole, 0, place)
+    at = cgutils.gep_inbounds(builder, whole, 0, place)
     if not _lean(kind):
         return context.unpack_value(builder, kind, at)
     fixed = builder.module.add_metadata([])
@@ -167,9 +159,9 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
         word.set_metadata("invariant.load", fixed)
         return word
 
-    words = context.get_value_type(TYPES.intp)
+    words = context.get_value_type(types.intp)
     itemsize = words(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    shape = load(LLVM.gep_inbounds(builder, at, 0, 1))
+    shape = load(cgutils.gep_inbounds(builder, at, 0, 1))
     count = shape_of = builder.extract_value(shape, kind.ndim - 1)
     stride, strides = itemsize, builder.insert_value(ir.Constant(shape.type, ir.Undefined), itemsize, kind.ndim - 1)
     for axis in reversed(range(kind.ndim - 1)):
@@ -178,7 +170,7 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
         shape_of = builder.extract_value(shape, axis)
         count = builder.mul(count, shape_of, flags=["nsw"])
     array = context.get_value_type(kind)
-    data = builder.bitcast(load(LLVM.gep_inbounds(builder, at, 0, 0)), array.elements[DATA])
+    data = builder.bitcast(load(cgutils.gep_inbounds(builder, at, 0, 0)), array.elements[DATA])
     owner, rest = array.elements[:COUNT], array.elements[COUNT:]
     blank = [ir.Constant(each, None) for each in owner] + [ir.Constant(each, ir.Undefined) for each in rest]
     value = ir.Constant(array, blank)
@@ -187,19 +179,18 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
     return value
 
 
-EXTEND.register_model(ByAddress)(EXTEND.models.OpaqueModel)
-EXTEND.unbox(ByAddress)(write_members)
-EXTEND.lower_getattr_generic(ByAddress)(read_member)
-EXTEND.infer_getattr(
-    type("Members", (TEMPLATES.AttributeTemplate,), {"key": ByAddress, "generic_resolve": kind_of_member})
+extending.register_model(ByAddress)(extending.models.OpaqueModel)
+extending.unbox(ByAddress)(write_members)
+extending.lower_getattr_generic(ByAddress)(read_member)
+extending.infer_getattr(
+    type("Members", (templates.AttributeTemplate,), {"key": ByAddress, "generic_resolve": kind_of_member})
 )
 
 
-FLAGS: Any = compiler.Flags
 KNOWN: dict[Any, Any] = {}  # signatures by operation, argument types and flags of the kernel
 
 
-class Settled(FLAGS):  # type: ignore[misc]
+class Settled(compiler.Flags):
     """Compiler flags with a fast comparison. numba compares thirty options, a hundred thousand times per kernel."""
 
     __slots__ = ()
@@ -228,7 +219,7 @@ class Remembering:
         their reason.
         """
         key = (function, tuple(arguments), tuple(keywords.items()), self._flags)
-        lasting = isinstance(function, BuiltinFunctionType) or type(function) is TYPES.Function
+        lasting = isinstance(function, BuiltinFunctionType) or type(function) is types.Function
         answer = KNOWN.get(key) if lasting else None
         if answer is None:
             answer = self._context.resolve_function_type(function, arguments, keywords)
@@ -237,11 +228,6 @@ class Remembering:
         return answer
 
 
-Library: Any = JITCodeLibrary  # numba has no type annotations
-Compiler: Any = CompilerBase
-Pass: Any = LoweringPass
-PASSES: Any = DefaultPassBuilder
-REGISTER: Any = register_pass
 ENVIRONMENT = "_ZN08NumbaEnv"
 NEEDLESS = {  # passes for closures, `with`, unrolled tuples and array expressions, which our kernels do not have
     *(WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, InlineInlinables, InlineOverloads),
@@ -258,7 +244,7 @@ def _places_alone(code: Any, entries: Any = ()) -> Any:
     return binding.parse_assembly("\n".join([f'target triple = "{code.triple}"', *lines]))
 
 
-class Part(Library):  # type: ignore[misc]
+class Part(JITCodeLibrary):
     """The code of a kernel that only other kernels link; its own LLVM module has only the variables for
     environments.
     """
@@ -274,7 +260,7 @@ class Part(Library):  # type: ignore[misc]
         super()._finalize_final_module()
 
 
-class Whole(Library):  # type: ignore[misc]
+class Whole(JITCodeLibrary):
     """The code of a kernel that Python calls, with the code of all kernels that it calls."""
 
     def _optimize_final_module(self) -> None:
@@ -309,8 +295,8 @@ class Branching(Whole):
         passes.run(self._final_module, builder)
 
 
-@REGISTER(mutates_CFG=False, analysis_only=True)
-class IntoOthers(Pass):  # type: ignore[misc]
+@register_pass(mutates_CFG=False, analysis_only=True)
+class IntoOthers(LoweringPass):
     """A pass that stores the code of a kernel without entry point for Python as `Part`, and of other kernels as
     `Whole`.
     """
@@ -318,7 +304,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
     _name = "batchcast_into_others"
 
     def __init__(self) -> None:
-        Pass.__init__(self)
+        LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
         """Choose the class that stores the code (`Part` or `Whole`); the code itself does not change."""
@@ -328,7 +314,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
         return False
 
 
-class Pipeline(Compiler):  # type: ignore[misc]
+class Pipeline(CompilerBase):
     """A pipeline of the numba passes that kernels need, with `IntoOthers` before code generation."""
 
     whole = Whole
@@ -338,7 +324,7 @@ class Pipeline(Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         """Return a single pipeline; there is no second pipeline to fall back to."""
-        passes = PASSES.define_nopython_pipeline(self.state)
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         if not self.state.flags.nrt:
             passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]
         passes.add_pass_after(IntoOthers, IRLegalization)

@@ -21,17 +21,8 @@ KERNELS = (  # all files with kernels or with code that kernels call; tests/unit
 )
 OURS = "batchcast"
 UNMAPPED = 65534  # owner of the host's folders as seen from a container
-LEARNED = (
-    "compiled",
-    "columns.py",
-    "events",
-    "job.py",
-    "machines",
-    "papers",
-    "predict",
-    "schedule",
-    "table",
-)  # code on which a fitted predictor depends
+LEARNED = ("compiled", "columns.py", "events", "job.py", "machines", "papers", "predict", "schedule", "table")
+"""Code on which a fitted predictor depends."""
 
 
 @cache

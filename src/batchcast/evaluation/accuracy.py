@@ -46,12 +46,10 @@ class Scores:
     the jobs inside the score mask that ran; `never_ran` counts the jobs inside the mask that did not run. `seconds` is
     the computing time of each predictor, without the time of the replay itself. The other mappings have an entry per
     predictor. `coverage`: the share of scored jobs that ran no longer than each predicted quantile, by level.
-    `lacking`: the fields that the predictor uses and the log lacks. `stood_in`: the fallback method that predicted in
-    place of the predictor, and the share of scored jobs with replaced predictions. `trained`: the results of the
-    predictor's refits. `trains_from`: if the predictor never trained, the number of submissions before its first
-    training. `planned`: the errors of planning with each quantile (run times only). `against` is the reference method
-    of comparisons, if any; `seed` seeds the intervals; memory is in MiB per `per`. `whole` has one method's predictions
-    of all jobs, if the caller of `score` requested them.
+    `facts`: keys of the predictor's row, such as `lacking`, the fields that the predictor uses and the log lacks.
+    `trained`: the results of the predictor's refits. `planned`: the errors of planning with each quantile (run times
+    only). `against` is the reference method of comparisons, if any; `seed` seeds the intervals; memory is in MiB per
+    `per`. `whole` has one method's predictions of all jobs, if the caller of `score` requested them.
     """
 
     trace: Trace
@@ -62,10 +60,8 @@ class Scores:
     scored: np.ndarray
     never_ran: int
     coverage: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
-    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    trains_from: Mapping[str, int] = field(default_factory=dict)
     planned: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     against: str = ""
     seed: int = 0
@@ -116,7 +112,8 @@ def score(
     scored = inside & ran
     makers = methods if isinstance(methods, Mapping) else {spec: spec for spec in methods}
     specs, total = list(makers), log.info.max_procs
-    timed = {spec: Timed(wanted.wrap(predictor(spec, trace, total, seed, makers)), perf_counter) for spec in specs}
+    fitted = {spec: fresh_predictor(fresh(makers[spec]), trace, total, seed, who=spec) for spec in specs}
+    timed = {spec: Timed(wanted.wrap(method), perf_counter) for spec, method in fitted.items()}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=scored, tick=tick)
     requested = np.isfinite(trace.req_time) & (trace.req_time > 0)
     return Scores(
@@ -132,23 +129,14 @@ def score(
         scored=scored,
         never_ran=int((inside & ~ran).sum()),
         coverage={spec: coverage(forecasts[spec], wanted.within) for spec in specs},
-        stood_in=_stood_in(forecasts, timed, scored),
-        lacking={spec: lacking(timed[spec].inner, log) for spec in specs},
+        facts={spec: _facts(timed[spec].inner, forecasts[spec], log, scored) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
-        trains_from={spec: count for spec in specs if (count := _trains_from(timed[spec].inner))},
         planned={} if wanted.per else {spec: planned_with(forecasts[spec], trace.run_time, scored) for spec in specs},
         against=reference_of(specs, None, RUN_TIME),
         seed=seed,
         per=wanted.per,
         whole=timed[whole_of].answer if whole_of in timed else None,
     )
-
-
-def _trains_from(method: Any) -> int:
-    """Return the number of submissions before a method's first training, if it never trained in this replay; else 0."""
-    while not hasattr(method, "trains_from") and hasattr(method, "inner"):
-        method = method.inner
-    return method.trains_from if hasattr(method, "is_untrained") and method.is_untrained() else 0
 
 
 def error_pictures(scores: Scores) -> dict[str, Picture]:
@@ -186,18 +174,20 @@ def _is_limit(spec: str) -> bool:
     return parse_spec(spec)[0] == "requested"
 
 
-def _stood_in(
-    forecasts: Mapping[str, Forecasts], timed: Mapping[str, Timed], scored: np.ndarray
-) -> dict[str, tuple[str, float]]:
-    """Return, for each predictor that another method replaced, the replacing method and the share of scored jobs that
-    it predicted."""
-    stand_ins = {}
-    for spec, forecast in forecasts.items():
-        stand_in = np.array([grounds == Grounds.FALLBACK for grounds in forecast.grounds], bool)
-        if len(stand_in) and (stand_in & scored).any():
-            who = getattr(timed[spec].inner, "falls_back_to", "another method")
-            stand_ins[spec] = (str(who), float(stand_in[scored].mean()))
-    return stand_ins
+def _facts(method: Any, forecast: Forecasts, log: Trace, scored: np.ndarray) -> dict[str, Any]:
+    """Return, as keys of a method's row, the columns that it lacks, the method that replaced it and for which share of
+    the scored jobs, and the number of submissions before its first training if it never trained in this replay."""
+    missing = lacking(method, log)
+    facts: dict[str, Any] = {"lacking": " ".join(missing)} if missing else {}
+    stand_in = np.array([grounds == Grounds.FALLBACK for grounds in forecast.grounds], bool)
+    if len(stand_in) and (stand_in & scored).any():
+        who, share = getattr(method, "falls_back_to", "another method"), float(stand_in[scored].mean())
+        facts |= {"answered_by": str(who), "answered_by_share": share}
+    while not hasattr(method, "trains_from") and hasattr(method, "inner"):
+        method = method.inner
+    if hasattr(method, "is_untrained") and method.is_untrained() and method.trains_from:
+        facts["trains_from_jobs"] = method.trains_from
+    return facts
 
 
 def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
@@ -210,13 +200,6 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
     given = ~np.isnan(forecasts.quantiles) & ~np.isnan(run_time)[:, None]
     within, jobs = ((run_time[:, None] <= forecasts.quantiles) & given).sum(axis=0), given.sum(axis=0)
     return {level: float(within[k] / jobs[k]) for k, level in enumerate(forecasts.levels) if jobs[k]}
-
-
-def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
-    """Return a new run-time predictor for this log, by name or from the mapping `makers`; a predictor object is
-    copied."""
-    given = makers[spec] if makers and spec in makers else spec
-    return fresh_predictor(fresh(given), trace, total, seed, who=spec)
 
 
 def fresh_predictor(
@@ -258,13 +241,9 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
     if not seconds:
         return row
     held = {f"coverage_{100 * level:g}": share for level, share in scores.coverage.get(spec, {}).items()}
-    lacking = {"lacking": " ".join(scores.lacking[spec])} if scores.lacking.get(spec) else {}
-    who, share = scores.stood_in.get(spec, ("", 0.0))
-    stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
-    untrained = {"trains_from_jobs": scores.trains_from[spec]} if spec in scores.trains_from else {}
     refits = scores.trained.get(spec, ())
     trained = {"trainings": len({refit.get("batch", k) for k, refit in enumerate(refits)})} if refits else {}
-    row |= {**trained, **held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in, **untrained}
+    row |= {**trained, **held, **planned_keys(scores.planned.get(spec, ())), **scores.facts.get(spec, {})}
     return {**row, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
 
 

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..columns import DECLARED, KNOWN_AT_SUBMISSION
 from ..events.recorded import outcome
-from ..metrics.accuracy import size_class
-from ..metrics.bursts import user_weeks
 from ..metrics.paired import PairedDifference, paired_differences
 from ..predict.batched import replay
 from ..predict.registry import make
 from ..predict.runtime.baselines import FIELDS
 from ..table import Nominal, Trace
+from .differences import burst_groups
 
 MOST_PAST = 20_000
 """Maximum number of past jobs on which columns are chosen: the latest ones."""
@@ -115,43 +114,23 @@ def advise(
     columns = _columns(trace, cut)
     if "user_id" in columns and not set(columns) - set(FIELDS):
         return None
-    chosen = _choose(trace, cut, columns, procs)
-    return _held(trace, chosen, points, scored, procs, seed) if chosen.columns else None
-
-
-class _Chosen(NamedTuple):
-    """The columns chosen on the past jobs; empty if no column reduces the error enough."""
-
-    columns: tuple[str, ...]
-    since: int
-    """Index of the first job that had no part in the choice."""
-    jobs: int
-    """Number of past jobs on which columns were chosen."""
-
-    @property
-    def predictor(self) -> str:
-        return f"recent_mean:fields={'+'.join(self.columns)}"
-
-
-def _held(
-    trace: Trace, chosen: _Chosen, points: Mapping[str, np.ndarray], scored: np.ndarray, procs: str, seed: int
-) -> Advice | None:
-    """Return the advice, if the chosen columns are also better on the jobs that were not used to choose the columns."""
-    spec, run = chosen.predictor, trace.run_time
-    window = scored & (np.arange(len(trace)) >= chosen.since)
-    ours = _replayed(trace, {spec: chosen.columns}, window, procs)
-    errors = {name: np.abs(values - run)[window] for name, values in {**points, **ours}.items()}
+    chosen, past_jobs = _choose(trace, cut, columns, procs)
+    if not chosen:
+        return None
+    window = scored & (np.arange(len(trace)) >= cut)
+    ((spec, ours),) = _replayed(trace, [chosen], window, procs).items()
+    errors = {name: np.abs(values - trace.run_time)[window] for name, values in {**points, spec: ours}.items()}
     tried = {name: float(np.nanmean(error)) for name, error in errors.items() if name in points and error.size}
     if not tried:
         return None
     best = min(tried, key=lambda name: tried[name])
-    group = user_weeks(trace.nominal("user_id").codes, trace.submit_time, size_class(trace.procs(procs)))[window]
+    group = burst_groups(trace, procs)[window]
     difference = paired_differences(errors[spec], errors[best], group, np.random.default_rng(seed))[0]
     if difference.word() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
         return None
-    new = tuple(name for name in chosen.columns if name not in FIELDS)
+    new = tuple(name for name in chosen if name not in FIELDS)
     mae_s = float(np.nanmean(errors[spec]))
-    return Advice(spec, new, chosen.since, chosen.jobs, int(window.sum()), mae_s, best, tried[best], difference)
+    return Advice(spec, new, cut, past_jobs, int(window.sum()), mae_s, best, tried[best], difference)
 
 
 def _cut(scored: np.ndarray) -> int:
@@ -180,18 +159,18 @@ def _parts(trace: Trace, name: str, cut: int) -> bool:
     return len(known) >= 0.1 * cut and 2 <= len(np.unique(known)) <= len(known) / 2
 
 
-def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chosen:
-    """Return the columns that forward selection chooses on the past jobs."""
-    first = max(0, cut - MOST_PAST)
-    past = trace.take(np.arange(first, cut))
+def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> tuple[tuple[str, ...], int]:
+    """Return the columns that forward selection chooses on the past jobs, and the number of past jobs; no columns if
+    none reduces the error enough."""
+    past = trace.take(np.arange(max(0, cut - MOST_PAST), cut))
     submit, wait, run = outcome(past)
     has_ended = submit + wait + run <= float(trace.submit_time[cut])
     if int(has_ended.sum()) < LEAST_PAST:
-        return _Chosen((), cut, 0)
+        return (), 0
 
     def errors(sets: Sequence[tuple[str, ...]]) -> list[float]:
-        forecasts = _replayed(past, {"+".join(names): names for names in sets}, has_ended, procs)
-        return [float(np.nanmean(np.abs(forecasts["+".join(names)] - run)[has_ended])) for names in sets]
+        forecasts = _replayed(past, sets, has_ended, procs)
+        return [float(np.nanmean(np.abs(points - run)[has_ended])) for points in forecasts.values()]
 
     size = tuple(name for name in SIZE if name == "procs" or name in columns)
     rest = [name for name in columns if name not in size]
@@ -205,16 +184,13 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chos
         if not tried[least] < best * (1 - LEAST_GAIN / 5):
             break
         best, chosen = tried[least], (rest.pop(least), *chosen)
-    return _Chosen(chosen if best <= (1 - LEAST_GAIN) * usual else (), cut, int(has_ended.sum()))
+    return chosen if best <= (1 - LEAST_GAIN) * usual else (), int(has_ended.sum())
 
 
-def _replayed(trace: Trace, sets: Mapping[str, tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:
+def _replayed(trace: Trace, sets: Sequence[tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:
     """Return the predictions of `recent_mean` with each set of columns for the jobs in `ask`, each from the jobs that
-    ended before its submission."""
-    vouched = trace.info.known_at_submit
-    methods = {
-        name: make("runtime", f"recent_mean:fields={'+'.join(fields)}", known_at_submit=vouched)
-        for name, fields in sets.items()
-    }
+    ended before its submission, by the method's name with its columns."""
+    specs = [f"recent_mean:fields={'+'.join(fields)}" for fields in sets]
+    methods = {spec: make("runtime", spec, known_at_submit=trace.info.known_at_submit) for spec in specs}
     forecasts = replay(trace, methods, procs=procs, total=trace.info.max_procs, ask=ask)
     return {name: forecast.points for name, forecast in forecasts.items()}

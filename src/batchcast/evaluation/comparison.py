@@ -161,11 +161,9 @@ def _of_schedules(
     return _Found({"blocks": f"{one.groups} {unit}"}, changes, (waits[0], waits[1]))
 
 
-def _change(
-    a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resamples: int, level: float = 0.9
-) -> PairedDifference:
+def _change(a: np.ndarray, b: np.ndarray, group: np.ndarray, seed: int, resamples: int) -> PairedDifference:
     """Return the mean of the paired differences b - a, with its confidence interval."""
-    return paired_differences(b[None], a, group, np.random.default_rng(seed), level=level, draws=resamples)[0]
+    return paired_differences(b[None], a, group, np.random.default_rng(seed), draws=resamples)[0]
 
 
 def compare_starts(
@@ -174,7 +172,6 @@ def compare_starts(
     user: Mapping[str, int] | None = None,
     *,
     seed: int = 0,
-    level: float = 0.9,
     resamples: int = 1000,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Compare two schedules of the same jobs (`trace.schedule.read_starts`): the number of equal starts, and a row per
@@ -218,7 +215,7 @@ def compare_starts(
     group = user_weeks(who, when, size_class(np.where(np.isnan(both["procs"]), 1, both["procs"])))
     rows = []
     for name, of in _means(ours, theirs, both["submit_time"] if known else None).items():
-        one = _change(*of, group, seed, resamples, level)
+        one = _change(*of, group, seed, resamples)
         means = {"a": float(np.nanmean(of[0])), "b": float(np.nanmean(of[1])), "difference": one.difference}
         rows.append({"measure": name, **means, "low": one.low, "high": one.high, "groups": one.groups})
     return shared, rows

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from ..machines.machine import Machine
 from ..metrics.paired import PairedDifference
 from ..predict.registry import named_methods
 from ..processes import Task, in_processes, under_bars
-from ..simulation import Policy, Schedule
+from ..simulation import Policy
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK, Nodes, Pool
 from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
@@ -34,17 +34,7 @@ from .differences import against_limits, over_log, schedule_differences, wait_in
 from .findings import Findings, ScheduleRow, find, optimism, share_of_perfect_knowledge
 from .limits import Limits, latest_limits, limit_rows
 from .replay import jobs_mask
-from .simulated import (
-    DOUBTS,
-    Chosen,
-    choose_model,
-    is_stated,
-    judge,
-    learn_model,
-    not_simulated,
-    planner_of,
-    simulate_all,
-)
+from .simulated import DOUBTS, Chosen, choose_model, judge, learn_model, not_simulated, planner_of, simulate_all
 from .validity import Validity, Verdict
 from .wait_accuracy import HISTORY, JUDGED, WaitAccuracy, judge_waits, why_not_judged
 from .waste import waste_rows
@@ -57,21 +47,6 @@ WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split
 LEARN_LEAST, LEARN_JOBS = 1000, 60_000
 """A longer log needs `learn=True` to be learned from, because that takes more than a minute."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One scheduling policy that plans with one predictor: its schedule, and its measures over the scored jobs."""
-
-    policy: str
-    predictor: str
-    schedule: Schedule
-    measures: Mapping[str, float]
-
-    @property
-    def name(self) -> str:
-        """The schedule's policy and predictor as one name."""
-        return f"{self.policy}, {self.predictor}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,13 +62,12 @@ class Evaluation(Result):
     mask: np.ndarray
     procs: str
     scores: Scores
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ScheduleRow]
     validity: Validity | None
     why_not: str
     notes: Sequence[str]
     advice: Advice | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
     other: Validity | None = None
     waits: WaitAccuracy | None = None
@@ -113,19 +87,9 @@ class Evaluation(Result):
         """Return one flat row of error measures per predictor."""
         return self._once("accuracy", lambda: figures(self.scores))
 
-    def schedules(self) -> list[ScheduleRow]:
-        """Return the measures of each policy and predictor, and their comparison with today's schedule."""
-        waits = {o.name: o.measures["mean_wait_s"] for o in self.outcomes}
-        rows = []
-        for o in self.outcomes:
-            requests, actual = (waits[f"{o.policy}, {predictor}"] for predictor in (YARDSTICK, ORACLE))
-            share = share_of_perfect_knowledge(requests, waits[o.name], actual)
-            rows.append(ScheduleRow(o.policy, o.predictor, o.measures, share, self.differences.get(o.name, {})))
-        return rows
-
     def schedule_rows(self) -> list[dict[str, Any]]:
         """Return one row per policy and predictor, as in JSON; `schedules` returns the same results as typed rows."""
-        return [row.row() for row in self.schedules()]
+        return [row.row() for row in self.outcomes]
 
     def limit_rows(self) -> list[dict[str, Any]]:
         """Return one flat row per rule that sets time limits: suggestion, rule of thumb, the users' own limits."""
@@ -136,11 +100,11 @@ class Evaluation(Result):
         """The conclusions from the schedules; None if nothing was simulated."""
         verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
         error_s = math.nan if self.validity is None else self.validity.error_s
-        return find(self.schedules(), verdict, self._difference, self._optimism, error_s)
+        return find(self.outcomes, verdict, self._difference, self._optimism, error_s)
 
     def _difference(self, row: ScheduleRow, other: ScheduleRow) -> PairedDifference | None:
         """Return the difference in mean wait between two rows of `schedules`."""
-        pair = {o.name: o.schedule for o in self.outcomes if o.name in (row.name, other.name)}
+        pair = {one.name: one.schedule for one in (row, other)}
         seed = int(self.settings.get("seed", 0))
         return wait_intervals(self.trace, pair, self.mask, other.name, procs=self.procs, seed=seed)[row.name]
 
@@ -315,8 +279,7 @@ def evaluate(
     methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policy)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
-    options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
-               "plan_level": plan_level}  # fmt: skip
+    options = {name: settings[name] for name in ("wide", "default_request", "loop", "protocol", "plan_level")}
     split = partitions == "split"
     pool = Pool(procs, split, options) if split or trace.info.max_procs > 0 else None
 
@@ -330,7 +293,7 @@ def evaluate(
         with bar("Simulating the present scheduler, to compare with the record", len(trace)) as tick:
             kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and not split
             model = choose_model(trace, pool, nodes if auto else None, inside, kill, tick)
-        tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not is_stated(model)
+        tries = learn and auto and LEARN_LEAST <= len(trace) <= LEARN_JOBS and not model.is_stated
         if tries:
             with bar("Learning the machine from the log's first part", len(trace)) as tick:
                 found = learn_model(trace, inside, procs, protocol, tick)
@@ -384,19 +347,24 @@ def _with_schedules(
     except (InputError, NoAnswer) as error:  # no job has a limit or a size: report only the predictions
         return replace(forecasts, why_not=not_simulated(error))
     outcomes = [
-        Outcome(name, spec, each, {**each.measures(inside[each.rows]), "kernel_s": each.kernel_s})
+        ScheduleRow(name, spec, {**each.measures(inside[each.rows]), "kernel_s": each.kernel_s}, each)
         for name, spec, each in made
     ]
     checked = model.checked or judge(model.model, trace, inside, outcomes[0].schedule)
     _ = forecasts.scores.differences  # computed before processes are forked, which inherit the samples
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
     differences = _outcome_differences(trace, outcomes, inside, forecasts.procs, settings["seed"], workers)
+    wait = {each.name: each.mean_wait_s for each in outcomes}
+    for place, each in enumerate(outcomes):
+        requests, actual = (wait[f"{each.policy}, {name}"] for name in (YARDSTICK, ORACLE))
+        share = share_of_perfect_knowledge(requests, each.mean_wait_s, actual)
+        outcomes[place] = replace(each, share_of_perfect=share, comparison=differences.get(each.name, {}))
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=outcomes[0].schedule.remarks,
-                   differences=differences, other=model.other, settings=settings)  # fmt: skip
+                   other=model.other, settings=settings)  # fmt: skip
 
 
 def _outcome_differences(
-    trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, procs: str, seed: int, workers: int
+    trace: Trace, outcomes: Sequence[ScheduleRow], inside: np.ndarray, procs: str, seed: int, workers: int
 ) -> dict[str, dict[str, Any]]:
     """Return the keys that compare each schedule with the first policy that plans with the users' limits, and with its
     own policy planned with the limits (`limit_differences`)."""
@@ -404,7 +372,7 @@ def _outcome_differences(
     policies = list(dict.fromkeys(o.policy for o in outcomes))
     groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]
 
-    def compared(group: list[Outcome], against: str) -> dict[str, dict[str, Any]]:
+    def compared(group: list[ScheduleRow], against: str) -> dict[str, dict[str, Any]]:
         schedules = {o.name: o.schedule for o in group}
         if len(group) == len(outcomes):
             return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
@@ -424,7 +392,6 @@ NO_MACHINE = (
 )
 
 
-@contextmanager
-def silent(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show no progress."""
-    yield lambda done: None
+def silent(label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    """Return a context that shows no progress bar."""
+    return nullcontext(lambda done: None)

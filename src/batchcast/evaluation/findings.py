@@ -13,13 +13,15 @@ import numpy as np
 from ..metrics.bursts import WEEK_S
 from ..metrics.paired import Difference, PairedDifference
 from ..predict.protocol import name_and_settings
+from ..simulation import Schedule
 from ..simulation.models import LEAST_WORK, ORACLE, SLURM, YARDSTICK
 from .validity import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """One policy that plans with one predictor: the schedule's measures, and their differences from today's schedule.
+    """One policy that plans with one predictor: the schedule, its measures, and their differences from today's
+    schedule.
 
     Attributes
     ----------
@@ -27,6 +29,8 @@ class ScheduleRow:
         The simulated scheduling policy and its predictor.
     measures
         The measures in `metrics.schedule.SCHEDULE` over the scored jobs, by name, and the number of `jobs`.
+    schedule
+        The simulated schedule.
     share_of_perfect
         See `share_of_perfect_knowledge`.
     comparison
@@ -36,6 +40,7 @@ class ScheduleRow:
     policy: str
     predictor: str
     measures: Mapping[str, float]
+    schedule: Schedule = field(repr=False, compare=False)
     share_of_perfect: float = float("nan")
     comparison: Mapping[str, Any] = field(default_factory=dict)
 
@@ -234,7 +239,7 @@ def find(
 
     Examples
     --------
-    >>> rows = [ScheduleRow("easy", name, {"jobs": 9, "mean_wait_s": wait})
+    >>> rows = [ScheduleRow("easy", name, {"jobs": 9, "mean_wait_s": wait}, None)
     ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
     >>> found = find(rows, Verdict.CLOSE, lambda one, other: None)
     >>> found.best.predictor, [(step.name, step.change.value) for step in found.steps[1:]]

@@ -95,13 +95,7 @@ def find_limits(
 
 
 def latest_limits(
-    trace: Trace,
-    mask: np.ndarray,
-    *,
-    most: int = LATEST,
-    procs: str = "req",
-    tick: Callable[[int], None] | None = None,
-    answers: Forecasts | None = None,
+    trace: Trace, mask: np.ndarray, *, most: int = LATEST, procs: str = "req", answers: Forecasts | None = None
 ) -> Limits | None:
     """Return the result of `find_limits` for the last `most` jobs, scored on the jobs in `mask` (n,); None if there are
     too few jobs.
@@ -114,7 +108,7 @@ def latest_limits(
     if np.count_nonzero((known & mask)[last]) < LEAST_SCORED:
         return None
     answers = answers if len(last) == len(trace) else None
-    found = find_limits(trace.take(last), risk=RISK, procs=procs, tick=tick, answers=answers)
+    found = find_limits(trace.take(last), risk=RISK, procs=procs, answers=answers)
     return replace(found, scored=found.scored & mask[last])
 
 

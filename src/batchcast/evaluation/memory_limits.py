@@ -97,9 +97,10 @@ def find_memory_limits(
     scored = asks if compares else known & ~use.ended
     methods = {"advice": of_memory(Kernel(), use, most), "rule": of_memory(LargestRecent(), use, most)}
     answers = replay(trace, methods, procs=procs, ask=scored, tick=tick)
+    said = answers["advice"]
     found = {
-        "advice": _at_risk(answers["advice"], risk),
-        "least_waste": _of_least_waste(answers["advice"], own),
+        "advice": _chosen(said, lambda bounds, _: math.exp(np.interp(1.0 - risk, said.levels, np.log(bounds)))),
+        "least_waste": _chosen(said, lambda bounds, row: least_waste(said.levels, bounds, own[row])),
         "rule_of_thumb": answers["rule"].points,
     }
     needed = np.fmax(use.used, np.where(use.ended, TWICE * use.asked, np.nan)) / MIB
@@ -115,26 +116,13 @@ def find_memory_limits(
     return MemoryLimits(trace, use, units, limits | ({"own": own} if compares else {}), scored, most)
 
 
-def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:
-    """Return the bound at the promised risk; the point prediction for a job whose prediction has no quantiles."""
-    bound = forecasts.points.copy()
-    for row in _with_bounds(forecasts):
-        bound[row] = math.exp(np.interp(1.0 - risk, forecasts.levels, np.log(forecasts.quantiles[row])))
-    return bound
-
-
-def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
-    """Return the quantile with the least expected waste, if a second attempt uses the user's request."""
-    chosen = forecasts.points.copy()
-    for row in _with_bounds(forecasts):
-        chosen[row] = least_waste(forecasts.levels, forecasts.quantiles[row], own[row])
-    return chosen
-
-
-def _with_bounds(forecasts: Forecasts) -> list[int]:
-    """Return the rows of the jobs whose prediction has quantiles."""
-    rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles).all(axis=1)).tolist()
-    return rows if forecasts.levels else []
+def _chosen(forecasts: Forecasts, choose: Callable[[np.ndarray, int], float]) -> np.ndarray:
+    """Return the amount that `choose` takes from the quantiles of each row; the point prediction without quantiles."""
+    amounts = forecasts.points.copy()
+    has_bounds = ~np.isnan(forecasts.quantiles).all(axis=1) if forecasts.levels else np.zeros(len(amounts), bool)
+    for row in np.flatnonzero(has_bounds).tolist():
+        amounts[row] = choose(forecasts.quantiles[row], row)
+    return amounts
 
 
 def memory_limit_rows(limits: MemoryLimits, by: str | None = None) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -14,13 +15,14 @@ from ..errors import BatchcastError, InputError, NoAnswer
 from ..events.machine_size import LEARNED, SOURCE
 from ..machines.machine import Machine
 from ..predict.protocol import named
+from ..predict.registry import fresh
 from ..processes import Task, under_bars
-from ..simulation import Schedule
+from ..simulation import Policy, Schedule
 from ..simulation.models import ORACLE, YARDSTICK, Model, Nodes, Pool, Tick
 from ..table import Trace
-from .accuracy import Maker, predictor
+from .accuracy import Maker, fresh_predictor
 from .findings import STATED
-from .validity import MODELLED_AS_LEARNED, MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
+from .validity import MODELLED_AS_LEARNED, MODELLED_ON_NODES, Validity, Verdict, judge_validity, recorded_procs
 
 DOUBTS = {
     Verdict.ROUGH: "the simulation reproduces the recorded waits only roughly: its gains are a hint",
@@ -38,7 +40,7 @@ def planner_of(spec: str, makers: Mapping[str, Maker], seed: int) -> Any:
         return spec
 
     def make(trace: Trace, max_procs: float) -> Any:
-        return predictor(spec, trace, max_procs, seed, makers)
+        return fresh_predictor(fresh(makers[spec]), trace, max_procs, seed, who=spec)
 
     make.__name__ = spec  # this name appears in notes about the predictor
     return make
@@ -50,8 +52,10 @@ def judge(
     """Return the validity of a machine model that plans with users' limits. `limits` is the schedule planned with
     users' limits, if it has been simulated already.
 
-    A pool of processors is always evaluated under EASY and with the recorded machine's size. `kill` says whether jobs
-    end at their limits in the simulation.
+    A pool of processors is always evaluated under EASY and with the recorded machine's size, even if
+    `trace.info.max_procs` is a size that the user chose. `kill` says whether jobs end at their limits in the
+    simulation. `mask` (n,) selects the compared jobs; all jobs are simulated. Raises InputError if the machine's size
+    is unknown, or all jobs' requests are unknown.
     """
     if isinstance(model, Nodes):
         return judged_on(
@@ -59,8 +63,13 @@ def judge(
         )
     assert isinstance(model, Pool)
     options = {name: model.options[name] for name in ("wide", "default_request") if name in model.options}
-    split = "split" if model.split else "together"
-    return validity(trace, mask=mask, procs=model.procs, kill=kill, partitions=split, **options)
+    size = recorded_procs(trace, model.procs)
+    pool = replace(model, options=options if model.split else {**options, "total": size[0]})
+    schedule = pool.run(trace, Policy(kill=kill), YARDSTICK)
+    if model.split:
+        size = float(schedule.total), "its partitions"
+    modelled = ("partitions",) if model.split else ()
+    return judge_validity(trace, schedule, mask, procs=model.procs, size=size, modelled=modelled)
 
 
 def judged_on(
@@ -84,6 +93,11 @@ class Chosen(NamedTuple):
     checked: Validity | None
     other: Validity | None
     why_not: str = ""
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether gains may be stated: the model reproduces the recorded waits closely or roughly."""
+        return self.checked is not None and self.checked.verdict in STATED
 
 
 def choose_model(
@@ -112,11 +126,6 @@ def choose_model(
     better = other.verdict is Verdict.CLOSE or (other.verdict is Verdict.ROUGH and (
         checked is None or checked.verdict is Verdict.FAR))  # fmt: skip
     return Chosen(loops, other, checked) if better else Chosen(pool, checked, other)
-
-
-def is_stated(model: Chosen) -> bool:
-    """Whether the report states gains of this model: yes if the model is close to the recorded waits, or rough."""
-    return model.checked is not None and model.checked.verdict in STATED
 
 
 def learn_model(

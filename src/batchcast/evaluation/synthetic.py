@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import NoAnswer
 from ..metrics.accuracy import relative_accuracy
 from ..metrics.curves import cdf_distance
+from ..metrics.measure import mean
 from ..table import Trace
 from ..trace.synth import Recipe, make_log
 from ..trace.synth.models import HEAD
@@ -94,11 +95,11 @@ def figures(log: Trace, of: dict[str, np.ndarray]) -> dict[str, Any]:
         "serial_share": float((of["procs"] == 1).mean()),
         "power_of_two_share": float((np.log2(of["procs"]) % 1 == 0).mean()),
         "mean_run_s": float(of["run_time"].mean()),
-        "apa": float(of["accuracy"].mean()) if len(of["accuracy"]) else math.nan,
-        "at_request_share": float((of["accuracy"] >= 0.99).mean()) if len(of["accuracy"]) else math.nan,
+        "apa": mean(of["accuracy"]),
+        "at_request_share": mean(of["accuracy"] >= 0.99),
         "request_values": len(count),
         "popular_requests_share": float(np.sort(count)[-HEAD:].sum() / max(count.sum(), 1)),
-        "like_last_run": float(of["last_run_ratio"].mean()) if len(of["last_run_ratio"]) else math.nan,
+        "like_last_run": mean(of["last_run_ratio"]),
         "same_user_next_share": float((user[1:] == user[:-1]).mean()),
     }
     for name, unit in (("procs", ""), ("run_time", "_s"), ("interarrival", "_s"), ("req_time", "_s")):

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..events.machine_size import over_size, partition_sizes, peak_procs
+from ..events.machine_size import over_size, peak_procs
 from ..events.recorded import outcome
 from ..metrics.curves import cdf_distance, rank_correlation
-from ..simulation.policy import Policy
+from ..metrics.measure import mean
 from ..simulation.schedule import Schedule
-from ..simulation.simulate import simulate, simulate_split
 from ..table import Trace
 
 MINUTE = 60.0
@@ -267,43 +266,6 @@ class Validity:
         }
 
 
-def validity(
-    trace: Trace,
-    *,
-    mask: np.ndarray | None = None,
-    procs: str = "req",
-    wide: str = "drop",
-    default_request: float | None = None,
-    kill: bool = True,
-    partitions: str = "together",
-) -> Validity:
-    """Simulate the recorded jobs under the recorded limits and compare the simulated with the recorded waits.
-
-    Parameters
-    ----------
-    trace
-        The log. The simulation uses the recorded machine's size, even if `trace.info.max_procs` is a size that the user
-        chose.
-    mask
-        Which jobs are compared, booleans of shape (n,); all jobs are simulated.
-    procs, wide, default_request, kill, partitions
-        The options of `simulate`.
-
-    Raises
-    ------
-    InputError
-        If the machine's size is unknown, or all jobs' requests are unknown.
-    """
-    options: dict[str, Any] = {"procs": procs, "wide": wide, "default_request": default_request}
-    if partitions == "split":
-        schedule = simulate_split(trace, partition_sizes(trace, procs), Policy(kill=kill), **options)
-        size: tuple[float, str] = float(schedule.total), "its partitions"
-        return judge_validity(trace, schedule, mask, procs=procs, size=size, modelled=("partitions",))
-    size = recorded_procs(trace, procs)
-    schedule = simulate(trace, Policy(kill=kill), total=size[0], **options)
-    return judge_validity(trace, schedule, mask, procs=procs, size=size)
-
-
 def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
     """Return the processors of the recorded machine, and the source of that number.
 
@@ -361,8 +323,8 @@ def judge_validity(
     return Validity(
         jobs=len(waits.rows),
         all_jobs=int(inside.sum()),
-        recorded_mean_wait_s=_mean(recorded),
-        simulated_mean_wait_s=_mean(simulated),
+        recorded_mean_wait_s=mean(recorded),
+        simulated_mean_wait_s=mean(simulated),
         recorded_median_wait_s=_median(recorded),
         simulated_median_wait_s=_median(simulated),
         uncovered={name: int((gap & inside).sum()) for name, gap in gaps.items()},
@@ -428,10 +390,6 @@ def _not_the_usual(trace: Trace, name: str) -> np.ndarray:
 
 def _queued(waits: np.ndarray) -> np.ndarray:
     return np.where(waits < MINUTE, 0.0, waits)
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
 
 
 def _median(values: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .measure import Measure, measured
+from .measure import Measure, mean, measured
 
 SIZE_EDGES = np.array([2.0, 5.0, 17.0, 65.0])
 _EDGES = SIZE_EDGES.tolist()
@@ -73,8 +73,7 @@ class Errors:
     @property
     def shortfall(self) -> float:
         """The mean of actual - predicted over the jobs that ran longer than predicted; NaN without such jobs."""
-        short = (self.actual - self.predicted)[self.predicted < self.actual]
-        return float(short.mean()) if len(short) else float("nan")
+        return mean((self.actual - self.predicted)[self.predicted < self.actual])
 
 
 def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
@@ -196,12 +195,7 @@ def precision_recall(
     """
     is_predicted = (predicted >= low) & (predicted < high)
     is_actual = (actual >= low) & (actual < high)
-    both = int((is_predicted & is_actual).sum())
-    undefined = float("nan")
-    return (
-        both / int(is_predicted.sum()) if is_predicted.any() else undefined,
-        both / int(is_actual.sum()) if is_actual.any() else undefined,
-    )
+    return mean(is_actual[is_predicted]), mean(is_predicted[is_actual])
 
 
 def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float = 3600.0, share: float = 0.9) -> float:

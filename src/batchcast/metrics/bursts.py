@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .measure import mean
+
 WEEK_S = 7 * 86400.0
 
 
@@ -113,9 +115,7 @@ def group_mean(values: np.ndarray, group: np.ndarray) -> float:
     known = ~np.isnan(values)
     count = np.bincount(group[known])
     has_jobs = count > 0
-    if not has_jobs.any():
-        return float("nan")
-    return float((np.bincount(group[known], values[known])[has_jobs] / count[has_jobs]).mean())
+    return mean(np.bincount(group[known], values[known])[has_jobs] / count[has_jobs])
 
 
 def geometric_mean(values: np.ndarray) -> float:
@@ -143,8 +143,7 @@ def geometric_mean(values: np.ndarray) -> float:
     >>> round(geometric_mean(np.array([1.0, 100.0])), 6)
     10.0
     """
-    values = values[~np.isnan(values)]
-    return float(np.exp(np.log(values).mean())) if len(values) else float("nan")
+    return float(np.exp(mean(np.log(values[~np.isnan(values)]))))
 
 
 def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[float, float]:
@@ -168,11 +167,9 @@ def users_better_and_worse(difference: np.ndarray, user: np.ndarray) -> tuple[fl
     (0.3333333333333333, 0.3333333333333333)
     """
     known = ~np.isnan(difference) & (user >= 0)
-    if not known.any():
-        return float("nan"), float("nan")
     total, count = np.bincount(user[known], difference[known]), np.bincount(user[known])
     sums = total[count > 0]
-    return float((sums < 0).mean()), float((sums > 0).mean())
+    return mean(sums < 0), mean(sums > 0)
 
 
 def top_share(values: np.ndarray, group: np.ndarray, most: int = 10) -> float:

@@ -251,11 +251,8 @@ def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
     >>> cdf_distance(np.array([1.0, 2.0]), np.array([1.0, 1.0])), cdf_distance(np.ones(3), np.ones(5))
     (0.5, 0.0)
     """
-    if not len(one) or not len(other):
-        return float("nan")
-    both = np.concatenate([one, other])
-    shares = (np.searchsorted(np.sort(values), both, side="right") / len(values) for values in (one, other))
-    return float(np.abs(np.subtract(*shares)).max())
+    gap = cdf_gap(one, other, len(one) + len(other))[1]
+    return float(np.abs(gap).max()) if len(gap) else float("nan")
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

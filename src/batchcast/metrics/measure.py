@@ -82,6 +82,15 @@ def measured(measures: Sequence[Measure], sample: Any) -> dict[str, float]:
     return {"jobs": sample.jobs, **{name: float(np.mean(value)) for name, value in values}}
 
 
+def mean(values: np.ndarray) -> float:
+    """Compute the mean of values; NaN if there are no values.
+
+    >>> mean(np.array([1.0, 2.0])), mean(np.zeros(0))
+    (1.5, nan)
+    """
+    return float(values.mean()) if len(values) else math.nan
+
+
 @dataclass(frozen=True, slots=True)
 class OverReplicates:
     """A value, such as a difference of mean waits, summarized over replicates of a log.

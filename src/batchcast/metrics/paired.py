@@ -45,31 +45,6 @@ def sum_by_group(
 
 
 @kernel
-def deal(
-    total: np.ndarray, count: np.ndarray, mean: np.ndarray, cell: np.ndarray, rest: np.ndarray, jobs: np.ndarray
-) -> None:  # pragma: no cover - compiled
-    """Add the residual of each group to the group's cell: the group's sum minus `mean` times its number of jobs.
-
-    Parameters
-    ----------
-    total, count
-        Each group's sum of differences, shape (groups, methods), and number of jobs, shape (groups,).
-    mean
-        Mean difference of each method, shape (methods,).
-    cell
-        The cell of each group, shape (groups,).
-    rest, jobs
-        Outputs: each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,).
-    """
-    groups, methods = total.shape
-    for g in range(groups):
-        c = cell[g]
-        jobs[c] += count[g]
-        for k in range(methods):
-            rest[c, k] += total[g, k] - mean[k] * count[g]
-
-
-@kernel
 def sum_samples(
     weight: np.ndarray, columns: np.ndarray, sums: np.ndarray, times: np.ndarray
 ) -> None:  # pragma: no cover - compiled
@@ -97,30 +72,6 @@ def sum_samples(
                 value, into = columns[c, k], sums[k, begin : begin + some]
                 for s in range(some):
                     into[s] += times[s] * value
-
-
-@kernel
-def over_groups(
-    total: np.ndarray, size: np.ndarray, whole_total: np.ndarray, whole_size: np.ndarray, largest: np.ndarray
-) -> None:  # pragma: no cover - compiled
-    """Sum over all groups, and find the group with the largest absolute differences for each method.
-
-    Parameters
-    ----------
-    total, size
-        Each group's sums of differences and of absolute differences, shape (groups, methods).
-    whole_total, whole_size
-        Outputs, zero at first: the sums over groups, shape (methods,).
-    largest
-        Output, zero at first: the first group with the largest `size`, shape (methods,).
-    """
-    groups, methods = total.shape
-    for g in range(groups):
-        for k in range(methods):
-            whole_total[k] += total[g, k]
-            whole_size[k] += size[g, k]
-            if size[g, k] > size[largest[k], k]:
-                largest[k] = g
 
 
 LEVEL = 0.9
@@ -389,30 +340,32 @@ def _of_pairs(
     present = np.flatnonzero(count)
     if len(present) < groups:
         total, size, count = total[present], size[present], count[present]
-    sums, whole, largest = np.zeros(methods), np.zeros(methods), np.zeros(methods, dtype=np.int64)
-    over_groups(total, size, sums, whole, largest)
-    mean = sums / jobs
+    mean = _sum(total) / jobs
     half = np.full(methods, np.nan)
     if len(present) >= LEAST_GROUPS:
         half = _half_width(total, count, mean, rng, level, draws)
     results = []
     for k, (middle, width) in enumerate(zip(mean.tolist(), half.tolist())):
-        largest_part = _largest(
-            present, count, total[:, k], size[:, k], int(largest[k]), float(whole[k]), float(sums[k])
-        )
+        largest_part = _largest(present, count, total[:, k], size[:, k])
         results.append(PairedDifference(middle, middle - width, middle + width, jobs, len(present), *largest_part))
     return results
 
 
+def _sum(values: np.ndarray) -> Any:
+    """Returns the sums over the first axis. The values are added one after the other, for any number of methods."""
+    return values.cumsum(axis=0)[-1]
+
+
 def _largest(
-    present: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray, k: int, whole: float, sum_of_all: float
+    present: np.ndarray, count: np.ndarray, total: np.ndarray, size: np.ndarray
 ) -> tuple[int, float, int, float]:
-    """Returns the number of group `k`, its share of the sum of absolute differences, its number of jobs, and the mean
-    difference without this group."""
+    """Returns the number of the group with the largest absolute differences, its share of their sum, its number of
+    jobs, and the mean difference without this group."""
+    k, whole = int(size.argmax()), float(_sum(size))
     if whole == 0.0:
         return -1, 0.0, 0, float("nan")
     others = float(count.sum() - count[k])
-    without = (sum_of_all - float(total[k])) / others if others else float("nan")
+    without = float(_sum(total) - total[k]) / others if others else float("nan")
     return int(present[k]), float(size[k]) / whole, int(count[k]), without
 
 
@@ -466,21 +419,16 @@ def _in_cells(
     """Returns each cell's residuals, shape (cells, methods), and number of jobs, shape (cells,); many groups are
     assigned to cells at random.
     """
-    groups, methods = total.shape
-    cell = np.arange(groups) if groups <= _MOST_CELLS else rng.permutation(groups) % _MOST_CELLS
-    cells = min(groups, _MOST_CELLS)
-    rest, jobs = np.zeros((cells, methods)), np.zeros(cells)
-    deal(total, count, mean, cell, rest, jobs)
-    return rest, jobs
+    residuals = total - mean * count[:, None]
+    if len(count) <= _MOST_CELLS:
+        return residuals, count
+    cell, rest = rng.permutation(len(count)) % _MOST_CELLS, np.zeros((_MOST_CELLS, len(mean)))
+    np.add.at(rest, cell, residuals)
+    return rest, np.bincount(cell, count)
 
 
 def arm_difference(
-    values: np.ndarray,
-    drawn: np.ndarray,
-    group: np.ndarray,
-    rng: np.random.Generator,
-    *,
-    draws: int = DRAWS,
+    values: np.ndarray, drawn: np.ndarray, group: np.ndarray, rng: np.random.Generator, *, draws: int = DRAWS
 ) -> PairedDifference:
     """Compare the mean of the jobs in one arm of a trial with the mean of the other jobs.
 
@@ -523,8 +471,8 @@ def arm_difference(
         return PairedDifference(np.nan, np.nan, np.nan, len(values), len(np.unique(group)))
     group = np.unique(group, return_inverse=True)[1]
     groups = int(group.max()) + 1
-    sums = np.stack([_by_group(group, groups, np.where(arm, values, 0.0)) for arm in (drawn, ~drawn)], axis=1)
-    counts = np.stack([_by_group(group, groups, arm.astype(float)) for arm in (drawn, ~drawn)], axis=1)
+    sums = np.stack([np.bincount(group, np.where(arm, values, 0.0), groups) for arm in (drawn, ~drawn)], axis=1)
+    counts = np.stack([np.bincount(group, arm, groups) for arm in (drawn, ~drawn)], axis=1)
     difference, error = (float(x[0]) for x in _estimates(np.ones((1, groups)), sums, counts))
     half = np.nan
     if groups >= LEAST_GROUPS:
@@ -534,11 +482,6 @@ def arm_difference(
         t = np.abs(again - difference) / np.where(errors > 0, errors, np.inf)
         half = error * float(np.quantile(t, LEVEL))
     return PairedDifference(difference, difference - half, difference + half, len(values), groups)
-
-
-def _by_group(group: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
-    """Returns the sum of the values of each group, shape (groups,)."""
-    return np.bincount(group, values, minlength=groups)
 
 
 def _estimates(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from .accuracy import relative_accuracy
+from .accuracy import FORECAST, Errors
 from .bursts import geometric_mean
 from .measure import Measure, measured
 
@@ -200,8 +201,8 @@ class ForecastTotals:
     """
 
     def __init__(self) -> None:
-        self.jobs = self.short = 0
-        self.error = self.apa = self.shortfall = 0.0
+        self.jobs, self.shortfall = 0, 0.0
+        self.sums = {each.name: 0.0 for each in FORECAST if each.is_mean}
         self.held: dict[float, list[int]] = {}
 
     def add(
@@ -219,9 +220,7 @@ class ForecastTotals:
         known = ~(np.isnan(predicted) | np.isnan(actual))
         p, r = predicted[known], actual[known]
         self.jobs += len(p)
-        self.error += math.fsum(np.abs(p - r))
-        self.apa += math.fsum(relative_accuracy(p, r))
-        self.short += int((p < r).sum())
+        _add_means(self.sums, FORECAST, Errors(p, r))
         self.shortfall += math.fsum((r - p)[p < r])
         for level, bound in (quantiles or {}).items():
             given = ~np.isnan(bound) & ~np.isnan(actual)
@@ -233,10 +232,8 @@ class ForecastTotals:
         """Return the measures by name, as `accuracy.accuracy` does, and the coverage of each quantile."""
         return {
             "jobs": self.jobs,
-            "mae_s": _ratio(self.error, self.jobs),
-            "apa": _ratio(self.apa, self.jobs),
-            "underestimate_rate": _ratio(self.short, self.jobs),
-            "mean_shortfall_s": _ratio(self.shortfall, self.short),
+            **{name: _ratio(total, self.jobs) for name, total in self.sums.items()},
+            "mean_shortfall_s": _ratio(self.shortfall, self.sums["underestimate_rate"]),
             **{f"coverage_{100 * level:g}": _ratio(*counts) for level, counts in sorted(self.held.items())},
         }
 
@@ -269,10 +266,7 @@ class ScheduleTotals:
         wait = start - submit
         self.jobs += len(submit)
         self.work += math.fsum(procs * run)
-        waits = Waits(wait, run, procs, backfilled=backfilled)
-        for each in SCHEDULE:
-            if each.is_mean:
-                self.sums[each.name] += math.fsum(each.of(waits))
+        _add_means(self.sums, SCHEDULE, Waits(wait, run, procs, backfilled=backfilled))
         self.longest = float(np.fmax(self.longest, wait.max()))
         self.first, self.last = min(self.first, float(submit.min())), max(self.last, float((start + run).max()))
 
@@ -283,6 +277,13 @@ class ScheduleTotals:
         utilization = _ratio(self.work, self.total * makespan)
         values |= {"max_wait_s": self.longest, "utilization": utilization, "makespan_s": makespan}
         return {"jobs": self.jobs, **{each.name: values[each.name] for each in SCHEDULE if each.name in values}}
+
+
+def _add_means(sums: dict[str, float], measures: Sequence[Measure], sample: Any) -> None:
+    """Adds the values of a sample's jobs to the sum of each measure that is a mean."""
+    for each in measures:
+        if each.is_mean:
+            sums[each.name] += math.fsum(each.of(sample))
 
 
 def _ratio(part: float, whole: float) -> float:

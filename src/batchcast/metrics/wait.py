@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .measure import Measure
+from .measure import Measure, mean
 
 COMPARED = (
     Measure("mean_abs_error_s", "seconds", "mean error", meaning="mean absolute error of the likely wait"),
@@ -306,20 +306,20 @@ def score_waits(
     factor = ratio(point, wait)
     return WaitScore(
         jobs=len(wait),
-        quick_share=_mean(quick),
-        quick_identified=_mean(marked[quick]),
-        quick_bounded=_mean(answer[quick] <= threshold),
-        misguided_share=_mean(misguided),
-        misguided_under_4h=_mean(wait[misguided] < FOUR_HOURS_S),
+        quick_share=mean(quick),
+        quick_identified=mean(marked[quick]),
+        quick_bounded=mean(answer[quick] <= threshold),
+        misguided_share=mean(misguided),
+        misguided_under_4h=mean(wait[misguided] < FOUR_HOURS_S),
         rms_error_s=rms(error),
         normalised_rms=rms(error / np.maximum(wait, 1.0)),
-        mean_ppert=_mean(ppert(point, wait, run)),
-        good_share=_mean(good(point, wait, run)),
-        bound_coverage=_mean(wait[bounded] <= bound[bounded]),
-        mean_abs_error_s=_mean(error),
+        mean_ppert=mean(ppert(point, wait, run)),
+        good_share=mean(good(point, wait, run)),
+        bound_coverage=mean(wait[bounded] <= bound[bounded]),
+        mean_abs_error_s=mean(error),
         median_abs_error_s=float(np.median(error)) if len(error) else float("nan"),
-        within_x2=_mean(factor <= 2.0),
-        within_x3=_mean(factor <= 3.0),
+        within_x2=mean(factor <= 2.0),
+        within_x3=mean(factor <= 3.0),
     )
 
 
@@ -432,7 +432,7 @@ def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
 
 def rms(error: np.ndarray) -> float:
     """Compute the root of the mean square of the errors; NaN without errors."""
-    return float(np.sqrt(np.mean(np.square(error)))) if len(error) else float("nan")
+    return math.sqrt(mean(np.square(error)))
 
 
 def rms_decrease(of: float, against: float) -> float:
@@ -470,7 +470,7 @@ def error_by_range(wait: np.ndarray, point: np.ndarray) -> list[float]:
         Seven values in seconds; NaN for an empty bin.
     """
     bins, error = bin_of(wait), np.abs(point - wait)
-    return [_mean(error[bins == b]) for b in range(len(INTERVALS_S))]
+    return [mean(error[bins == b]) for b in range(len(INTERVALS_S))]
 
 
 def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
@@ -488,8 +488,3 @@ def ranges_matrix(wait: np.ndarray, point: np.ndarray) -> np.ndarray:
     """
     size = len(INTERVALS_S)
     return np.bincount(bin_of(wait) * size + bin_of(point), minlength=size * size).reshape(size, size)
-
-
-def _mean(values: np.ndarray | Sequence[float]) -> float:
-    """Returns the mean of values, or NaN if there are no values."""
-    return float(np.mean(values)) if len(values) else float("nan")

@@ -11,11 +11,4 @@ from .logs import odd_logs, small_log
 from .policy import check_order, check_policy
 from .predictor import check_predictor, check_wait_predictor
 
-__all__ = [
-    "check_order",
-    "check_policy",
-    "check_predictor",
-    "check_wait_predictor",
-    "odd_logs",
-    "small_log",
-]
+__all__ = ["check_order", "check_policy", "check_predictor", "check_wait_predictor", "odd_logs", "small_log"]

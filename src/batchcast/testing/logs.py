@@ -12,6 +12,7 @@ import numpy as np
 
 from ..table import Trace
 
+TIMES = ("job_id", "submit_time", "wait_time", "run_time")
 NOMINALS = ("user_id", "group_id", "app_id", "queue_id", "partition_id", "account", "qos", "job_name")
 
 
@@ -81,23 +82,22 @@ def odd_logs() -> Mapping[str, Trace]:
     n = len(base)
 
     def changed(**columns: Any) -> Trace:
-        kept = {name: base.column(name) for name in base.names}
         log = Trace.from_arrays({"submit_time": base.submit_time, **columns})
-        return Trace({**kept, **{name: log.column(name) for name in columns}}, is_sorted=True)
+        return Trace({name: (log if name in columns else base).column(name) for name in base.names}, is_sorted=True)
 
     huge = np.where(np.arange(n) % 3 == 0, 1e300, 1.0)
     return {
         "one job": base.take(np.arange(1)),
         "no history: nothing ever ends": changed(run_time=np.full(n, np.nan)),
         "no queue: every job starts at once": changed(wait_time=np.zeros(n)),
-        "all at one instant": changed_submit(base),
+        "all at one instant": changed(submit_time=np.zeros(n)),
         "one user": changed(user_id=["ada"] * n),
         "constant fields": changed(
             req_procs=np.full(n, 4.0), req_time=np.full(n, 600.0), **{name: ["x"] * n for name in NOMINALS}
         ),
         "constant run times": changed(run_time=np.full(n, 60.0)),
         "zero-length jobs": changed(run_time=np.zeros(n)),
-        "missing fields": base_without_fields(base),
+        "missing fields": Trace({name: base.column(name) for name in TIMES}, is_sorted=True),
         "absurd values": changed(
             req_procs=huge, alloc_procs=huge, req_mem_kib=huge, req_time=np.where(huge > 1, 1e300, 1e-300)
         ),
@@ -109,15 +109,3 @@ def odd_logs() -> Mapping[str, Trace]:
             job_name=[("é|\"'\n" * (k % 40)) + "x" for k in range(n)], user_id=[f"u{k}\U0001f600" for k in range(n)]
         ),
     }
-
-
-def changed_submit(base: Trace) -> Trace:
-    """Return the log with all jobs submitted at time 0."""
-    columns = {name: base.column(name) for name in base.names}
-    return Trace({**columns, "submit_time": np.zeros(len(base))}, is_sorted=True)
-
-
-def base_without_fields(base: Trace) -> Trace:
-    """Return the log with only its times, without users, sizes, limits or names."""
-    names = ("job_id", "submit_time", "wait_time", "run_time")
-    return Trace({name: base.column(name) for name in names}, is_sorted=True)

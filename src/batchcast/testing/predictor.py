@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..events.driver import Driver
-from ..events.event import Capacity, Change, End, Overdue, Requeue, Start, Submit, Withdraw
+from ..events.event import Capacity, Change, End, Event, Overdue, Requeue, Start, Submit, Withdraw
 from ..events.recorded import events, outcome, replay
 from ..events.state import SystemState
 from ..job import JobRequest
@@ -181,8 +181,7 @@ def accepts_every_event(make: Maker, log: Trace) -> None:
         Submit(81.0, jobs[1]),
         Withdraw(82.0, jobs[1], 1.0),
     ):
-        state.apply(event)
-        predictor.observe(event, state)
+        _event(predictor, state, event)
     predictor.observe(End(90.0, jobs[2], 33.0, 0.0), state)
     _in_range(predictor.predict(jobs[3], state), "after events of every kind")
 
@@ -342,24 +341,24 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
     The same events are delivered with two different values of a wait that must not be learned, and the predictions must
     be equal.
     """
-    for name, start in (("negative", (-5.0, -9e5)), ("unknown", (math.nan, math.nan)), ("too large", (7.0, 9e5))):
-        answers = []
-        for wait in start:
-            predictor, state = make(log), SystemState(total=64.0)
-            _tell(predictor, state, log)
-            job = JobRequest(10**6, 10**6, state.now, 65.0 if name == "too large" else 1.0, 600.0, math.nan)
-            _event(predictor, state, Submit(state.now, job))
-            _event(predictor, state, Start(state.now + 10.0, job, wait))
-            answers.append(predictor.predict(job._replace(row=10**6 + 1, procs=1.0), state).point)
-        assert answers[0] == answers[1], f"the predictor learned from a wait that it must ignore: {name}"
-    answers = []
-    for outage in (2e5, 4e5):
+
+    def point_after(history: Iterable[Event], procs: float, later: float, wait: float) -> float:
+        """Returns the prediction for a small job after a job of `procs` processors starts `later` seconds after its
+        submission, with the wait `wait`."""
         predictor, state = make(log), SystemState(total=64.0)
-        job = JobRequest(0, 1, 0.0, 1.0, 600.0, math.nan)
-        _event(predictor, state, Submit(0.0, job))
-        _event(predictor, state, Start(outage, job, outage))
-        answers.append(predictor.predict(job._replace(row=1), state).point)
-    assert answers[0] == answers[1], "the predictor learned from a wait during an outage"
+        for event in history:
+            _event(predictor, state, event)
+        job = JobRequest(10**6, 10**6, state.now, procs, 600.0, math.nan)
+        for event in (Submit(state.now, job), Start(state.now + later, job, wait)):
+            _event(predictor, state, event)
+        return float(predictor.predict(job._replace(row=10**6 + 1, procs=1.0), state).point)
+
+    spoiled = {"negative": (-5.0, -9e5), "unknown": (math.nan, math.nan), "too large": (7.0, 9e5)}
+    for name, waits in spoiled.items():
+        points = {point_after(events(log), 65.0 if name == "too large" else 1.0, 10.0, wait) for wait in waits}
+        assert len(points) == 1, f"the predictor learned from a wait that it must ignore: {name}"
+    points = {point_after((), 1.0, outage, outage) for outage in (2e5, 4e5)}
+    assert len(points) == 1, "the predictor learned from a wait during an outage"
 
 
 def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
@@ -406,12 +405,6 @@ WAIT_CHECKS: tuple[Callable[[Maker, Trace], None], ...] = (
 def _wait_points(make: Maker, log: Trace, clock: str) -> np.ndarray:
     """Returns the points of all predictions in an order of events."""
     return replay(log, {"it": make(log)}, protocol=clock, total=64.0)["it"].points
-
-
-def _tell(predictor: Any, state: SystemState, log: Trace) -> None:
-    """Delivers all events of a log to a predictor."""
-    for event in events(log):
-        _event(predictor, state, event)
 
 
 def _event(predictor: Any, state: SystemState, event: Any) -> None:

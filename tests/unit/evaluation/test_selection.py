@@ -40,9 +40,9 @@ def test_jobs_that_one_schedule_left_out_do_not_count() -> None:
 def test_a_gain_that_the_correction_takes_back_is_not_recommended(correction: float, named: bool) -> None:
     change = {"differences": {"mean_wait_s": PairedDifference(-100.0, -150.0, -50.0, 9, 20).stated()}}
     rows = [
-        ScheduleRow("easy", "requested", {"jobs": 9, "mean_wait_s": 600.0}),
-        ScheduleRow("easy", "last_2", {"jobs": 9, "mean_wait_s": 500.0}, comparison=change),
-        ScheduleRow("easy", "kernel", {"jobs": 9, "mean_wait_s": 510.0}, comparison=change),
+        ScheduleRow("easy", "requested", {"jobs": 9, "mean_wait_s": 600.0}, None),
+        ScheduleRow("easy", "last_2", {"jobs": 9, "mean_wait_s": 500.0}, None, comparison=change),
+        ScheduleRow("easy", "kernel", {"jobs": 9, "mean_wait_s": 510.0}, None, comparison=change),
     ]
     found = find(rows, Verdict.CLOSE, lambda one, other: None, lambda rows: correction, 20.0)
     assert found is not None

@@ -10,9 +10,11 @@ from click.testing import CliRunner
 
 from batchcast.cli.main import cli
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.evaluation.validity import Doubt, Verdict, recorded_procs, validity
+from batchcast.evaluation.simulated import judge
+from batchcast.evaluation.validity import Doubt, Validity, Verdict, recorded_procs
 from batchcast.report.validity import judgement
 from batchcast.simulation import Policy, simulate
+from batchcast.simulation.models import Pool
 from batchcast.table import LogInfo, Trace
 
 
@@ -33,6 +35,11 @@ def log(total: float = 8.0, jobs: int = 400, load: float = 1.0, **columns: objec
     )
     waits = simulate(trace, Policy()).wait_time
     return trace.with_columns({"wait_time": waits})
+
+
+def validity(trace: Trace, *, kill: bool = True, **options: object) -> Validity:
+    """The validity of a pool of processors."""
+    return judge(Pool(options=options), trace, None, kill=kill)
 
 
 def test_what_was_recorded_exactly_so_is_close() -> None:

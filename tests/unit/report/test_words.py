@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.evaluation.accuracy import Scores
-from batchcast.evaluation.evaluation import Evaluation, Outcome
+from batchcast.evaluation.evaluation import Evaluation
 from batchcast.evaluation.findings import ScheduleRow
 from batchcast.evaluation.validity import Validity
 from batchcast.report.blocks import Table
@@ -52,7 +52,7 @@ def found(
     said = {"requested": np.full(4, 1000.0), "last_2": np.full(4, points)}
     scores = Scores(trace, "honest", "req", said, dict.fromkeys(said, 0.0), everyone, 0)
     outcomes = [
-        Outcome(p, s, None, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail})
+        ScheduleRow(p, s, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail}, None)
         for (p, s), w in waits.items()
     ]
     checked = Validity(

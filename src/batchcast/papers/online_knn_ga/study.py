@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...evaluation.accuracy import Scores, predictor, score
+from ...evaluation.accuracy import Scores, fresh_predictor, score
 from ...evaluation.differences import burst_groups
 from ...metrics.schedule import bounded_slowdown
 from ...simulation import Policy, Schedule, simulate
@@ -219,7 +219,7 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
     named = POLICIES[policy]
     used = replace(named, correct=plan.correction if plan.correction in CORRECTIONS else "requested")
     trained = plan.planner == METHOD
-    given = predictor(METHOD, trace, trace.info.max_procs, 0) if trained else plan.planner
+    given = fresh_predictor(METHOD, trace, trace.info.max_procs, 0, who=METHOD) if trained else plan.planner
     loop = "open" if plan.loop.startswith("open") else "closed"
     with bar(label, len(trace)) as tick:
         schedule = simulate(trace, used, given, loop=loop, tick=tick)

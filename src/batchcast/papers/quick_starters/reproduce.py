@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +44,8 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
     from ...errors import UsageError
     from ...report.terminal import show
     from ...trace.read import read_trace
+    from . import study
     from .page import discussion, noise_table, pqstar_sections, pqstar_tables
-    from .study import (
-        JOBS,
-        METHODS,
-        QUICK_JOBS,
-        THRESHOLD_LOG,
-        name_of,
-        noise_rows,
-        own_jobs,
-        study_log,
-        table_rows,
-        threshold_rows,
-    )
 
     if logs is None:
         logs = "" if own else "KTH,CTC" if quick else ",".join(LOGS)
@@ -66,24 +54,24 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
         if name not in LOGS:
             raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
     places = {name: shared_folder() / "traces" / LOGS[name] for name in names} if names else {}
-    places |= {name_of(Path(path)): Path(path) for path in own}
-    jobs = QUICK_JOBS if quick else JOBS
+    places |= {study.name_of(Path(path)): Path(path) for path in own}
+    jobs = study.QUICK_JOBS if quick else study.JOBS
     studies, rows, thresholds, noise, described = [], [], [], list[dict[str, Any]](), {}
-    with progress("replaying logs", len(places) * len(METHODS)) as tick:
+    with progress("replaying logs", len(places) * len(study.METHODS)) as tick:
         for k, (name, place) in enumerate(places.items()):
             trace = read_trace(place)
             described[name] = describe_log(trace)
-            scored = jobs if name in names else own_jobs(len(trace), jobs)
+            scored = jobs if name in names else study.own_jobs(len(trace), jobs)
             if scored != jobs:
                 say(f"note: {name}: jobs {scored[0]:,} to {scored[1]:,} are predicted, because the log is short")
-            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), scored))
-            rows += table_rows(studies[-1])
-            noise += noise_rows(studies[-1])
-            if name == THRESHOLD_LOG and not quick:
-                thresholds = threshold_rows(studies[-1])
+            studies.append(study.study_log(name, trace, tick, scored, before=k * len(study.METHODS)))
+            rows += study.table_rows(studies[-1])
+            noise += study.noise_rows(studies[-1])
+            if name == study.THRESHOLD_LOG and not quick:
+                thresholds = study.threshold_rows(studies[-1])
     settings: dict[str, Any] = {
-        "logs": list(places), "jobs": f"{jobs[0]}:{jobs[1]}", "quick_s": 3600.0, "predictor": list(METHODS.values()),
-        "cancelled": "count", "protocol": "own",
+        "logs": list(places), "jobs": f"{jobs[0]}:{jobs[1]}", "quick_s": 3600.0,
+        "predictor": list(study.METHODS.values()), "cancelled": "count", "protocol": "own",
     }  # fmt: skip
     if page is not None:
         sections = pqstar_sections(rows, thresholds, studies, noise)
@@ -94,7 +82,3 @@ def command(logs: str | None, own: tuple[str, ...], quick: bool, page: Path | No
         return
     show(console(), [*pqstar_tables(rows, thresholds), noise_table(noise), *discussion(rows)])
     say("-o FILE.html writes the tables and the paper's pictures")
-
-
-def _tick(tick: Any, before: int, done: int) -> None:
-    tick(before + done)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import NoAnswer
 from ...evaluation.differences import burst_groups
 from ...evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, score_run, scored_rows
+from ...metrics.measure import mean
 from ...metrics.wait import good, ppert, ranges_matrix, rms, rms_decrease
 from ...table import Trace
 from ..shared import Gain, gain_rows
@@ -36,44 +37,31 @@ BOUNDS = ("log_uniform", "qbets")
 THRESHOLDS_S = tuple(600.0 * k for k in range(1, 7))
 THRESHOLD_LOG = "CTC"
 
+NAN = float("nan")
+WIDTHS = {"quick": 2, "near": 2, "identified": 4, "misguided": 2, "rms": 4, "ppert": 4, "good": 4}
+"""Number of printed values of each key of `PRINTED`."""
+
+
+def _printed(line: str) -> tuple[str, dict[str, tuple[float, ...]]]:
+    """Return a log's name and its printed values by key, from a line with all values."""
+    name, *numbers = line.split()
+    values = iter([int(number) if number.isdigit() else float(number) for number in numbers])
+    return name, {key: tuple(islice(values, width)) for key, width in WIDTHS.items()}
+
+
 # The printed values of Tables 1 to 7: quick %, recomputed quick %, near % of quick, near jobs, identified % (log-u,
 # QBETS, IBL, PQStar), misguided %, of them < 4 h, rms decrease % (log-u, QBETS, IBL), normalised vs IBL, PPErt and good
 # % (four)
-NAN = float("nan")
-PRINTED: Mapping[str, Mapping[str, Any]] = {
-    "CTC": {
-        "quick": (56, 54.58), "near": (53, 53), "identified": (2, 5, 43, 84), "misguided": (9, 59),
-        "rms": (80, 58, 2, 42), "ppert": (41.1, 19.6, 1.4, 0.5), "good": (3, 6, 39, 60),
-    },
-    "HPC2N": {
-        "quick": (57, 56.85), "near": (62, 54), "identified": (3, 19, 49, 80), "misguided": (10, 46),
-        "rms": (84, 59, 2.25, 42), "ppert": (44.7, 16.5, 1.96, 0.68), "good": (5, 17, 46, 66),
-    },
-    "SDSC-BLUE": {
-        "quick": (70, 69.78), "near": (51, 46), "identified": (8, 45, 63, 89), "misguided": (6, 57),
-        "rms": (77, 58, 2, 33), "ppert": (31.7, 13.1, 2.01, 0.75), "good": (8, 35, 53, 70),
-    },
-    "SDSC-SP2": {
-        "quick": (66, 66.25), "near": (50, 45), "identified": (1, 4, 49, 79), "misguided": (6, 57),
-        "rms": (71, 56, 1.75, 38), "ppert": (55.2, 32.3, 2.86, 1.2), "good": (3, 6, 45, 64),
-    },
-    "ANL": {
-        "quick": (65, NAN), "near": (17, 48), "identified": (11, 42, 61, 78), "misguided": (4, 72),
-        "rms": (75, 61, 2, 22), "ppert": (20.7, 17.5, 2.21, 1.4), "good": (5, 32, 36, 57),
-    },
-    "LANL": {
-        "quick": (94, 94.1), "near": (39, 39), "identified": (8, 67, 85, 88), "misguided": (1, 61),
-        "rms": (90, 57, 1, 5), "ppert": (35.2, 22.4, 0.12, 0.06), "good": (9, 61, 91, 94),
-    },
-    "Paragon": {
-        "quick": (88, NAN), "near": (61, 43), "identified": (6, 48, 81, 89), "misguided": (1, 45),
-        "rms": (79, 64, 1.5, 6), "ppert": (45.7, 18.3, 0.45, 0.24), "good": (6, 45, 79, 85),
-    },
-    "DAS2-fs0": {
-        "quick": (99, NAN), "near": (66, 59), "identified": (71, 95, 96, 98), "misguided": (0.25, 32),
-        "rms": (19, 7, 0, 0), "ppert": (2.6, 0.25, 0.01, 0.007), "good": (73, 96, 98, 99),
-    },
-}  # fmt: skip
+PRINTED = dict(map(_printed, """\
+CTC        56  54.58  53  53   2   5  43  84     9  59  80  58     2  42  41.1  19.6   1.4    0.5   3   6  39  60
+HPC2N      57  56.85  62  54   3  19  49  80    10  46  84  59  2.25  42  44.7  16.5  1.96   0.68   5  17  46  66
+SDSC-BLUE  70  69.78  51  46   8  45  63  89     6  57  77  58     2  33  31.7  13.1  2.01   0.75   8  35  53  70
+SDSC-SP2   66  66.25  50  45   1   4  49  79     6  57  71  56  1.75  38  55.2  32.3  2.86    1.2   3   6  45  64
+ANL        65    nan  17  48  11  42  61  78     4  72  75  61     2  22  20.7  17.5  2.21    1.4   5  32  36  57
+LANL       94   94.1  39  39   8  67  85  88     1  61  90  57     1   5  35.2  22.4  0.12   0.06   9  61  91  94
+Paragon    88    nan  61  43   6  48  81  89     1  45  79  64   1.5   6  45.7  18.3  0.45   0.24   6  45  79  85
+DAS2-fs0   99    nan  66  59  71  95  96  98  0.25  32  19   7     0   0   2.6  0.25  0.01  0.007  73  96  98  99
+""".splitlines()))  # fmt: skip
 UNPRINTED: Mapping[str, Sequence[float]] = dict.fromkeys(PRINTED["CTC"], (NAN,) * 4)
 """The printed values of a log that the paper does not have."""
 OWN_NAMES = {"LANL": "lanl", "ANL": "anl", "Paragon": "par", "DAS2-fs0": "das2-fs0"}
@@ -112,6 +100,11 @@ class LogStudy:
         given = run.answer if method.split()[0] in BOUNDS else run.forecasts.points
         return np.asarray(given[self.rows])
 
+    def rms(self, method: str, *, relative: bool = False) -> float:
+        """Return the root of a method's mean square error, in seconds or relative to the wait."""
+        error = self.value(method) - self.wait
+        return rms(error / np.maximum(self.wait, 1.0) if relative else error)
+
     def score(self, method: str) -> Any:
         """Return the accuracy measures of one method."""
         return score_run(self.runs[method], self.trace, self.rows, THRESHOLD_S)
@@ -130,16 +123,6 @@ def name_of(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
-def long_share(wait: np.ndarray, run: np.ndarray) -> float:
-    """Return the share of quick starters with known run time that ran for more than an hour.
-
-    >>> long_share(np.array([0.0, 60.0, 9000.0, 5.0]), np.array([7200.0, 60.0, 9000.0, np.nan]))
-    0.5
-    """
-    run = run[(wait <= THRESHOLD_S) & ~np.isnan(run)]
-    return float((run > 3600.0).mean()) if len(run) else NAN
-
-
 def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
     """Return the first and last predicted job of the user's log: the paper's range or, for a short log, its last three
     quarters.
@@ -151,23 +134,28 @@ def own_jobs(count: int, jobs: tuple[int, int]) -> tuple[int, int]:
 
 
 def study_log(
-    name: str, trace: Trace, tick: Callable[[int], None] | None = None, jobs: tuple[int, int] = JOBS
+    name: str,
+    trace: Trace,
+    tick: Callable[[int], None] | None = None,
+    jobs: tuple[int, int] = JOBS,
+    *,
+    before: int = 0,
 ) -> LogStudy:
     """Run every method on jobs 10,001 to 50,000 (or the log's end), with all earlier jobs as history; a minute per
-    log.
+    log. `tick` is called with the number of finished runs, `before` on other logs included.
     """
     if len(trace) < jobs[0]:
         raise NoAnswer(f"{name}: {len(trace):,} jobs, scored are those from {jobs[0]:,} on", hint="a longer log")
     wait = recorded_wait(trace)
-    share = float((wait[wait == wait] <= THRESHOLD_S).mean())
-    long = long_share(wait, trace.run_time)
+    share = mean(wait[wait == wait] <= THRESHOLD_S)
+    long = mean(trace.run_time[(wait <= THRESHOLD_S) & ~np.isnan(trace.run_time)] > 3600.0)
     rows = scored_rows(trace, jobs)
     head = trace.take(np.arange(last_needed(rows)))
     runs = {}
     for k, (method, spec) in enumerate(METHODS.items()):
         runs[method] = run_wait(head, spec, rows[: len(head)])
         if tick is not None:
-            tick(k + 1)
+            tick(before + k + 1)
     return LogStudy(name, head, rows[: len(head)], share, long, runs)
 
 
@@ -175,9 +163,6 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
     """Return one flat row per method: the values of Tables 1 to 5 and 7 beside the printed values."""
     printed, order = PRINTED.get(study.name, UNPRINTED), ("log_uniform", "qbets", "ibl", "pqstar")
     wait, run = study.wait, study.trace.run_time[study.rows]
-    quick = wait <= THRESHOLD_S
-    own = {m: rms(study.value(m) - wait) for m in study.runs}
-    normal = {m: rms((study.value(m) - wait) / np.maximum(wait, 1.0)) for m in study.runs}
     rows = []
     for method, wait_run in study.runs.items():
         score, base = study.score(method), method.split()[0]
@@ -198,7 +183,7 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
             "identified_printed": _percent(printed, "identified", place),
             "misguided": score.misguided_share,
             "misguided_under_4h": score.misguided_under_4h,
-            "rms_error_s": own[method],
+            "rms_error_s": study.rms(method),
             "mean_ppert": float(ppert(study.value(method), wait, run).mean()),
             "mean_ppert_printed": printed["ppert"][place],
             "good": float(good(study.value(method), wait, run).mean()),
@@ -207,19 +192,17 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
             "search_s": wait_run.search_s,
         }
         if base == "pqstar":
-            row |= _pqstar_row(study, method, quick, own, normal, printed)
+            row |= _pqstar_row(study, method, printed)
         rows.append(row)
     return rows
 
 
-def _pqstar_row(
-    study: LogStudy,
-    method: str,
-    quick: np.ndarray,
-    own: Mapping[str, float],
-    normal: Mapping[str, float],
-    printed: Mapping[str, Any],
-) -> dict[str, Any]:
+def _pqstar_row(study: LogStudy, method: str, printed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row of PQStar that other methods do not have."""
+
+    def decrease(other: str, *, relative: bool = False) -> float:
+        return rms_decrease(study.rms(method, relative=relative), study.rms(other, relative=relative))
+
     run, reading = study.runs[method], int(method == "pqstar tables")
     measured = MEASURED.get(study.name, ((NAN,) * 3,) * 2)[reading]
     row: dict[str, Any] = {
@@ -228,19 +211,19 @@ def _pqstar_row(
         "misguided_measured": measured[1] / 100,
         "misguided_printed": _percent(printed, "misguided", 0),
         "misguided_under_4h_printed": _percent(printed, "misguided", 1),
-        "near_share": float(run.near[study.rows][quick].mean()),
+        "near_share": float(run.near[study.rows][study.wait <= THRESHOLD_S].mean()),
         "near_share_measured": measured[2] / 100,
         "near_share_printed": _percent(printed, "near", 0),
         "near_jobs": float(run.near_jobs[study.rows].mean()),
         "near_jobs_printed": printed["near"][1],
     }
     for k, other in enumerate(("log_uniform", "qbets", "ibl")):
-        row[f"rms_decrease_from_{other}"] = rms_decrease(own[method], own[other])
+        row[f"rms_decrease_from_{other}"] = decrease(other)
         row[f"rms_decrease_from_{other}_printed"] = _percent(printed, "rms", k)
     return row | {
-        "rms_decrease_from_ibl_text": rms_decrease(own[method], own["ibl text"]),
-        "normalised_rms_decrease_from_ibl_text": rms_decrease(normal[method], normal["ibl text"]),
-        "normalised_rms_decrease_from_ibl": rms_decrease(normal[method], normal["ibl"]),
+        "rms_decrease_from_ibl_text": decrease("ibl text"),
+        "normalised_rms_decrease_from_ibl_text": decrease("ibl text", relative=True),
+        "normalised_rms_decrease_from_ibl": decrease("ibl", relative=True),
         "normalised_rms_decrease_from_ibl_printed": _percent(printed, "rms", 3),
     }
 

@@ -18,13 +18,7 @@ NAMES = ("CTC", "SDSC-DS", "NREL")
 
 
 @verb("su")
-@click.option(
-    "--data-set",
-    "names",
-    multiple=True,
-    type=click.Choice(NAMES),
-    help="Only this log (repeatable).",
-)
+@click.option("--data-set", "names", multiple=True, type=click.Choice(NAMES), help="Only this log (repeatable).")
 @click.option(
     "--log",
     "own",

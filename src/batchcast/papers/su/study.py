@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -185,6 +185,8 @@ PAPER = {f"su:model={model}": f"SU {model}" for model in MODELS} | {
     f"plain_regression:model={model}": f"plain {model}" for model in MODELS
 }
 BESIDE = ("requested", "last_2", "recent_mean", "trip")
+SVR = ("SU svr", "plain svr")
+PRINTED_KEYS = ("printed_mae_s", "printed_apa", "printed_ur")
 PRINTED = {
     "SU linear": (3140.5, 0.7482, 0.3134, 213.8),
     "SU forest": (3181.9, 0.7469, 0.3022, 204.6),
@@ -219,44 +221,41 @@ def scored_jobs(trace: Trace, every: int, bar: Progress, label: str, more: str =
     result, `rows` are the rows of the scored jobs, and `points` are their predictions by each method of the paper.
     `more` are further settings of `su`.
     """
-    mask, names = np.arange(len(trace)) % every == 0, _with(more, (*PAPER, *BESIDE))
+    mask, names = np.arange(len(trace)) % every == 0, _names(more, (*PAPER, *BESIDE))
     with bar(label, len(trace)) as tick:
         scores = score(trace, list(names), mask=mask, tick=tick)
     rows = np.flatnonzero(scores.scored)
     group = burst_groups(trace)[rows]
     actual = trace.run_time[rows]
-    points = {spec: scores.points[full][rows] for full, spec in names.items()}
+    points = {name: scores.points[spec][rows] for spec, name in names.items()}
     return {
         "noise": gain_rows(_gains(points, actual), group),
         "figures": [{**row, "predictor": names[row["predictor"]]} for row in figures(scores)],
         "by_size": [{**row, "predictor": names[row["predictor"]]} for row in figures(scores, by="size")],
         "rows": rows.tolist(),
-        "points": {spec: points[spec].tolist() for spec in PAPER},
+        "points": {name: points[name].tolist() for name in PAPER.values()},
     }
 
 
-def _with(more: str, specs: Sequence[str]) -> dict[str, str]:
-    """Return a mapping from each method's spec including the further settings of `su`, to its spec without these
-    settings."""
-    return {spec + more if spec.startswith("su:") else spec: spec for spec in specs}
+def _names(more: str, specs: Iterable[str]) -> dict[str, str]:
+    """Return each method's name in the tables, by its spec with the further settings of `su`."""
+    return {spec + more if spec.startswith("su:") else spec: PAPER.get(spec, spec) for spec in specs}
 
 
 def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
     """Return Table 5's gains of SU over the same regression without clusters, and over methods that predict means of
     past run times."""
-    error = {spec: np.abs(said - actual) for spec, said in points.items()}
-    near = {spec: relative_accuracy(said, actual) for spec, said in points.items()}
-    late = {spec: (said < actual).astype(float) for spec, said in points.items()}
+    error = {name: np.abs(said - actual) for name, said in points.items()}
+    near = {name: relative_accuracy(said, actual) for name, said in points.items()}
+    late = {name: (said < actual).astype(float) for name, said in points.items()}
     gains = []
     for model in MODELS:
-        su, plain = f"su:model={model}", f"plain_regression:model={model}"
-        ours, theirs = PRINTED[PAPER[su]], PRINTED[PAPER[plain]]
-        names = PAPER[su], PAPER[plain]
-        gains.append(Gain(*names, "MAE", error[su], error[plain], 1 - ours[0] / theirs[0]))
-        gains.append(Gain(*names, "APA", near[su], near[plain], ours[1] / theirs[1] - 1, True))
-        gains.append(Gain(*names, "UR", late[su], late[plain], theirs[2] - ours[2], points=True))
-    gains += [Gain("SU svr", name, "MAE", error["su:model=svr"], error[name]) for name in ("last_2", "recent_mean")]
-    return gains
+        su, plain = f"SU {model}", f"plain {model}"
+        ours, theirs = PRINTED[su], PRINTED[plain]
+        gains.append(Gain(su, plain, "MAE", error[su], error[plain], 1 - ours[0] / theirs[0]))
+        gains.append(Gain(su, plain, "APA", near[su], near[plain], ours[1] / theirs[1] - 1, True))
+        gains.append(Gain(su, plain, "UR", late[su], late[plain], theirs[2] - ours[2], points=True))
+    return gains + [Gain("SU svr", name, "MAE", error["SU svr"], error[name]) for name in ("last_2", "recent_mean")]
 
 
 def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: str = "") -> list[dict[str, Any]]:
@@ -264,13 +263,11 @@ def simulated_waits(trace: Trace, first: int, bar: Progress, label: str, more: s
     loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
-        names = _with(more, list(PAPER))
+        names = _names(more, PAPER)
         scored = score(part, list(names), tick=tick).points
-        points = {spec: scored[full] for full, spec in names.items()}
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
-    planners |= {
-        words: Precomputed(np.where(np.isnan(points[s]), part.req_time, points[s])) for s, words in PAPER.items()
-    }
+    for spec, points in scored.items():
+        planners[names[spec]] = Precomputed(np.where(np.isnan(points), part.req_time, points))
     rows: list[dict[str, Any]] = []
     models: dict[str, Pool | Nodes] = {"EASY": Pool(options={"loop": "open"}), "Slurm": Nodes()}
     for scheduler, model in models.items():
@@ -320,7 +317,7 @@ def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
 
 
 def by_class(
-    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
+    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return MAE, APA and UR of methods over the 15 classes with most jobs, named A, B, ...
 
@@ -330,9 +327,9 @@ def by_class(
     rows = []
     for place, (label, _) in enumerate(counts.most_common(15)):
         mask = labels == label
-        for spec in specs:
-            measured = accuracy(points[spec][mask], actual[mask])
-            rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
+        for name in names:
+            measured = accuracy(points[name][mask], actual[mask])
+            rows.append({"class": chr(ord("A") + place), "predictor": name, **measured})
     return rows
 
 
@@ -362,7 +359,10 @@ class Gathered(Gathering):
             kept = "all" if failed else "completed"
             compute = partial(scored_jobs, trace, self.every, self.progress, f"{name}, {kept} jobs", more)
             part = self._part(name, kept, {"every": self.every, "more": more}, compute)
-            self.rows["5"] += _table_5_rows(name, kept, part["figures"])
+            self.rows["5"] += [
+                {"log": name, "jobs_of": kept, **row, **dict(zip(PRINTED_KEYS, PRINTED.get(row["predictor"], ())))}
+                for row in part["figures"]
+            ]
             self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
             self.say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
             if failed:
@@ -386,32 +386,16 @@ class Gathered(Gathering):
 
     def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
         """Add accuracy by class of names and by size, and the paper's figures."""
-        specs = [spec for spec in PAPER if "svr" in spec]
         rows = np.array(part["rows"], dtype=int)
         actual = trace.run_time[rows]
-        points = {spec: np.array(values) for spec, values in part["points"].items()}
+        points = {name: np.array(values) for name, values in part["points"].items()}
         user, labels, clusters = clustered_users(trace)
-        classes = by_class(actual, points, labels[rows], specs)
-        self.rows["class"] += [{"log": name, **row} for row in classes] + _size_rows(name, part["by_size"], specs)
-        errors = {words: points[spec] - actual for spec, words in PAPER.items()}
+        classes = by_class(actual, points, labels[rows], SVR)
+        self.rows["class"] += [{"log": name, **row} for row in classes]
+        sizes = [row for row in part["by_size"] if row["predictor"] in SVR]
+        self.rows["class"] += [{"log": name, "class": f"{row['group']} processors", **row} for row in sizes]
+        errors = {method: values - actual for method, values in points.items()}
         self.pictures += clustering_pictures(name, user, clusters.tried, clusters.sse, clusters.score, clusters.k)
         rows_5 = [row for row in self.rows["5"] if (row["log"], row["jobs_of"]) == (name, "all")]
         self.pictures += [*table_5_pictures(name, rows_5), error_picture(name, errors)]
         self.pictures += class_pictures(name, classes)
-
-
-def _table_5_rows(name: str, kept: str, figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    rows = []
-    for row in figures:
-        words = PAPER.get(row["predictor"], row["predictor"])
-        printed = dict(zip(("printed_mae_s", "printed_apa", "printed_ur"), PRINTED.get(words, ())))
-        rows.append({"log": name, "jobs_of": kept, **row, "predictor": words, **printed})
-    return rows
-
-
-def _size_rows(name: str, by_size: Sequence[Mapping[str, Any]], specs: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {"log": name, "class": f"{row['group']} processors", **row, "predictor": PAPER[row["predictor"]]}
-        for row in by_size
-        if row["predictor"] in specs
-    ]

@@ -286,13 +286,11 @@ class Su:
         past jobs."""
         if not self.pace.due(self.submitted):
             return
-        grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
-        changed = 0
-        for user in grown if self.clusters else ():
-            if len(self.names[user]) > self.clustered.get(user, 0):
-                self.clustered[user] = len(self.names[user])
-                self._recluster(user)
-                changed += 1
+        names = self.names.items() if self.clusters else ()
+        grown = [user for user, texts in names if 2 * len(texts) >= 3 * self.clustered.get(user, 0)]
+        for user in grown:
+            self.clustered[user] = len(self.names[user])
+            self._recluster(user)
         if not self.finished.length:
             return
         values = self.finished["values"][-20 * MEMORY :]
@@ -306,7 +304,7 @@ class Su:
                 "first_job": self.submitted,
                 "k": self.k,
                 "alpha": self.alpha,
-                "users_clustered": changed,
+                "users_clustered": len(grown),
                 "clusters": len(self.members),
                 "training_jobs": min(self.search, self.finished.length),
                 "evaluations": fits,

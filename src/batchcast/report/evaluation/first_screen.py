@@ -176,7 +176,7 @@ def _schedule_bars(evaluation: Evaluation, findings: Findings) -> list[Bar]:
     first, *steps = findings.steps
     today = first.mean_wait_s
     bars = [Bar("today", plan_words(first.policy, first.predictor), today)]
-    rows = {(row.policy, row.predictor): row for row in evaluation.schedules()}
+    rows = {(row.policy, row.predictor): row for row in evaluation.outcomes}
     for step in steps:
         name = {"order": "by time limits", "forecasts": "by predictions"}.get(step.name, step.name)
         change = rows[step.policy, step.predictor].wait_change or Difference(math.nan)

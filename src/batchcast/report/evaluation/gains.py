@@ -110,7 +110,7 @@ def harm_words(evaluation: Evaluation) -> list[str]:
         return []
     worse = " and ".join(
         plan_words(row.policy, row.predictor)
-        for row in evaluation.schedules()
+        for row in evaluation.outcomes
         if row.predictor not in (YARDSTICK, ORACLE) and row.mean_wait_s > (1 + SAME) * found.today.mean_wait_s
         and (row.wait_change is None or row.wait_change.verdict == "behind")
     )  # fmt: skip

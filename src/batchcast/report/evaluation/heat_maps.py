@@ -15,7 +15,8 @@ import numpy as np
 
 from ...evaluation.calendar import Cells, by_size, by_time
 from ...evaluation.differences import over_log, shown_names
-from ...evaluation.evaluation import Evaluation, Outcome
+from ...evaluation.evaluation import Evaluation
+from ...evaluation.findings import ScheduleRow
 from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES
 from ...simulation.models import YARDSTICK
 from ...units import counted
@@ -194,7 +195,7 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
     return [replace(mark_choices(figure, [forecast.predictor]), policy=forecast.policy)]
 
 
-def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
+def _forecast(evaluation: Evaluation) -> tuple[ScheduleRow, ScheduleRow] | None:
     """Return the rows of one policy with time limits and with the best prediction; the policy is that of the schedule
     to try first, else of the steps."""
     found = evaluation.findings
