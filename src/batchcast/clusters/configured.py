@@ -204,11 +204,9 @@ def inputs_of(texts: Sequence[str], home_place: str) -> tuple[list[Input], list[
             continue
         path = Path(what)
         if not path.exists():
-            else_where = f" at {place}" if place else ""
-            problems.append(
-                f"--input {text}: there is no {what} here, so its transfer is not counted (accepted: a file or folder "
-                f"that this computer sees, or its size{else_where}: 20G@{place or 'PLACE'})"
-            )
+            accepted = f"a file or folder that this computer sees, or its size{f' at {place}' if place else ''}"
+            problem = f"--input {text}: there is no {what} here, so its transfer is not counted (accepted: {accepted}:"
+            problems.append(f"{problem} 20G@{place or 'PLACE'})")
             continue
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
         inputs.append(Input(text, sum(each.stat().st_size for each in files) / 1024.0, place or home_place))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -67,8 +68,6 @@ def _of_accounting(cluster: Cluster, entries: Sequence[Entry]) -> dict[str, tupl
     ids = ",".join(str(one.job_id) for one in entries)
     since = f"--starttime=uts{min(one.at for one in entries) - 60:.0f}"
     command = [*cluster.words("sacct"), "-X", "-n", "-P", f"--jobs={ids}", since, "--format=JobIDRaw,Start,End"]
-    import os
-
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)

@@ -162,11 +162,8 @@ def why_unordered(transport: Transport, band: int) -> str:
         weight = _number(config.get(f"PriorityWeight{kind}", ""))
         gap = weight * _least_gap(_ranks(transport, kind)) if weight > 0 else math.inf
         if band > gap:
-            another = several.removesuffix("s")
-            return (
-                f"plan_band = {band} could raise a job above another {another}: the priorities of {several} differ by "
-                f"{gap:.0f} (accepted: at most that)"
-            )
+            what = f"plan_band = {band} could raise a job above another {several.removesuffix('s')}"
+            return f"{what}: the priorities of {several} differ by {gap:.0f} (accepted: at most that)"
     return ""
 
 

@@ -250,10 +250,8 @@ def single_writer(store: Store) -> Iterator[None]:
         file = open(f"{path}.lock", "w", opener=without_links)  # noqa: SIM115
         os.fchmod(file.fileno(), 0o600)  # an earlier version may have created the file with access for others
     except OSError as error:
-        raise InputError(
-            f"{path}.lock cannot be written: {error.strerror}",
-            hint="run the collector as the store's owner, or name another --store",
-        ) from None
+        hint = "run the collector as the store's owner, or name another --store"
+        raise InputError(f"{path}.lock cannot be written: {error.strerror}", hint=hint) from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -432,10 +432,11 @@ def to_trace(
     for name in _COLUMNS:
         if declared.COLUMNS[name].kind == "number":
             columns[name] = _numbers(columns[name])
-    start, end, submit = (
-        np.array(_numbers([row[name] for row in ended])) for name in ("start_time", "end_time", "submit_time")
+    start, end = (np.array(_numbers(row[name] for row in ended)) for name in ("start_time", "end_time"))
+    columns["wait_time"], columns["run_time"] = (
+        np.where(np.isnan(start), end, start) - columns["submit_time"],
+        end - start,
     )
-    columns["wait_time"], columns["run_time"] = np.where(np.isnan(start), end, start) - submit, end - start
     columns["queue_id"] = columns["partition_id"]
     if all(text.isdigit() for text in columns["job_id"]):
         columns["job_id"] = [int(text) for text in columns["job_id"]]

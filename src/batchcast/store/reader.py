@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -174,12 +175,9 @@ class Reader:
         of = {"cluster": cluster, "method": method, "user": user}
         if not ids:
             return self.ask("waiting", **of)
-        tasks = {job_id: re.sub(r"([!%_])", r"!\1", job_id) + "!_%" for job_id in ids}
-        rows = {
-            row["row"]: row
-            for i, of_array in tasks.items()
-            for row in self.ask("waiting", **of, job_id=i, tasks=of_array)
-        }
+        tasks = ((job_id, re.sub(r"([!%_])", r"!\1", job_id) + "!_%") for job_id in ids)
+        answers = (self.ask("waiting", **of, job_id=job_id, tasks=pattern) for job_id, pattern in tasks)
+        rows = {row["row"]: row for row in chain(*answers)}
         return sorted(rows.values(), key=lambda row: (row["submit_time"], row["row"]))
 
     def schema_version(self) -> int:

@@ -27,12 +27,7 @@ def _declared(ones: Iterable[declared.Column]) -> list[Column[Any]]:
     return [Column(one.name, _Number if one.kind == "number" else Text) for one in ones]
 
 
-meta = Table(
-    "meta",
-    metadata,
-    *_columns(Text, "cluster name", primary_key=True),
-    Column("value", Text, nullable=False),
-)
+meta = Table("meta", metadata, *_columns(Text, "cluster name", primary_key=True), Column("value", Text, nullable=False))
 
 jobs = Table(
     "jobs",

@@ -146,9 +146,10 @@ def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
 
     from .schema import tokens
 
-    known = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids))))
-    if unknown := [one for one in ids if one not in known]:
+    rows = connection.execute(select(tokens.c.id, tokens.c.revoked).where(tokens.c.id.in_(ids)))
+    revoked = {row.id: row.revoked for row in rows}
+    if unknown := [one for one in ids if one not in revoked]:
         raise UsageError(f"there is no token {unknown[0]!r}", hint="batchcast site token list shows the ids")
-    unrevoked = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids), tokens.c.revoked.is_(None))))
-    connection.execute(update(tokens).where(tokens.c.id.in_(sorted(unrevoked))).values(revoked=now))
-    return [one for one in ids if one in unrevoked]
+    unrevoked = [one for one in ids if revoked[one] is None]
+    connection.execute(update(tokens).where(tokens.c.id.in_(unrevoked)).values(revoked=now))
+    return unrevoked

@@ -13,7 +13,7 @@ has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,7 +208,7 @@ class Planner:
         with self.store.begin() as connection:
             stored = read_stored(connection, cluster, self.settings, even_if_off=True)
         look, terms = self._look("")
-        forecast = self._forecast(stored)
+        forecast = planning_terms.forecasts_by(stored.forecasts, self.settings)
         first = [j for j in look.jobs if j.waits and not math.isnan(verdict(j, terms, forecast, lambda _: "")[0])]
         self.submissions.look_up(first, most=10 * planning_terms.MOST_LOOKED_UP)
         rows = []
@@ -256,7 +256,7 @@ class Planner:
 
     def _decide(self, look: limits.Look, record: Mapping[str, Entry], terms: Terms, stored: Stored) -> list[Action]:
         """Return the changes to make. If submit options had to be looked up first, decide again with these options."""
-        forecast = self._forecast(stored) if not terms.stopped else lambda _: "planning is off"
+        forecast = planning_terms.forecasts_by(stored.forecasts, self.settings)
         wanted: list[Plannable] = []
         known = self.submissions.why_not(terms)
 
@@ -270,11 +270,6 @@ class Planner:
             actions = decide(look.jobs, record, terms, forecast, known)
         self.submissions.keep(look.jobs)
         return actions
-
-    def _forecast(self, stored: Stored) -> Callable[[Plannable], float | str]:
-        return planning_terms.forecasts_by(
-            stored.forecasts, self.settings["plan_length_quantile"], self.settings["plan_shortest_s"]
-        )
 
     def _notice(self, look: limits.Look, stored: Stored, done: CycleOutcome) -> dict[str, Any]:
         """Report jobs that another installation of batchcast plans; return them as a value for `doctor`."""

@@ -113,8 +113,9 @@ def uses_predictions(settings: Settings) -> bool:
     return settings["plan"] != "off" and not (settings["plan"] == "order" and settings["plan_order_by"] == "limits")
 
 
-def forecasts_by(issued: Forecasts, level: float, shortest: float) -> Callable[[Plannable], float | str]:
+def forecasts_by(issued: Forecasts, settings: Settings) -> Callable[[Plannable], float | str]:
     """Return a function that returns a waiting job's planned time, a quantile of its prediction, or why it has none."""
+    level, shortest = settings["plan_length_quantile"], settings["plan_shortest_s"]
 
     def forecast(job: Plannable) -> float | str:
         row = issued.get((job.job_id, job.submit_time))

@@ -103,8 +103,7 @@ def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> t
         row["account"] or "",
     )  # fmt: skip
     known = {} if row["point_s"] is None else {(job.job_id, job.submit_time): row}
-    forecast = forecasts_by(known, settings["plan_length_quantile"], settings["plan_shortest_s"])
-    planned, why = verdict(job, terms, forecast, lambda _: "")
+    planned, why = verdict(job, terms, forecasts_by(known, settings), lambda _: "")
     return (math.nan, SHORT) if planned == planned and wait < settings["interval_s"] else (planned, why)
 
 
