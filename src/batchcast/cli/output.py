@@ -20,7 +20,6 @@ from ..document import document, dumps, in_number, plain
 if TYPE_CHECKING:
     from ..report.blocks import Block
     from ..service.answers.answer import Answer
-    from .options import Log
 
 __all__ = ["console", "document", "dumps", "echo", "emit",
            "plain", "print_columns", "print_parsable", "progress", "say",
@@ -289,10 +288,10 @@ def progress(label: str, total: int | None) -> Iterator[Any]:
 
 
 def show_new_job(
-    verb: str, log: Log, job: Any, settings: Row, predicted: tuple[str, str], rows: Sequence[Row], as_json: bool
+    verb: str, log: Any, job: Any, settings: Row, predicted: tuple[str, str], rows: Sequence[Row], as_json: bool
 ) -> None:
-    """Print the predictions for one new job (`runtime --new`, `wait --new`); `predicted` has the rows' key and the
-    column's heading."""
+    """Print the predictions for one new job (`runtime --new`, `wait --new`); `log` is an `options.Log`, and `predicted`
+    has the rows' key and the column's heading."""
     from ..predict.protocol import named
     from ..report.blocks import Table, TableColumn
     from ..trace.select import describe_log
