@@ -28,7 +28,7 @@ from ..events.state import SystemState
 from ..job import JobRequest
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.protocol import Prediction
-from ..report.blocks import Figure, Section, Table, TableColumn
+from ..report.blocks import Section, Table, TableColumn
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import whole_file
 from ..units import counted
@@ -255,18 +255,6 @@ def columns_of(*words: str) -> list[TableColumn]:
     return [TableColumn(*part) if part[1:] else TableColumn(part[0], part[0]) for part in parts]
 
 
-def sections(
-    summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure], reading: Sequence[str]
-) -> list[Section]:
-    """Return the sections of a page: summary, tables, figures, and how we interpreted the paper."""
-    return [
-        Section("In short", list(summary)),
-        *(Section(table.caption, [table]) for table in tables),
-        Section("Pictures", list(figures)),
-        Section("How the paper was read", list(reading)),
-    ]
-
-
 def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
     """Return the rows as a table; `naming` has (key, title) of the columns that identify a row's log."""
     columns = columns_of(
@@ -340,7 +328,12 @@ def print_reproduced(
         log = {"source": own or str(traces), "sha256": gathered.hashes}
         doc = document(f"reproduce-{paper}", log, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
-        parts = sections(summary, tables, gathered.pictures, reading)
+        parts = [
+            Section("In short", list(summary)),
+            *(Section(table.caption, [table]) for table in tables),
+            Section("Pictures", list(gathered.pictures)),
+            Section("How the paper was read", list(reading)),
+        ]
         (place / "index.html").write_text(page(title, parts, provenance(gathered.hashes, settings)))
     say(
         f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...compiled import allocating
-from .assignment import Assignment, Index, Problem, loads, restore, shift
+from .assignment import JOBS_A_KICK, Assignment, Index, Problem, loads, restore, shift
 
 WIDEST = 8  # number of cheapest jobs per resource that are paired: 36 sets of jobs per resource
 MOST_RESOURCES = 200  # with more resources, a pass over all pairs is too long between two clock checks
@@ -284,7 +284,6 @@ def kicked(
     standing: Assignment,
     best_where: np.ndarray,
     kicks: int,
-    jobs_a_kick: int,
     slack: float,
     target: float,
     work: int,
@@ -306,7 +305,7 @@ def kicked(
     kept = where.copy()
     done = 0
     while done < kicks and best > target and work > 0:
-        for nth in range(jobs_a_kick):
+        for nth in range(JOBS_A_KICK):
             i = int(rng.integers(0, n))
             full = standing.load.argmax()
             if nth == 0 and standing.held[full] > 0:  # one of the jobs that determine the makespan

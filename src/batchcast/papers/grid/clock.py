@@ -8,13 +8,13 @@ starts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from ...compiled import allocating
 from ...errors import UsageError, check_word
-from .model import Batch, Heuristic, Jobs, Resources
+from .model import Batch, Heuristic, Jobs, Model, Resources
 
 ASSIGNED, REJECTED, UNFIT, TOO_TIGHT, NO_RESOURCE, RAN_LATE, STOPPED, DROPPED, LEFT = range(9)
 REASONS = (
@@ -29,13 +29,6 @@ REASONS = (
     "left unplaced by the heuristic",
 )
 LATE = ("run", "stop", "drop")
-
-
-class Times(Protocol):
-    """A matrix of expected run times from which a caller can read the rows of k jobs, (k, m) for m resources."""
-
-    def rows(self, jobs: np.ndarray) -> np.ndarray:
-        """Return the rows of the given jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class Outcome:
         return len(self.outcome) - self.assigned
 
 
-def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
+def simulate(jobs: Jobs, resources: Resources, times: Model, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
     """Simulate until each job has an end or a reason for not finishing; assigned + unfinished = submitted.
 
     A job waits until a mapping event places it. If the heuristic respects deadlines, a job is given up at the first

@@ -38,11 +38,12 @@ def paper_tables(results: Rows) -> list[Table]:
     names = sorted(dict.fromkeys(row["heuristic"] for row in rows), key=lambda name: ":" in name)  # other readings last
     for key in TITLES:
         columns = [TableColumn("rate", "rate", "number"), *(TableColumn(name, name) for name in names)]
-        table = [
-            {"rate": rate, **{row["heuristic"]: _spread(row, key) for row in rows if row["rate"] == rate}}
-            for rate in sorted({row["rate"] for row in rows})
-        ]
-        tables.append(Table(TITLES[key], columns, table, "± half width of the 95 % interval over the runs, at most."))
+        table: dict[float, dict[str, Any]] = {}
+        for row in rows:
+            text = with_width(row, key, 1 if key == "unfinished" else 3).replace(" ", "\u00a0")
+            table.setdefault(row["rate"], {"rate": row["rate"]})[row["heuristic"]] = text
+        note = "± half width of the 95 % interval over the runs, at most."
+        tables.append(Table(TITLES[key], columns, list(table.values()), note))
     tables.append(floor_table(results))
     grown = columns_of("heuristic", "measure", *(f"grows_with_{key}|grows with {x}" for key, x in AXES.items()))
     tables.append(Table("Growth of the means with arrival rate, p and q", grown, _worded(growth(results))))
@@ -79,11 +80,6 @@ def _share(row: Mapping[str, Any], key: str) -> str:
     """Return a change as text, with the half width of its interval over the runs if there are enough runs."""
     wide = row[f"{key}_ci95"]
     return f"{100 * row[key]:.1f}" + (f" ± {100 * wide:.1f} %" if wide == wide else " %")
-
-
-def _spread(row: Mapping[str, Any], key: str) -> str:
-    """Return a mean as text without line breaks, with the half width of its interval if there are enough runs."""
-    return with_width(row, key, 1 if key == "unfinished" else 3).replace(" ", "\u00a0")
 
 
 SHARES_IN_WORDS = {"data_share": "p, share of data-intensive jobs", "large_share": "q, share of large jobs"}

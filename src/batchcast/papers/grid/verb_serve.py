@@ -45,18 +45,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--once", is_flag=True, help="Map the jobs that are in --spool now, then stop.")
 @page_option("Also write an HTML page after each mapping: jobs, deadlines, slack, resources.")
 def command(
-    platform: Path | None,
-    clusters: bool,
-    submit: bool,
-    heuristic: str,
-    state: Path,
-    listen: Path | None,
-    spool: Path | None,
-    every: str,
-    late: Any,
-    virtual: bool,
-    once: bool,
-    page: Path | None,
+    platform: Path | None, clusters: bool, listen: Path | None, spool: Path | None, virtual: bool, **how: Any
 ) -> None:
     """Map jobs onto the resources of a platform as they come, until stopped.
 
@@ -80,25 +69,26 @@ def command(
         raise UsageError("no resources to map jobs onto (accepted: one of --platform FILE and --clusters)")
     if virtual and clusters:
         raise UsageError("--virtual needs --platform: jobs on clusters run in real time")
-    if submit and not clusters:
+    if how["submit"] and not clusters:
         raise UsageError("--submit needs --clusters")
     if (listen is None) == (spool is None):
         raise UsageError("no source of jobs (accepted: one of --listen SOCKET and --spool FOLDER)")
-    if once and spool is None:
+    if how["once"] and spool is None:
         raise UsageError("--once needs --spool")
-    rule = MappingRule(mapping_interval(every), False, late)
-    broker_of = _on_clusters(submit) if platform is None else partial(Broker, *read_platform(platform))
+    rule = MappingRule(mapping_interval(how["every"]), False, how["late"])
+    broker_of = _on_clusters(how["submit"]) if platform is None else partial(Broker, *read_platform(platform))
+    state: Path = how["state"]
     state.mkdir(parents=True, exist_ok=True)
     lock = _alone(state)
-    broker = broker_of(make("heuristic", heuristic), rule, Journal(state / "journal.jsonl"))
+    broker = broker_of(make("heuristic", how["heuristic"]), rule, Journal(state / "journal.jsonl"))
     stop = stop_on_signals()
-    serving = Serving(broker, state / "assignments.jsonl", page, virtual)
+    serving = Serving(broker, state / "assignments.jsonl", how["page"], virtual)
     serving.tell(broker.told)
     serving.draw()  # the process may have been killed before it wrote the page
     said = broker.counts
     say(f"{said['jobs']} jobs known from {state}, {said['waiting']} waiting; new jobs come from {listen or spool}")
     if spool is not None:
-        _from_spool(serving, spool, stop, once)
+        _from_spool(serving, spool, stop, how["once"])
     elif listen is not None:
         _from_socket(serving, listen, stop)
     os.close(lock)

@@ -112,15 +112,13 @@ def parse_pw(text: str, path: str = "pw.in") -> dict[str, float | str]:
     if missing := [name for name in NEEDED if name not in given]:
         raise input_error(path, f"has no {missing[0]}", accepted="an input of pw.x with " + ", ".join(NEEDED))
     values: dict[str, float | str] = {f"{PREFIX}{name}": _number(given, name, path) for name in NEEDED}
-    cutoff = float(values["qe_ecutwfc"])
-    for name, default in {**NUMBERS, "ecutrho": 4.0 * cutoff}.items():
-        values[PREFIX + name] = _number(given, name, path) if name in given else default
     for name, word in TEXTS.items():
         values[PREFIX + name] = given.get(name, word).strip("'\" ").lower()[:64]
+    steps = 50.0 if values["qe_calculation"] in MOVES_IONS else 1.0
+    for name, default in {**NUMBERS, "ecutrho": 4.0 * float(values["qe_ecutwfc"]), "nstep": steps}.items():
+        values[PREFIX + name] = _number(given, name, path) if name in given else default
     for name in SWITCHES:
         values[PREFIX + name] = "true" if given.get(name, ".false.").lstrip(".").lower().startswith("t") else "false"
-    moves = values["qe_calculation"] in MOVES_IONS
-    values["qe_nstep"] = _number(given, "nstep", path) if "nstep" in given else (50.0 if moves else 1.0)
     values["qe_kpoints"] = _kpoints(lines, path)
     return values
 

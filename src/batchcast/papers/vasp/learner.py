@@ -33,15 +33,6 @@ Encut = Literal["paper", "physics", "plain"]
 ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
 
 
-def columns_of(features: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields of a request for feature names; the paper's `core_num` is called `procs` in batchcast.
-
-    >>> columns_of(("core_num", "encut"))
-    ('procs', 'encut')
-    """
-    return tuple("procs" if name == "core_num" else name for name in features)
-
-
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """Converts rows to numbers: scales continuous features and encodes discrete features, as fitted to training rows.
@@ -148,7 +139,7 @@ class FeatureMethod:
         if min(self.refit_every_jobs, self.window, self.min_jobs) < 1:
             raise ValueError("refit_every_jobs, window and min_jobs are at least 1")
         self.model = type(self).makes(features, self)
-        self.uses = columns_of(features)
+        self.uses = tuple("procs" if name == "core_num" else name for name in features)  # the paper's name
         self.min_jobs = max(self.min_jobs, 5)
         self.most_new = self.refit_every_jobs
         self.refit_every_jobs = min(self.most_new, self.min_jobs)  # number of submissions between two calls of `refit`

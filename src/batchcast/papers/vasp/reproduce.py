@@ -31,14 +31,7 @@ SYNTHETIC_HELP = "Number of synthetic jobs of the first set (the second has a th
 @page_option("Also write an HTML page with tables and figures.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def command(
-    data: Path | None,
-    predictors: str | None,
-    resamples: int,
-    synthetic: int,
-    quick: bool,
-    seed: int,
-    page: Path | None,
-    as_json: bool,
+    data: Path | None, predictors: str | None, synthetic: int, quick: bool, page: Path | None, as_json: bool, **how: Any
 ) -> None:
     """Score every method on public VASP runs, split by time and by system, and on synthetic jobs; print the paper's
     figures for comparison.
@@ -58,17 +51,18 @@ def command(
     if page is not None and not page.absolute().parent.is_dir():
         raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
     if quick:
-        resamples, synthetic = 1, min(synthetic, 4_000)
+        how["resamples"], synthetic = 1, min(synthetic, 4_000)
+    resamples, seed = how["resamples"], how["seed"]
     specs = split_specs(predictors) if predictors else list(METHODS)
     for spec in specs if predictors else ():
         # a method named by the user must exist; a method of the paper that is not installed is listed as missing
         load("runtime", parse_spec(spec)[0])
     if data is not None and begins_with(data, b"PAR1"):
-        return _of_own_jobs(data, specs, resamples, seed, page, as_json)
+        return _of_own_jobs(data, specs, page, as_json, how)
     path = data or shared_folder() / DATA
     runs = read_runs(path)
     with progress("models", len(specs) * len(SPLITS) * resamples) as tick:
-        results = study(runs, specs, resamples=resamples, seed=seed, tick=tick)
+        results = study(runs, specs, tick=tick, **how)
     drawn, shares = _synthetic(synthetic, specs, seed) if synthetic else ([], [])
     beside, figures = (synthetic_tables(drawn, shares), synthetic_figures(drawn)) if drawn else ([], [])
     systems, dropped = len(np.unique(runs.system)), runs.trace.info.dropped
@@ -89,7 +83,7 @@ def command(
     say(f"seed {seed}; -o FILE.html writes a page that also has figures")
 
 
-def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: Path | None, as_json: bool) -> None:
+def _of_own_jobs(data: Path, specs: list[str], page: Path | None, as_json: bool, how: dict[str, Any]) -> None:
     """Print Tables 2 to 5 for a site's jobs with features; methods train on four fifths and predict the last fifth."""
     import numpy as np
 
@@ -107,14 +101,14 @@ def _of_own_jobs(data: Path, specs: list[str], resamples: int, seed: int, page: 
         what = f"{data}: {len(log)} finished jobs with features (needed: {LEAST_OWN})"
         raise NoAnswer(what, hint="collect more jobs")
     runs = Runs(log, np.zeros(len(log)), np.zeros(len(log)))
-    with progress("models", len(specs) * resamples) as tick:
-        results = study(runs, specs, splits=("time",), resamples=resamples, seed=seed, tick=tick)
+    with progress("models", len(specs) * how["resamples"]) as tick:
+        results = study(runs, specs, splits=("time",), tick=tick, **how)
     notes = [
         f"{len(log):,} of {len(trace):,} jobs are used: {len(trace) - len(usable):,} have no run time or no features, "
         f"{len(usable) - len(log):,} continue an earlier run."
     ]
     tables = own_tables(results, distribution(runs), data.name)
-    settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, "resamples": resamples, "seed": seed}
+    settings = {"predictor": specs, "splits": ["time"], "train_share": 0.8, **how}
     if page is not None:
         made_by = {"log": {"source": str(data), "jobs": len(log)}, "settings": settings}
         parts = [Section("In short", list(notes)), *(Section(table.caption, [table]) for table in tables)]

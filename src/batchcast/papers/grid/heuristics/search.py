@@ -112,7 +112,7 @@ class Search:
         best_where, met = standing.where.copy(), standing.where.copy()
         best, left, target = float(standing.load.max()), self.kicks, bound * (1 + 1e-9)
         while left > 0 and best > target and not self.stop():
-            value, done = kicked(problem, standing, met, min(left, 50), 3, self.slack, target, PAIRS_A_CHECK, rng)
+            value, done = kicked(problem, standing, met, min(left, 50), self.slack, target, PAIRS_A_CHECK, rng)
             left -= done
             if value < best:
                 standing = Assignment.of(problem, met)
