@@ -195,7 +195,7 @@ class Batch:
 
     def memory_per_gpu(self, gpus: np.ndarray) -> np.ndarray:
         """Return the memory of the whole job in KiB, from --mem-per-gpu in SubmitLine."""
-        return self.number("mem_per_gpu", "submitline") * positive(gpus)
+        return np.asarray(self.number("mem_per_gpu", "submitline") * positive(gpus))
 
     def gpus(self, nodes: np.ndarray) -> np.ndarray:
         """Return the GPUs of the whole job, from ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""

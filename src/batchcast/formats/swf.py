@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -127,7 +127,9 @@ def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int 
     columns: dict[str, Any] = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)}
     columns |= {name: values for name, column in reader.columns.items() if (values := column.join()) is not None}
     columns["job_id"] = columns["job_id"].astype(np.int64, copy=False)
-    columns, is_sorted = in_log_order(columns)
+    ordered: Mapping[str, Any]
+    ordered, is_sorted = in_log_order(columns)
+    columns = dict(ordered)
     for name in (name for name in NAMED if name in columns and name != "job_id"):
         columns[name] = encode_whole(columns[name])
     if "status" in columns:
@@ -290,9 +292,8 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
 
 def _is_sound(name: str, value: float) -> bool:
     """Whether a number is valid in a field: -1, or at least 0 and, in fields of names, whole."""
-    if not (value >= 0 or value == -1) or math.isinf(value):
-        return False
-    return name not in NAMED or (value == int(value) and value < 2**53)
+    is_valid = value == -1 or 0 <= value < math.inf
+    return is_valid and (name not in NAMED or (value == int(value) and value < 2**53))
 
 
 def _all_numbers(words: list[bytes]) -> bool:

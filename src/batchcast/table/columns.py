@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -242,7 +243,6 @@ def columns_of(source: Any) -> dict[str, Any]:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"columns: two columns are named {name!r}", hint="rename one of them")
-    for name in names:
         meant = _DECLARED.get(name.lower().replace("_", "").replace(" ", ""), name)
         if meant not in names:
             raise UsageError(f"columns: {name!r} (accepted: {meant})", hint="batchcast.columns.COLUMNS has the names")
@@ -406,10 +406,8 @@ def _numbers(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
 def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
     """Returns the seconds of a date given as text, in a column of instants."""
     if name in INSTANTS and isinstance(value, str):
-        try:
+        with suppress(ValueError):
             return _one_time(name, row, datetime.datetime.fromisoformat(value.strip()), unix_start)
-        except ValueError:
-            pass
     raise not_a_number(name, row, value)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -97,12 +98,5 @@ class Opening:
 
     def _reading(self) -> Reading:
         """Returns the arguments of `read_trace` and `read_pieces`."""
-        return {
-            "format": self.format,
-            "strict": self.strict,
-            "timezone": self.timezone,
-            "procs_total": self.procs_total if isinstance(self.procs_total, float) else None,
-            "map": self.map,
-            "cluster": self.cluster,
-            "keep_repeats": self.keep_repeats,
-        }
+        size = self.procs_total if isinstance(self.procs_total, float) else None
+        return cast(Reading, {name: getattr(self, name) for name in Reading.__annotations__} | {"procs_total": size})

@@ -229,7 +229,7 @@ def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> n
     values, names = trace.nominal(column), trace.info.names.get(column, {})
     chosen: set[int | str | None] = set()
     for word in words:
-        hits = {value for value in values.categories if _means(word, value, names.get(value, ""))}
+        hits: set[Any] = {value for value in values.categories if _means(word, value, names.get(value, ""))}
         hits = {None} if word.lower() == UNKNOWN else hits
         if not hits:
             known = [f"{v} ({names[v].split()[0]})" if names.get(v, "").split() else str(v) for v in values.categories]

@@ -254,7 +254,7 @@ def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: 
 
 def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
     """Returns a TOML table from the column map; UsageError if the value is of another type."""
-    return _typed(plain.get(key, {}), Mapping, key, source, f"a table [{key}]")
+    return _typed(plain.get(key, {}), dict, key, source, f"a table [{key}]")
 
 
 def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:

@@ -217,7 +217,7 @@ def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Va
     elif name in COLUMNS or mark == "whole":
         values = list(map(int, texts)) if mark != "text" and all(map(_is_whole, texts)) else texts
     elif mark != "text" and texts and all(_float(text) is not None for text in texts):
-        return np.array([*(_float(text) for text in texts), math.nan], dtype=float)[codes]
+        return np.array([*(_float(text) for text in texts), math.nan], dtype=float).take(codes)
     return Nominal.recode(codes, values)
 
 

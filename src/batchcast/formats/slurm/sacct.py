@@ -297,28 +297,24 @@ class _Table:
         columns["job_id"] = ids
         columns, is_sorted = in_log_order(columns)
         dropped = self.problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
+        remarks = {
+            "jobs had not finished when the dump was written: run time unknown": self.unfinished,
+            "records describe an earlier size of a job (RESIZING)": self.resized,
+            "jobs have no time limit (UNLIMITED): requested time unknown": self.unlimited,
+        }
         notes = [
             *more,
             *records.notes(),
             *records.peaks.notes(),
             *([f"{outgrown} {_OUTGROWN}"] if outgrown else []),
             *self.problems.notes(),
-            *self._remarks(),
+            *(f"{count} {words}" for words, count in remarks.items() if count),
             *self._clock.notes(),
         ]
         notes += [] if is_sorted else [SORTED]
         header = {"columns": "|".join(self.names), **self._clock.header()}
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
-
-    def _remarks(self) -> list[str]:
-        """Returns notes about unfinished, resized and unlimited jobs."""
-        counts = {
-            "jobs had not finished when the dump was written: run time unknown": self.unfinished,
-            "records describe an earlier size of a job (RESIZING)": self.resized,
-            "jobs have no time limit (UNLIMITED): requested time unknown": self.unlimited,
-        }
-        return [f"{count} {words}" for words, count in counts.items() if count]
 
 
 def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
