@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchcast.errors import InputError
-from batchcast.evaluation.accuracy import predictor
+from batchcast.evaluation.accuracy import fresh_predictor
 from batchcast.events.driver import Cadence
 from batchcast.events.event import Submit
 from batchcast.events.recorded import events, replay
@@ -42,7 +42,7 @@ def run() -> None:
 def one_batch(trace: Trace, batches: int = 7) -> None:
     """Print training at the paper's settings (50 x 100 genomes, 1500 jobs): CPU seconds on one core, batch by batch."""
     for protocol in ("paper", "honest"):
-        method = Trained(predictor("knn_ga", trace, 240.0, 0))
+        method = Trained(fresh_predictor("knn_ga", trace, 240.0, 0))
         replay(trace.take(np.arange(4500 + 1000 * batches)), {"it": method}, protocol=protocol)
         cost, found = method.refits[1:], method.inner.trained[1:]  # the first call loads compiled code
         evaluations = statistics.median(row["evaluations"] for row in found)
@@ -67,7 +67,7 @@ def growth(trace: Trace, sizes: tuple[int, ...] = (5000, 20000, 80000)) -> None:
 
 def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> list[list[float]]:
     """Run one replay; return microseconds of `times` predictions before each of `sizes` submissions."""
-    method, state = predictor(spec, trace, 240.0, 0), SystemState(240.0)
+    method, state = fresh_predictor(spec, trace, 240.0, 0), SystemState(240.0)
     cadence = Cadence(method) if hasattr(method, "refit") else None
     took: list[list[float]] = [[] for _ in sizes]
     for event in events(trace.take(np.arange(min(max(sizes), len(trace))))):
@@ -88,7 +88,7 @@ def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> 
 def whole_log(name: str, trace: Trace, spec: str, protocol: str) -> None:
     """Measure wall and CPU seconds to predict every job of a log, replay included."""
     wall, cpu = time.perf_counter(), time.process_time()
-    points = replay(trace, {"it": predictor(spec, trace, float("nan"), 0)}, protocol=protocol)["it"].points
+    points = replay(trace, {"it": fresh_predictor(spec, trace, float("nan"), 0)}, protocol=protocol)["it"].points
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     error = float(np.nanmean(np.abs(points - trace.run_time)))
     took = f"{len(trace):,} jobs in {wall:.0f} s, {cpu:.0f} s CPU"

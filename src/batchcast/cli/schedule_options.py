@@ -166,7 +166,7 @@ def _said_of_policy() -> Iterator[None]:
 
 def _settings(plan: Plan) -> dict[str, Any]:
     """Return the chosen settings for the document, with the policy's settings if there is only one policy."""
-    from ..simulation.policies import AGES
+    from ..simulation.policy import AGES
     from ..units import format_duration
 
     alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None

@@ -21,8 +21,8 @@ from ..metrics.measure import OverReplicates
 from ..metrics.paired import paired_differences
 from ..metrics.schedule import COMPARED, DIFFERENCES, MEAN_SLOWDOWN, MEAN_WAIT, RATIOS
 from ..predict.registry import parse_spec
-from ..simulation.policies import AGES, policy_of
-from ..simulation.policy import Policy
+from ..simulation.policies import policy_of
+from ..simulation.policy import AGES, Policy
 from ..table.result import Picture, Rows
 from ..units import format_duration
 from .dataset import results

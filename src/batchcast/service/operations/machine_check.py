@@ -43,11 +43,12 @@ def machine_finding(settings: Settings, cluster: str, memory: Mapping[str, Any])
     except BatchcastError as error:
         return failed("machine", error, "`batchcast machine capture` shows the details", "warning")
     assert known is not None
-    nodes, parts, present = len(known.node_names()), len(known.partitions), "Slurm's present configuration"
     if not (changed := differences(in_service(known), now)):
-        return finding("machine", "ok", f"{nodes} nodes, {parts} partitions, equal to {present}")
+        same = f"{len(known.node_names())} nodes, {len(known.partitions)} partitions"
+        return finding("machine", "ok", f"{same}, equal to Slurm's present configuration")
     do = f"remove machine = {named}: then the collector keeps the machine up to date" if named else REFRESH
-    return finding("machine", "failed", f"{named or path} differs from {present}: {'; '.join(changed[:4])}", do)
+    fact = f"{named or path} differs from Slurm's present configuration: {'; '.join(changed[:4])}"
+    return finding("machine", "failed", fact, do)
 
 
 def differences(old: Machine, new: Machine) -> list[str]:
