@@ -185,7 +185,7 @@ def _facts(method: Any, forecast: Forecasts, log: Trace, scored: np.ndarray) -> 
         facts |= {"answered_by": str(who), "answered_by_share": share}
     while not hasattr(method, "trains_from") and hasattr(method, "inner"):
         method = method.inner
-    if hasattr(method, "is_untrained") and method.is_untrained() and method.trains_from:
+    if getattr(method, "trains_from", 0) and not method.trained:
         facts["trains_from_jobs"] = method.trains_from
     return facts
 
