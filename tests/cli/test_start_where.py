@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
 from batchcast.cli.users.start import _print
-from batchcast.cli.users.start_text import came_of, sentence
+from batchcast.cli.users.start_text import coverage_of_similar, sentence
 from batchcast.formats.slurm.sbatch import gpus, parse_script
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers.script import _ordered, chance_done, run_times
@@ -278,7 +278,7 @@ def test_the_sentence_never_names_what_is_not_known() -> None:
     known = {"likely_start_s": base + 7200, "by_10_start_s": base + 3600, "by_90_start_s": base + 10800}
     assert sentence(known, base).startswith("between ")
     assert sentence({**known, "by_90_start_s": float("inf")}, base).startswith("not before ")
-    assert came_of(known) == "no similar prediction has a known outcome yet"
+    assert coverage_of_similar(known) == "no similar prediction has a known outcome yet"
     assert sentence({**known, "likely_start_s": float("nan")}, base) == ""
 
 

@@ -72,7 +72,7 @@ def _submits(cluster: Cluster, ask: bool) -> dict[str, Any]:
         done = subprocess.run([*words, "show", "config"], capture_output=True, text=True, timeout=PATIENCE_S)
         if done.returncode:
             why = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        answered_by = parse_config(done.stdout).get("ClusterName", "nobody")
+        answered_by = parse_config(done.stdout).get("ClusterName", "an unnamed cluster")
     except (OSError, subprocess.TimeoutExpired) as error:
         why = f"no answer: {error}"
     if why:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class RecordedClock:
 
 
 def run_wait(trace: Trace, predictor: Any, ask: np.ndarray, **options: Any) -> WaitRun:
-    """Predict the waits of the jobs in `ask` (n,) with one method; the options are those of `run_waits`."""
+    """Predict the waits of the jobs in `ask` (n,) with one method. `options`: keyword arguments of `run_waits`."""
     return run_waits(trace, {name_of(predictor): predictor}, ask, **options)[name_of(predictor)]
 
 
@@ -157,8 +157,9 @@ def run_waits(
     """Predict the waits of the jobs in `ask` (n,) with each method, each wait from the history before its submission.
 
     Methods with the same order of events share one pass over the log. `machine` is passed to methods that simulate a
-    machine (`scheduler_replay`). `WaitRun.seconds` is the CPU time of a method's own calls without `search_s`, the CPU
-    time of searching the method's settings (`ibl`).
+    machine (`scheduler_replay`). `WaitRun.seconds` is the CPU time of a method that predicts the whole log in one call,
+    without `search_s`, the CPU time of searching the method's settings (`ibl`). For other methods, `WaitRun.seconds` is
+    the elapsed time of their calls, because reading the CPU time takes longer than many of these calls.
     """
     size = trace.info.max_procs if on.total is None else on.total
     methods: dict[str, Any] = {}
@@ -177,9 +178,9 @@ def run_waits(
         if is_named:  # compiled kernels are loaded before the time is measured
             first = trace.take(np.arange(min(len(trace), 50)))
             make("wait", predictor, known_at_submit=vouched).predict_trace(first, clock, on.procs, total=size)
-        began = perf_counter()
+        began = process_time()
         said[name] = method.predict_trace(trace, clock, on.procs, total=size, ask=ask)
-        seconds[name] = perf_counter() - began
+        seconds[name] = process_time() - began
     for clock, timed in passes.items():
         said |= replay(trace, timed, protocol=clock, procs=on.procs, total=size, ask=ask, tick=tick)
         seconds |= {name: method.seconds for name, method in timed.items()}

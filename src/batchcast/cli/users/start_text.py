@@ -135,9 +135,12 @@ def sentences(results: Sequence[Row], now: float, most: int = 5) -> list[str]:
 
     The track record of the answers is printed once at the end for all jobs that share it.
     """
-    records = dict.fromkeys(came_of(r) for r in results if sentence(r, now))
-    told = _by_words(results, lambda r: sentence(r, now, "" if len(records) == 1 else came_of(r)), most)
-    return told if len(records) != 1 else [f"{told[0]}; {next(iter(records))}"] if len(told) == 1 else [*told, *records]
+    records = dict.fromkeys(coverage_of_similar(r) for r in results if sentence(r, now))
+    lines = _by_words(results, lambda r: sentence(r, now, "" if len(records) == 1 else coverage_of_similar(r)), most)
+    if len(records) != 1:
+        return lines
+    (record,) = records
+    return [f"{lines[0]}; {record}"] if len(lines) == 1 else [*lines, record]
 
 
 def why_moved(results: Iterable[Row], now: float, most: int = 5) -> list[str]:
@@ -154,9 +157,9 @@ def before_maintenance(results: Iterable[Row], most: int = 5) -> list[str]:
 
     Users may shorten the time limit of their waiting jobs; the job keeps its position in the queue.
     """
-    told = _by_words(results, lambda r: str(r.get("maintenance") or ""), most)
+    lines = _by_words(results, lambda r: str(r.get("maintenance") or ""), most)
     how = "to shorten a limit and keep the place in the queue: scontrol update JobId=JOBID TimeLimit=LIMIT"
-    return [*told, how] if told else []
+    return [*lines, how] if lines else []
 
 
 def priority_passes(results: Iterable[Row], most: int = 5) -> list[str]:
@@ -189,7 +192,7 @@ def sentence(r: Row, now: float, record: str = "") -> str:
     return "; ".join([*words, record] if record else words)
 
 
-def came_of(r: Row) -> str:
+def coverage_of_similar(r: Row) -> str:
     """Return the coverage of the last similar predictions."""
     count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
     if not count or share is None or share != share:
