@@ -16,7 +16,7 @@ from batchcast.store.place import clock_path
 
 WAITING, RUNNING, PROCS, LIMIT_S = 83, 3, 389.0, 41_940.0
 """The owner's jobs: how many wait and run, with how many processors and which time limit. No other value equals these
-figures. Private figures count only finished jobs of complete days, so their number depends on the hour of the test."""
+figures. Figures on a private site cover only complete days, so they depend on the hour of the test."""
 OWNER, OTHER = "ownera", "otherb"
 SECRETS = (OWNER, "secretname", "secretaccount", "secretqos", "88100", "/home/secretdir")
 """Words of the owner's jobs; their ids begin with 88100."""

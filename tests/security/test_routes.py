@@ -9,6 +9,7 @@ import http.client
 import os
 import re
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -92,6 +93,8 @@ class Site(NamedTuple):
         return answer.status, text
 
 
+HOURS = {"sqlite": 1 / 6, "postgres": 15.0}
+"""The time of day (UTC) of the servers on each store: figures of complete days change at midnight."""
 STORES = ("sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.long]))
 
 
@@ -119,10 +122,14 @@ def served(
 ) -> Iterator[Site]:
     """Two servers over one store: one on TCP, and one on a unix socket for users, the operator, root and a proxy."""
     place = tmp_path_factory.mktemp("routes")
+    clock = time.time
+    shift = HOURS[request.param] * 3600.0 - clock() % 86400.0 + 86400.0
     url = request.getfixturevalue("postgres_server")() if request.param == "postgres" else ""
-    given = {"store": build(place, is_private, url), "runtime": "recent_mean", "wait": f"{FORECAST},recent_wait:need=1"}
-    settings = load({**given, "proxy_from": "proxy", "proxy_header": "X-User"}, {})
+    given = {"runtime": "recent_mean", "wait": f"{FORECAST},recent_wait:need=1"}
+    given |= {"proxy_from": "proxy", "proxy_header": "X-User"}
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: clock() + shift)
+        settings = load({**given, "store": build(place, is_private, url)}, {})
         patch.setattr(admission, "peer_of", lambda _: (PEERS[PEER[0]], PEER[0]))
         patch.setattr(admission, "os", SimpleNamespace(getuid=lambda: PEERS["operator"]))
         # starting a process for each question takes seconds

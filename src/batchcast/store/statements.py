@@ -58,8 +58,13 @@ def _used(more: str, where: str) -> str:
 
 
 def _issued(more: str, where: str) -> str:
-    """Returns a query of predictions with their outcomes in a time span, with more columns of their jobs."""
-    return f"""SELECT o.*, {_of("jobs", f"user_id {more}")} FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
+    """Returns a query of predictions with their outcomes in a time span, with more columns of their jobs.
+
+    `known_at` is the time of the outcome, NULL while there is none.
+    """
+    return f"""SELECT o.*, {_of("jobs", f"user_id {more}")},
+            CASE WHEN o.resolution = 'started' THEN jobs.start_time ELSE jobs.end_time END AS known_at
+        FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
         WHERE {_HERE} AND {where} AND o.as_of >= :since AND o.as_of < :until AND {_if_given("partition_id")}"""
 
 
@@ -93,7 +98,8 @@ TEXTS: dict[str, str] = {
         AND (CAST(:license AS TEXT) IS NULL OR jobs.licenses LIKE :license ESCAPE '!')
         GROUP BY jobs.row ORDER BY jobs.submit_time, jobs.row""",
     # The order by submit time lets an index find the latest rows without reading the other rows.
-    "started_forecasts": f"""SELECT {_of("o", "point_s levels quantiles_s grounds outcome_s as_of")}, jobs.user_id
+    "started_forecasts": f"""SELECT {_of("o", "point_s levels quantiles_s grounds outcome_s as_of")}, jobs.user_id,
+            jobs.start_time AS known_at
         FROM forecast_outcomes o JOIN jobs ON jobs.row = o.row
         WHERE {_HERE} AND o.kind = 'wait' AND o.moment = 'submit' AND o.resolution = 'started' AND o.method = :method
         AND o.grounds != :nothing AND o.as_of >= :since AND {_if_given("partition_id")}

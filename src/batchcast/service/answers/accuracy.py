@@ -72,11 +72,12 @@ def accuracy(
     outcomes at or below the predicted quantile. Predictions that no finished job supported were not shown to users, so
     they are counted but not scored. A job that still waits beyond its 90 % time (`overdue`) counts as not covered; it
     has no error yet. `fell_back_share` is the share of predictions that another method made in place of this method,
-    and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply.
+    and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply, and
+    predictions whose outcome is not known yet are left out, because their number tells how many jobs wait or run now.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     scored: defaultdict[tuple[str, str, str], _Scored] = defaultdict(_Scored)
-    for row in of_complete_days(partial(reader.each, "issued", **chosen), "as_of", least_users, now, _KEY):
+    for row in of_complete_days(partial(reader.each, "issued", **chosen), "known_at", least_users, now, _KEY):
         scored[_KEY(row)].add(row)
     for (moment, kind, method), group in scored.items() if least_users <= 1 and math.isfinite(now) else ():
         if (moment, kind) == ("submit", "wait"):
@@ -169,7 +170,7 @@ def calibration_of(site: Site) -> dict[str, Any]:
     """Return what `calibration` returns, from a store that is already open."""
     least, now, since = site.least, site.now, site.last_days(WITHIN_DAYS)
     method = track_record.answering_method(site.memory)
-    judged = of_complete_days(partial(_came_out, site, method, since), "as_of", least, now)
+    judged = of_complete_days(partial(_came_out, site, method, since), "known_at", least, now)
     rows = nlargest(MOST, chain(judged, _overdue(site, method, since)), key=itemgetter("as_of"))[::-1]
     if sum("overdue" not in row for row in rows) < LEAST or not may_show(rows, least):
         raise NoAnswer("fewer than 20 predictions have a known outcome", hint="let the collector run a while")
@@ -235,7 +236,7 @@ def _by_partition(site: Site, method: str, since: float, long_only: bool) -> lis
     asked = {"cluster": site.cluster, "method": method, "since": since, "nothing": NOTHING, "most": MOST}
     for name in site.partitions:
         started = partial(iter, site.reader.ask("started_forecasts", partition=name, **asked))
-        judged = of_complete_days(started, "as_of", least, site.now)
+        judged = of_complete_days(started, "known_at", least, site.now)
         over = chain(judged, _overdue(site, method, since, name))
         rows = [row for row in over if not long_only or _is_long(row)]
         if len(rows) >= LEAST and may_show(rows, least):
@@ -386,7 +387,7 @@ def advice_record(
     chosen = {"cluster": site.cluster, "since": since, "until": until, "partition": partition}
     read, least = partial(site.reader.each, of.statement, **chosen), site.least
     methods: dict[str, tuple[_AdviceScores, dict[float, _AdviceScores]]] = {}
-    for row in of_complete_days(read, "as_of", least, site.now, itemgetter("method")):
+    for row in of_complete_days(read, "known_at", least, site.now, itemgetter("method")):
         whole, weeks = methods.setdefault(row["method"], (_AdviceScores(of), {}))
         whole.add(row)
         weeks.setdefault(row["as_of"] // WEEK_S, _AdviceScores(of)).add(row)

@@ -5,10 +5,10 @@ If the site hides jobs, users see their own jobs, and figures over at least `lea
 identity see only these figures. Root and the user who runs the service see everything.
 
 The difference of two answers, asked a second apart or over slightly different time spans, must not reveal one job. So,
-if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended. With complete
-days, two figures of the same selection are equal, or differ by whole days with several users each. The difference of
-two selections, such as a partition and an account, could also reveal a job. Rounding to two significant digits hides
-the job if one job is less than a twentieth of the total.
+if jobs are hidden, figures cover only complete days (UTC) on which jobs of at least `least` users ended (figures about
+waits: started). With complete days, two figures of the same selection are equal, or differ by whole days with several
+users each. The difference of two selections, such as a partition and an account, could also reveal a job. Rounding to
+two significant digits hides the job if one job is less than a twentieth of the total.
 
 If one user contributes most of a sum, the sum reveals that user's amount, however many users it covers. So each day and
 each figure must also satisfy the p % rule of statistical offices (`may_show`).
@@ -108,7 +108,7 @@ def of_complete_days(
     read: Callable[[], Iterable[T]], time: str, least: int, now: float, group: Callable[[T], Any] = lambda _: None
 ) -> Iterator[T]:
     """Yield the rows that `read` returns. If `least` is above 1, yield only rows whose day (UTC) is over and has rows
-    of at least `least` users in the row's group; `time` is a column in epoch seconds.
+    of at least `least` users in the row's group; `time` is a column in epoch seconds. Rows without a time are left out.
 
     In that case `read` is called twice, because the rows of a long history are not stored.
 
@@ -125,9 +125,10 @@ def of_complete_days(
 
     totals: defaultdict[tuple[Any, float], _Totals] = defaultdict(_Totals)
     for row in read():
-        totals[day_of(row)].add(row)
+        if row[time] is not None:
+            totals[day_of(row)].add(row)
     days = {key for key, of_day in totals.items() if key[1] < now // DAY_S and of_day.may_show(least)}
-    yield from (row for row in read() if day_of(row) in days)
+    yield from (row for row in read() if row[time] is not None and day_of(row) in days)
 
 
 def groups(rows: Iterable[Row], key: Callable[[Row], Any], jobs: int, users: int) -> dict[Any, list[Row]]:

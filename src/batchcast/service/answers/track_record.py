@@ -115,7 +115,7 @@ def track_record(
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
     most = ALL if hidden else LIKE_THIS  # with figures over a part of a day, subtraction would reveal the other part
     whole, long = _Tally(most), _Tally(most)
-    for row in of_complete_days(started, "as_of", least_users, now):
+    for row in of_complete_days(started, "known_at", least_users, now):
         for tally in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
             tally.add(row)
     late = [] if hidden or now == math.inf else overdue(reader, cluster, partition, method, since, now)
