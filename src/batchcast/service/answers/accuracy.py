@@ -72,8 +72,8 @@ def accuracy(
     outcomes at or below the predicted quantile. Predictions that no finished job supported were not shown to users, so
     they are counted but not scored. A job that still waits beyond its 90 % time (`overdue`) counts as not covered; it
     has no error yet. `fell_back_share` is the share of predictions that another method made in place of this method,
-    and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply, and
-    predictions whose outcome is not known yet are left out, because their number tells how many jobs wait or run now.
+    and `fell_back_why` the most frequent reason. With `least_users` above 1, the privacy rules of `disclosure` apply,
+    and predictions whose outcome is not known yet are left out: their number tells how many jobs wait or run now.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     scored: defaultdict[tuple[str, str, str], _Scored] = defaultdict(_Scored)
