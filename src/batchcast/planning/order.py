@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -207,12 +208,9 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     if rule.age != rule.age:
         hint = "replace(rule, age=AgeFinder(processors).look(...))"
         raise UsageError("the age limit has not been determined yet", hint=hint)
-    groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
-    count, ours = len(groups), queue.ours.astype(bool)
-    work, arrival, others = np.full(count, -np.inf), np.full(count, np.inf), np.zeros(count, bool)
-    np.maximum.at(work, of, queue.forecast * np.maximum(queue.size, 1.0) ** rule.size)
-    np.fmin.at(arrival, of, queue.arrival)
-    np.logical_or.at(others, of, (queue.factor != 0) & ~ours)
+    ours = queue.ours.astype(bool)
+    work, others = queue.forecast * np.maximum(queue.size, 1.0) ** rule.size, (queue.factor != 0) & ~ours
+    first, of, work, arrival, others = _by_record(queue.group, work, queue.arrival, others)
     stands = np.where(ours, queue.factor, 0)[first].astype(np.int64)
     aged = now - arrival > rule.age
     if rule.within == "queue":
@@ -223,6 +221,23 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
         factor = _dealt(work, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
     whole = np.where(others[of], queue.factor, factor[of])
     return Order(whole.astype(np.int64), aged[of])
+
+
+def _by_record(
+    group: np.ndarray, work: np.ndarray, arrival: np.ndarray, others: np.ndarray
+) -> tuple[np.ndarray | slice, np.ndarray | slice, np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each record of slurmctld its first row, of each row its record, and of each record the largest work,
+    the earliest arrival (infinity if unknown), and whether somebody else has set the factor of a row.
+    """
+    if (group[1:] > group[:-1]).all():  # no job arrays: a simulation asks so often that this test pays off
+        return slice(None), slice(None), work, np.fmin(arrival, np.inf), others
+    records, first, of = np.unique(group, return_index=True, return_inverse=True)
+    count = len(records)
+    largest, earliest, of_others = np.full(count, -np.inf), np.full(count, np.inf), np.zeros(count, bool)
+    np.maximum.at(largest, of, work)
+    np.fmin.at(earliest, of, arrival)
+    np.logical_or.at(of_others, of, others)
+    return first, of, largest, earliest, of_others
 
 
 class AgeFinder:
@@ -285,6 +300,12 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
     return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
 
 
+@cache
+def _ladder(band: int) -> np.ndarray:
+    """Return the SiteFactor of every level."""
+    return factor_of(np.arange(LEVELS), band)
+
+
 def head_start(band: int, age_weight: float, max_age: float) -> float:
     """Return how many seconds longer a job of twice the work must have waited to come before a job with half its work;
     infinity if it never does.
@@ -307,9 +328,9 @@ def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int)
     """
     exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
-    ladder = factor_of(np.arange(LEVELS), band)
+    ladder = _ladder(band)
     before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # a higher level has a lower SiteFactor
-    known = (before >= 1) & (ladder[np.clip(before, 0, LEVELS - 1)] == stands) & (stands > 0)
+    known = (before >= 1) & (ladder[before] == stands) & (stands > 0)
     beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)
     keeps = known & (exact >= before - 1.5) & (exact < beyond)
     return ladder[np.where(aged, 0, np.where(keeps, before, level))]

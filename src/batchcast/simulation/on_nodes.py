@@ -87,9 +87,26 @@ def reorder_by(
     finder = planning.AgeFinder(float(machine.cpus))
     where: dict[tuple[object, ...], int] = {}  # jobs exchange priorities only within a QOS and a partition
     kinds = np.array([where.setdefault((r.qos, tuple(sorted(r.partitions))), len(where)) for r in ordered], np.int64)
-    steady = rule.within == "queue" and rule.age == rule.age and not by_forecast.may_change
+    in_queue = rule.within == "queue"
+    steady = in_queue and rule.age == rule.age and by_forecast.due == math.inf
+    last: tuple[bytes, np.ndarray, float] = b"", np.zeros(0, np.int64), math.inf
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
+        nonlocal last
+        jobs = seen.places.tobytes() + seen.arrival.tobytes()
+        if in_queue and jobs == last[0] and seen.now < min(last[2], by_forecast.due):
+            return answer(seen)  # without a new job or a job that has left the queue, no factor changes
+        last = jobs, *decide(seen)
+        return answer(seen)
+
+    def answer(seen: Seen) -> tuple[np.ndarray, float]:
+        _, factor, crossing = last
+        if steady and not np.isnan(seen.arrival).any():
+            return factor, crossing
+        return factor, min(crossing, seen.now + FOUND_EVERY_S)
+
+    def decide(seen: Seen) -> tuple[np.ndarray, float]:
+        """Return the factors, and when the next job reaches the age limit."""
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
         who = seen.user if rule.within == "user" else seen.account
         party = who.astype(np.int64) * len(where) + kinds[seen.places]
@@ -102,10 +119,7 @@ def reorder_by(
             age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
         order = planning.decide_order(queue, replace(rule, age=age), seen.now)
         coming = seen.arrival[~order.aged] + age
-        crossing = float(np.nanmin(coming, initial=math.inf)) + 1e-6 if len(coming) else math.inf
-        if steady and not np.isnan(seen.arrival).any():
-            return order.factor, crossing
-        return order.factor, min(crossing, seen.now + FOUND_EVERY_S)
+        return order.factor, float(np.fmin.reduce(coming, initial=math.inf)) + 1e-6
 
     return reorder
 
@@ -131,13 +145,14 @@ class _ByForecast:
         self._kind = kind if rule.own_history and kind is not None else np.zeros(len(ordered), np.int64)
         self._ended = np.zeros(int(self._kind.max(initial=0)) + 1, bool)  # by kind: whether a job of the kind has ended
         self._ended[0] = True
-        self.may_change = (self._most < 1 or bool(self._kind.any())) and bool((lengths < self._by_limit).any())
-        self._over, self._due, self._first = np.zeros(len(users), bool), -math.inf, 0
+        may_change = (self._most < 1 or bool(self._kind.any())) and bool((lengths < self._by_limit).any())
+        self._over, self._first = np.zeros(len(users), bool), 0
+        self.due = -math.inf if may_change else math.inf  # when `lengths` updates users and kinds next
 
     def lengths(self, seen: Seen) -> np.ndarray:
         """Return the run times (k,) by which the waiting jobs are ordered now."""
-        if self.may_change and seen.now >= self._due:
-            self._due = seen.now + planning.OVERRUNS_EVERY_S
+        if seen.now >= self.due:
+            self.due = seen.now + planning.OVERRUNS_EVERY_S
             self._look(seen)
         mine: np.ndarray = seen.places
         by_limit = self._over[self._user[mine]] | ~self._ended[self._kind[mine]]

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batchcast.errors import UsageError
 from batchcast.machines.machine import homogeneous
 from batchcast.machines.request import NodeRequest
 from batchcast.planning.order import OrderRule
 from batchcast.predict.protocol import Prediction
-from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
-from batchcast.simulation.on_nodes import Ordering, QueuePlan, orderable, simulate_on
+from batchcast.schedule.slurm.simulate import Lengths, Seen, simulate_slurm
+from batchcast.simulation.on_nodes import Ordering, QueuePlan, orderable, reorder_by, simulate_on
 from batchcast.table import Trace
 
 MACHINE = homogeneous(1, 4)
@@ -53,6 +55,25 @@ def test_after_the_age_arrival_decides() -> None:
     patient, impatient = starts(trace, "limit", age=1e6), starts(trace, "limit", age=600.0)
     assert patient[1] > max(patient[2:])
     assert 600.0 < impatient[1] < 600.0 + 1.0 + 30.0 + 60.0 + 60.0
+
+
+jobs_drawn = st.tuples(st.integers(0, 3000), st.integers(1, 900), st.integers(1, 5000), st.sampled_from([1, 4]))
+
+
+@settings(max_examples=40)
+@given(st.lists(jobs_drawn, min_size=1, max_size=25), st.integers(60, 2000))
+def test_an_unchanged_queue_keeps_the_order_that_a_planner_without_memory_would_set(
+    drawn: list[tuple[int, int, int, int]], age: int
+) -> None:
+    jobs = [NodeRequest(str(k), submit, run, limit, tasks) for k, (submit, run, limit, tasks) in enumerate(drawn)]
+    parts = orderable(MACHINE), jobs, lambda r: r.limit
+    rule = OrderRule(age=float(age))
+
+    def forgetful(seen: Seen) -> tuple[np.ndarray, float]:
+        return reorder_by(rule, *parts)(seen)
+
+    kept, anew = (simulate_slurm(*parts[:2], reorder=each) for each in (reorder_by(rule, *parts), forgetful))
+    assert kept.starts() == anew.starts()
 
 
 def test_within_an_account_nobody_else_is_passed() -> None:

@@ -101,13 +101,18 @@ def _look(site: Site, jobs: Jobs, rules: Rules, s: State, factor: np.ndarray, at
     """Let the planner set new factors for waiting jobs, and sort the queue; return when factors change next."""
     queue = s.queue[int(s.reg["first"][0]) : int(s.reg["queue"][0])]
     waits = s.job["status"][queue["job"]] == QUEUED
-    places, pairs = np.unique(queue["job"][waits], return_index=True)
-    if not len(places):
+    waiting = queue["job"][waits]
+    if not len(waiting):
         return FAR
-    row, since = jobs.row[places], s.job["eligible"][places]
+    pairs = waiting.argsort(kind="stable")
+    places = waiting[pairs]
+    if (again := places[1:] == places[:-1]).any():  # a job may wait in several partitions
+        pairs = pairs[np.concatenate(([True], ~again))]
+        places = waiting[pairs]
+    row, since = jobs.row, s.job["eligible"][places]
     seen = Seen(
-        at, places, np.where(since >= 0, since, np.nan), -queue["order"][waits][pairs], factor[places], row["array"],
-        row["account"], row["user"], s.job["start"],
+        at, places, np.where(since >= 0, since, np.nan), -queue["order"][waits][pairs], factor[places],
+        row["array"][places], row["account"][places], row["user"][places], s.job["start"],
     )  # fmt: skip
     new, changes = reorder(seen)
     if (new != seen.factor).any():
