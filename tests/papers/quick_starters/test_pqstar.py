@@ -12,7 +12,7 @@ from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.papers.quick_starters.pqstar import PQStar
-from batchcast.papers.quick_starters.pqstar_memory import count_large, large_from
+from batchcast.papers.quick_starters.pqstar_kernel import count_large, large_from
 from batchcast.predict.registry import make
 from batchcast.table import LogInfo, Trace
 

@@ -19,7 +19,6 @@ from ...predict.protocol import Grounds, Prediction
 from ...predict.registry import make, takes
 from ...table import Trace
 from . import pqstar_kernel as kernel
-from . import pqstar_memory as memory
 
 BASIS = (
     "",
@@ -113,7 +112,7 @@ class PQStar:
             raise ValueError("threshold is at least 1 second")
         if self.depth < 1:
             raise ValueError("depth is at least 1 job")
-        self.rules = memory.Rules(
+        self.rules = kernel.Rules(
             float(self.threshold), self.large == "strict", self.reading == "text", self.reading == "tables",
             self.missing == "passes", self.point == "median", self.depth, self.cancelled == "count",
         )  # fmt: skip
@@ -122,7 +121,7 @@ class PQStar:
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.uses = getattr(self.fallback, "uses", ())  # the code that creates the method checks its columns
-        self.histories = memory.Histories(self.rules)
+        self.histories = kernel.Histories(self.rules)
         self.latest_marks: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of `predict_trace`
         self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
@@ -211,7 +210,7 @@ class PQStar:
         n = len(trace)
         state = Columns(trace.info.max_procs if total is None else total, n)
         state.make_room(n, len(codes["user_id"]) + 1)
-        histories = memory.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
+        histories = kernel.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
         asked = np.ones(n, bool) if ask is None else ask
         table = event_table(trace, timeline(trace, protocol))
         records = (state.record, histories.record, requests, table)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions of `ibl`: find the nearest instances, and predict by their median or mean."""
+"""Compiled functions of `ibl`: the attributes of a submission, its nearest instances, and their median or mean wait."""
 
 from __future__ import annotations
 
@@ -10,8 +10,108 @@ import numpy as np
 from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import insert
 from ...events.event import START, SUBMIT
-from ...events.kernel import apply_event, free_procs
-from .ibl_attributes import Attributes, blank_attributes, note, scale
+from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
+from ...events.record import NO_LIMIT
+
+NUMBERS = (
+    "processors",
+    "limit",
+    "free processors",
+    "queue length",
+    "queued processors",
+    "queued work",
+    "running jobs",
+    "remaining work",
+    "mean wait so far of the queue",
+    "user's queued jobs",
+    "user's running jobs",
+    "user's last wait",
+    "queued processors asked for by smaller or shorter jobs",
+    "date",
+)
+NAMES = ("user", "group", "executable", "queue")
+DAY_S = 86400.0
+
+
+@by_address
+class Attributes(NamedTuple):
+    """One column per job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
+
+    numbers: np.ndarray
+    names: np.ndarray
+
+
+def blank_attributes(capacity: int) -> Attributes:
+    """Allocate attributes for `capacity` jobs."""
+    return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
+
+
+@kernel
+def scale(value: float) -> float:
+    """Return log2(1 + value) of a value that is not negative."""
+    logarithm: float = np.log2(1.0 + max(value, 0.0))
+    return logarithm
+
+
+@kernel
+def describe_now(
+    state: np.ndarray,
+    user: int,
+    last_wait: float,
+    now: float,
+    procs: float,
+    limit: float,
+    in_queue: bool,
+    into: np.ndarray,
+    column: int,
+) -> None:
+    """Write the numeric attributes of a job that is submitted now to a column of `into`.
+
+    `in_queue` is true if the state's queue already contains the job. `user` is the user's code, -1 for a new user.
+    """
+    s = state[0]
+    jobs, queue = jobs_of(s), queue_of(s)
+    end = s.queue_end - 1 if in_queue else s.queue_end
+    waiting = end - s.queue_first
+    queued_procs = s.before_procs if in_queue else s.queued_procs
+    queued_work = s.before_work if in_queue else s.queued_work
+    submits = s.before_submits if in_queue else s.queued_submits
+    ahead = 0.0
+    for k in range(s.queue_first, end):
+        job = jobs[queue[k]]
+        if job.procs < procs or job.limit < limit:
+            ahead += job.procs
+    free = free_procs(s)
+    into[0, column] = scale(procs)
+    into[1, column] = scale(limit) if limit < NO_LIMIT else 0.0
+    into[2, column] = scale(free) if free == free else 0.0
+    into[3, column] = scale(waiting)
+    into[4, column] = scale(queued_procs)
+    into[5, column] = scale(queued_work)
+    into[6, column] = scale(s.running_end - s.running_first)
+    into[7, column] = scale(s.running_ends - now * s.running_procs)
+    into[8, column] = scale(now - submits / waiting) if waiting > 0 else 0.0
+    into[9, column] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
+    into[10, column] = scale(users_of(s)[user].running) if user >= 0 else 0.0
+    into[11, column] = last_wait
+    into[12, column] = scale(ahead)
+    into[13, column] = now / DAY_S
+
+
+@kernel
+def note(
+    state: np.ndarray, jobs: np.ndarray, i: int, last_wait: np.ndarray, in_queue: bool, attributes: Attributes
+) -> None:
+    """Write the attributes of submission i of `jobs` to column i.
+
+    `in_queue` is true if the state's queue already contains the job, and the submission is the state's last event.
+    """
+    job = jobs[i]
+    names = attributes.names
+    names[0, i], names[1, i], names[2, i], names[3, i] = job.user, job.group, job.app, job.queue
+    now = job.submit
+    describe_now(state, job.user, last_wait[job.user], now, job.procs, job.limit, in_queue, attributes.numbers, i)
+
 
 BLOCK = 2048
 MOST = 64  # maximum number of neighbours
@@ -77,17 +177,10 @@ def learn(instances: Instances, attributes: Attributes, last_wait: np.ndarray, i
 
 
 @inner
-def distances(
-    instances: Instances,
-    attributes: Attributes,
-    column: int,
-    number_weights: np.ndarray,
-    name_weights: np.ndarray,
-    into: np.ndarray,
-) -> None:
+def distances(instances: Instances, attributes: Attributes, column: int, weights: Weights, into: np.ndarray) -> None:
     """Compute squared heterogeneous Euclidean-overlap distances to all instances; an unknown name differs from every
     name."""
-    size = instances.used[0]
+    size, (number_weights, name_weights, _) = instances.used[0], weights
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache while attributes are added
         part = into[low : min(low + BLOCK, size)]
         for j in range(len(part)):
@@ -116,16 +209,11 @@ def unscaled(value: float) -> float:
 
 @inner
 def distances_by_range(
-    instances: Instances,
-    attributes: Attributes,
-    column: int,
-    number_weights: np.ndarray,
-    name_weights: np.ndarray,
-    into: np.ndarray,
+    instances: Instances, attributes: Attributes, column: int, weights: Weights, into: np.ndarray
 ) -> None:
     """Compute the papers' squared distances: differences of numbers divided by the instances' range, differences of
     names are 0 or 1."""
-    size, numbers = instances.used[0], instances.numbers
+    size, numbers, (number_weights, name_weights, _) = instances.used[0], instances.numbers, weights
     for j in range(size):
         into[j] = np.float32(0.0)
     for f in range(len(number_weights)):
@@ -226,9 +314,7 @@ def answer(
     instances: Instances,
     attributes: Attributes,
     column: int,
-    number_weights: np.ndarray,
-    name_weights: np.ndarray,
-    k: int,
+    weights: Weights,
     literal: bool,
     wide: int,
     level: float,
@@ -242,14 +328,15 @@ def answer(
     median.
     """
     if literal:
-        distances_by_range(instances, attributes, column, number_weights, name_weights, room.apart)
+        distances_by_range(instances, attributes, column, weights, room.apart)
     else:
-        distances(instances, attributes, column, number_weights, name_weights, room.apart)
-    count = nearest(instances, room.apart, max(k, wide), room.near, room.near_apart)
+        distances(instances, attributes, column, weights, room.apart)
+    count = nearest(instances, room.apart, max(weights[2], wide), room.near, room.near_apart)
+    k = min(weights[2], count)
     if literal:
-        point = weighted_mean(instances, room, min(k, count))
+        point = weighted_mean(instances, room, k)
     else:
-        point = weighted_median(instances.wait, room, min(k, count))
+        point = weighted_median(instances.wait, room, k)
     return point, bound_of(instances.wait, room, min(wide, count), level, point)
 
 
@@ -267,7 +354,6 @@ def answer_queries(
 ) -> None:
     """Predict the waits of the jobs in the mask `ask` with given weights, each from the waits that were known at its
     submission."""
-    number_weights, name_weights, k = weights
     pushed = 0
     for i in range(len(known)):
         while pushed < known[i]:
@@ -275,7 +361,7 @@ def answer_queries(
             push(instances, attributes, j, wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
-            points[i], _ = answer(instances, attributes, i, number_weights, name_weights, k, False, 0, 0.95, room)
+            points[i], _ = answer(instances, attributes, i, weights, False, 0, 0.95, room)
 
 
 @by_address
@@ -312,7 +398,6 @@ def replay_log(
     Without any instance, the predicted wait is that of `recent_wait.guess`.
     """
     s = state[0]
-    number_weights, name_weights, k = weights
     for e in range(len(events)):
         i, rank = events[e].entry, events[e].rank
         if rank == SUBMIT:
@@ -322,9 +407,7 @@ def replay_log(
                 into.points[i] = 1.0 if free_procs(s) - s.queued_procs >= requests[i].procs else 3600.0
                 into.bounds[i] = into.points[i]
             elif ask[i]:
-                into.points[i], into.bounds[i] = answer(
-                    instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
-                )
+                into.points[i], into.bounds[i] = answer(instances, attributes, i, weights, literal, wide, level, room)
         apply_event(s, requests, events[e])
         if s.taught == s.taught and (left_teach or rank == START):
             learn(instances, attributes, last_wait, i, s.taught)
